@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
@@ -111,10 +112,7 @@ func (c *Compound) prepare(s *Session) {
 	x := &c.x
 	x.Program, x.Version, x.Procedure = nfs4wire.Program, nfs4wire.Version, nfs4wire.ProcCompound
 	x.Cred, x.Binding = s.cfg.Cred, compoundBinding
-	x.MaxArgs = sequenceRoom + c.MaxArgs
-	if c.MaxArgs == 0 {
-		x.MaxArgs = sequenceRoom + defaultMaxArgs
-	}
+	x.MaxArgs = sequenceRoom + cmp.Or(c.MaxArgs, defaultMaxArgs)
 	x.MaxResults = 0
 	if c.MaxResults > 0 {
 		x.MaxResults = sequenceResult + c.MaxResults
@@ -198,17 +196,10 @@ func readOp(d *xdr.Decoder, op *Op) (status nfs4wire.NFSStat4, err error) {
 	case peek.Err() == nil:
 		return status, fmt.Errorf("%w: the result of %v is %v's", rpc.ErrBadReply, op.Number, number)
 	}
-	if err := errOf(d, &peek); err != nil {
+	if err := cmp.Or(d.Err(), peek.Err()); err != nil {
 		return status, fmt.Errorf("%w: %v: %w", rpc.ErrBadReply, op.Number, err)
 	}
 	return status, nil
-}
-
-func errOf(d, peek *xdr.Decoder) error {
-	if err := d.Err(); err != nil {
-		return err
-	}
-	return peek.Err()
 }
 
 // LocateRead4Data finds the data of the first READ in the results of a COMPOUND: see

@@ -7,9 +7,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 )
 
-// typed is a Kerberos context, which can tell its encryption type.
-type typed interface{ EType() krb5.EType }
-
 // Kerberos says where a client's Kerberos credential is, and how the credential protects calls.
 type Kerberos struct {
 	// Flavor is Krb5, Krb5i or Krb5p.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -34,63 +33,32 @@ type NFS3 struct {
 	Cred rpc.AuthBytes
 }
 
-// encoder holds the arguments of a call.
-type encoder interface{ Encode(w *xdr.Writer) }
-
-// decoder receives the results of a call.
-type decoder interface{ Decode(d *xdr.Decoder) }
-
-// A request is the state of one call. Later calls use it again: see requests.
-type request struct {
-	x      rpc.Exchange
-	args   encoder
-	decode func(d *xdr.Decoder) error
-	done   chan error
-	sink   [1][]byte
+// exchange returns a call without its results. maxArgs is an upper bound for its arguments without
+// payload, in bytes.
+func (n NFS3) exchange(p nfs3wire.Procedure, args Encoder, maxArgs int) *rpc.Exchange {
+	return &rpc.Exchange{
+		Program: nfs3wire.Program, Version: nfs3wire.Version, Procedure: uint32(p), Cred: n.Cred,
+		Binding: &nfs.Binding3.Procedures[p], Args: args.Encode, MaxArgs: maxArgs,
+	}
 }
 
-var requests = sync.Pool{New: func() any {
-	r := &request{done: make(chan error, 1)}
-	r.x.Args = func(w *xdr.Writer) { r.args.Encode(w) }
-	r.x.Done = func(x *rpc.Exchange) {
-		err := x.Err
-		if err == nil {
-			err = r.decode(&x.Results)
+// do makes a call and decodes its results into res. status points to the status within res. If the
+// call succeeded, do calls the function take, unless it is nil, while the memory of the results is
+// valid, and returns its error.
+func (n NFS3) do(ctx context.Context, x *rpc.Exchange, res Decoder, status *nfs3wire.NFSStat3, take func() error) error {
+	return rpc.Do(ctx, n.Caller, x, func(d *xdr.Decoder) error {
+		p := nfs3wire.Procedure(x.Procedure)
+		res.Decode(d)
+		switch {
+		case d.Err() != nil:
+			return fmt.Errorf("%w: %v: %w", rpc.ErrBadReply, p, d.Err())
+		case *status != nfs3wire.NFS3OK:
+			return &StatusError{p, *status}
+		case take != nil:
+			return take()
 		}
-		r.done <- err
-	}
-	return r
-}}
-
-// call makes a call. maxArgs is an upper bound for its arguments without payload, in bytes. sink,
-// unless nil, is the memory for the eligible result, such as the data of a READ.
-func (n NFS3) call(ctx context.Context, p nfs3wire.Procedure, args encoder, maxArgs int, sink []byte, decode func(d *xdr.Decoder) error) error {
-	r := requests.Get().(*request)
-	r.args, r.decode = args, decode
-	x := &r.x
-	x.Program, x.Version, x.Procedure = nfs3wire.Program, nfs3wire.Version, uint32(p)
-	x.Cred = n.Cred
-	x.Binding = &nfs.Binding3.Procedures[p]
-	x.MaxArgs = maxArgs
-	x.Sinks, x.Locate = nil, nil
-	if sink != nil {
-		r.sink[0] = sink
-		x.Sinks = r.sink[:]
-		if p == nfs3wire.ProcRead {
-			x.Locate = LocateReadData
-		}
-	}
-	n.Caller.Start(x)
-	var err error
-	select {
-	case err = <-r.done:
-	case <-ctx.Done():
-		n.Caller.Cancel(x, context.Cause(ctx))
-		err = <-r.done
-	}
-	r.args, r.decode, r.sink[0], x.Sinks = nil, nil, nil, nil
-	requests.Put(r)
-	return err
+		return nil
+	})
 }
 
 // LocateReadData finds the data in the results of READ: see rpc.Exchange.Locate.
@@ -109,34 +77,13 @@ func LocateReadData(results xdr.Decoder) (position, length int) {
 	return results.Position(), int(n)
 }
 
-// do makes a call, decodes its results into res, and returns the call's error. The decoded results
-// must not refer to the memory of the reply, which is not valid after do. status points to the
-// status within res.
-func (n NFS3) do(ctx context.Context, p nfs3wire.Procedure, args encoder, maxArgs int, res decoder, status *nfs3wire.NFSStat3) error {
-	return n.call(ctx, p, args, maxArgs, nil, func(d *xdr.Decoder) error {
-		res.Decode(d)
-		return outcome(d, p, *status)
-	})
-}
-
-// outcome returns the error of a call whose results were decoded from d.
-func outcome(d *xdr.Decoder, p nfs3wire.Procedure, status nfs3wire.NFSStat3) error {
-	switch {
-	case d.Err() != nil:
-		return fmt.Errorf("%w: %v: %w", rpc.ErrBadReply, p, d.Err())
-	case status != nfs3wire.NFS3OK:
-		return &StatusError{p, status}
-	}
-	return nil
-}
-
 // wireHandle returns h as a wire type.
 func wireHandle(h Handle) nfs3wire.FileHandle3 { return nfs3wire.FileHandle3{Data: h} }
 
 // given returns the handle and the attributes in a reply. Each is nil if the reply has none.
 func given(h *nfs3wire.PostOpFH3, a *nfs3wire.PostOpAttr) (Handle, *nfs3wire.Fattr3) {
 	var handle Handle
-	if h != nil && h.HandleFollows {
+	if h.HandleFollows {
 		handle = slices.Clone(h.Handle.Data)
 	}
 	return handle, attributes(a)

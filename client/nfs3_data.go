@@ -14,12 +14,10 @@ import (
 // server may return fewer bytes; eof means that the file ends with them.
 func (n NFS3) Read(ctx context.Context, file Handle, offset uint64, p []byte) (count int, eof bool, err error) {
 	args := nfs3wire.Read3Args{FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p))}
-	err = n.call(ctx, nfs3wire.ProcRead, &args, nfs3wire.Read3ArgsMaxSize, p, func(d *xdr.Decoder) error {
-		var res nfs3wire.Read3Res
-		res.Decode(d)
-		if err := outcome(d, nfs3wire.ProcRead, res.Status); err != nil {
-			return err
-		}
+	x := n.exchange(nfs3wire.ProcRead, &args, nfs3wire.Read3ArgsMaxSize)
+	x.Sinks, x.Locate = [][]byte{p}, LocateReadData
+	var res nfs3wire.Read3Res
+	err = n.do(ctx, x, &res, &res.Status, func() error {
 		count, eof, err = TakeReadData(&res.ResOK, p)
 		return err
 	})
@@ -57,12 +55,8 @@ func (n NFS3) Write(ctx context.Context, file Handle, offset uint64, p []byte, s
 	args := nfs3wire.Write3Args{
 		FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p)), Stable: stable, Data: xdr.Eligible{Data: p},
 	}
-	err = n.call(ctx, nfs3wire.ProcWrite, &args, nfs3wire.Write3ArgsMaxReducedSize, nil, func(d *xdr.Decoder) error {
-		var res nfs3wire.Write3Res
-		res.Decode(d)
-		if err := outcome(d, nfs3wire.ProcWrite, res.Status); err != nil {
-			return err
-		}
+	var res nfs3wire.Write3Res
+	err = n.do(ctx, n.exchange(nfs3wire.ProcWrite, &args, nfs3wire.Write3ArgsMaxReducedSize), &res, &res.Status, func() error {
 		if res.ResOK.Count > uint32(len(p)) {
 			return fmt.Errorf("%w: WRITE of %d bytes wrote %d", rpc.ErrBadReply, len(p), res.ResOK.Count)
 		}
@@ -77,18 +71,17 @@ func (n NFS3) Write(ctx context.Context, file Handle, offset uint64, p []byte, s
 func (n NFS3) Commit(ctx context.Context, file Handle, offset uint64, count uint32) (nfs3wire.WriteVerf3, error) {
 	args := nfs3wire.Commit3Args{FileHandle: wireHandle(file), Offset: offset, Count: count}
 	var res nfs3wire.Commit3Res
-	err := n.do(ctx, nfs3wire.ProcCommit, &args, nfs3wire.Commit3ArgsMaxSize, &res, &res.Status)
+	err := n.do(ctx, n.exchange(nfs3wire.ProcCommit, &args, nfs3wire.Commit3ArgsMaxSize), &res, &res.Status, nil)
 	return res.ResOK.Verf, err
 }
 
 // Readlink reads the text of a symbolic link (RFC 1813 §3.3.5).
 func (n NFS3) Readlink(ctx context.Context, link Handle) (text string, err error) {
 	args := nfs3wire.Readlink3Args{Symlink: wireHandle(link)}
-	err = n.call(ctx, nfs3wire.ProcReadlink, &args, nfs3wire.Readlink3ArgsMaxSize, nil, func(d *xdr.Decoder) error {
-		var res nfs3wire.Readlink3Res
-		res.Decode(d)
+	var res nfs3wire.Readlink3Res
+	err = n.do(ctx, n.exchange(nfs3wire.ProcReadlink, &args, nfs3wire.Readlink3ArgsMaxSize), &res, &res.Status, func() error {
 		text = string(res.ResOK.Data.Data)
-		return outcome(d, nfs3wire.ProcReadlink, res.Status)
+		return nil
 	})
 	return text, err
 }

@@ -6,7 +6,6 @@ import (
 	"iter"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
@@ -29,12 +28,8 @@ type DirEntry struct {
 func (n NFS3) Readdir(ctx context.Context, dir Handle) iter.Seq2[DirEntry, error] {
 	return list(func(l *listing) error {
 		args := nfs3wire.Readdir3Args{Dir: wireHandle(dir), Cookie: l.cookie, CookieVerf: l.verf, Count: directoryReply}
-		return n.call(ctx, nfs3wire.ProcReaddir, &args, nfs3wire.Readdir3ArgsMaxSize, nil, func(d *xdr.Decoder) error {
-			var res nfs3wire.Readdir3Res
-			res.Decode(d)
-			if err := outcome(d, nfs3wire.ProcReaddir, res.Status); err != nil {
-				return err
-			}
+		var res nfs3wire.Readdir3Res
+		return n.do(ctx, n.exchange(nfs3wire.ProcReaddir, &args, nfs3wire.Readdir3ArgsMaxSize), &res, &res.Status, func() error {
 			l.verf, l.eof = res.ResOK.CookieVerf, res.ResOK.Reply.EOF
 			var e nfs3wire.Entry3
 			for res.ResOK.Reply.Entries.Next(&e) {
@@ -53,12 +48,8 @@ func (n NFS3) ReaddirPlus(ctx context.Context, dir Handle) iter.Seq2[DirEntry, e
 		args := nfs3wire.ReaddirPlus3Args{
 			Dir: wireHandle(dir), Cookie: l.cookie, CookieVerf: l.verf, DirCount: directoryReply, MaxCount: directoryReply,
 		}
-		return n.call(ctx, nfs3wire.ProcReaddirPlus, &args, nfs3wire.ReaddirPlus3ArgsMaxSize, nil, func(d *xdr.Decoder) error {
-			var res nfs3wire.ReaddirPlus3Res
-			res.Decode(d)
-			if err := outcome(d, nfs3wire.ProcReaddirPlus, res.Status); err != nil {
-				return err
-			}
+		var res nfs3wire.ReaddirPlus3Res
+		return n.do(ctx, n.exchange(nfs3wire.ProcReaddirPlus, &args, nfs3wire.ReaddirPlus3ArgsMaxSize), &res, &res.Status, func() error {
 			l.verf, l.eof = res.ResOK.CookieVerf, res.ResOK.Reply.EOF
 			var e nfs3wire.EntryPlus3
 			for res.ResOK.Reply.Entries.Next(&e) {

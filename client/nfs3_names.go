@@ -21,11 +21,10 @@ func entry(dir Handle, name string) (nfs3wire.DirOpArgs3, int) {
 func (n NFS3) Lookup(ctx context.Context, dir Handle, name string) (file Handle, attr *nfs3wire.Fattr3, err error) {
 	what, size := entry(dir, name)
 	args := nfs3wire.Lookup3Args{What: what}
-	err = n.call(ctx, nfs3wire.ProcLookup, &args, size, nil, func(d *xdr.Decoder) error {
-		var res nfs3wire.Lookup3Res
-		res.Decode(d)
+	var res nfs3wire.Lookup3Res
+	err = n.do(ctx, n.exchange(nfs3wire.ProcLookup, &args, size), &res, &res.Status, func() error {
 		file, attr = slices.Clone(res.ResOK.Object.Data), attributes(&res.ResOK.ObjAttributes)
-		return outcome(d, nfs3wire.ProcLookup, res.Status)
+		return nil
 	})
 	return file, attr, err
 }
@@ -48,11 +47,10 @@ func (n NFS3) Walk(ctx context.Context, dir Handle, path string) (file Handle, e
 func (n NFS3) Create(ctx context.Context, dir Handle, name string, how nfs3wire.CreateHow3) (file Handle, attr *nfs3wire.Fattr3, err error) {
 	where, size := entry(dir, name)
 	args := nfs3wire.Create3Args{Where: where, How: how}
-	err = n.call(ctx, nfs3wire.ProcCreate, &args, size+nfs3wire.CreateHow3MaxSize, nil, func(d *xdr.Decoder) error {
-		var res nfs3wire.Create3Res
-		res.Decode(d)
+	var res nfs3wire.Create3Res
+	err = n.do(ctx, n.exchange(nfs3wire.ProcCreate, &args, size+nfs3wire.CreateHow3MaxSize), &res, &res.Status, func() error {
 		file, attr = given(&res.ResOK.Obj, &res.ResOK.ObjAttributes)
-		return outcome(d, nfs3wire.ProcCreate, res.Status)
+		return nil
 	})
 	if err == nil && file == nil {
 		return n.Lookup(ctx, dir, name)
@@ -65,11 +63,10 @@ func (n NFS3) Create(ctx context.Context, dir Handle, name string, how nfs3wire.
 func (n NFS3) Mkdir(ctx context.Context, dir Handle, name string, attr nfs3wire.Sattr3) (made Handle, err error) {
 	where, size := entry(dir, name)
 	args := nfs3wire.Mkdir3Args{Where: where, Attributes: attr}
-	err = n.call(ctx, nfs3wire.ProcMkdir, &args, size+nfs3wire.Sattr3MaxSize, nil, func(d *xdr.Decoder) error {
-		var res nfs3wire.Mkdir3Res
-		res.Decode(d)
+	var res nfs3wire.Mkdir3Res
+	err = n.do(ctx, n.exchange(nfs3wire.ProcMkdir, &args, size+nfs3wire.Sattr3MaxSize), &res, &res.Status, func() error {
 		made, _ = given(&res.ResOK.Obj, &res.ResOK.ObjAttributes)
-		return outcome(d, nfs3wire.ProcMkdir, res.Status)
+		return nil
 	})
 	if err == nil && made == nil {
 		made, _, err = n.Lookup(ctx, dir, name)
@@ -82,7 +79,7 @@ func (n NFS3) Symlink(ctx context.Context, dir Handle, name, text string) error 
 	where, size := entry(dir, name)
 	args := nfs3wire.Symlink3Args{Where: where, Symlink: nfs3wire.SymlinkData3{SymlinkData: xdr.Eligible{Data: []byte(text)}}}
 	var res nfs3wire.Symlink3Res
-	return n.do(ctx, nfs3wire.ProcSymlink, &args, size+nfs3wire.Sattr3MaxSize+4, &res, &res.Status)
+	return n.do(ctx, n.exchange(nfs3wire.ProcSymlink, &args, size+nfs3wire.Sattr3MaxSize+4), &res, &res.Status, nil)
 }
 
 // Remove removes a file's name (RFC 1813 §3.3.12).
@@ -90,7 +87,7 @@ func (n NFS3) Remove(ctx context.Context, dir Handle, name string) error {
 	object, size := entry(dir, name)
 	args := nfs3wire.Remove3Args{Object: object}
 	var res nfs3wire.Remove3Res
-	return n.do(ctx, nfs3wire.ProcRemove, &args, size, &res, &res.Status)
+	return n.do(ctx, n.exchange(nfs3wire.ProcRemove, &args, size), &res, &res.Status, nil)
 }
 
 // Rmdir removes an empty directory (RFC 1813 §3.3.13).
@@ -98,7 +95,7 @@ func (n NFS3) Rmdir(ctx context.Context, dir Handle, name string) error {
 	object, size := entry(dir, name)
 	args := nfs3wire.Rmdir3Args{Object: object}
 	var res nfs3wire.Rmdir3Res
-	return n.do(ctx, nfs3wire.ProcRmdir, &args, size, &res, &res.Status)
+	return n.do(ctx, n.exchange(nfs3wire.ProcRmdir, &args, size), &res, &res.Status, nil)
 }
 
 // Rename gives a file another name (RFC 1813 §3.3.14). It replaces a file that already has this name.
@@ -107,7 +104,7 @@ func (n NFS3) Rename(ctx context.Context, fromDir Handle, from string, toDir Han
 	b, sizeB := entry(toDir, to)
 	args := nfs3wire.Rename3Args{From: a, To: b}
 	var res nfs3wire.Rename3Res
-	return n.do(ctx, nfs3wire.ProcRename, &args, sizeA+sizeB, &res, &res.Status)
+	return n.do(ctx, n.exchange(nfs3wire.ProcRename, &args, sizeA+sizeB), &res, &res.Status, nil)
 }
 
 // Link gives a file one more name (RFC 1813 §3.3.15).
@@ -115,5 +112,5 @@ func (n NFS3) Link(ctx context.Context, file, dir Handle, name string) error {
 	where, size := entry(dir, name)
 	args := nfs3wire.Link3Args{FileHandle: wireHandle(file), Link: where}
 	var res nfs3wire.Link3Res
-	return n.do(ctx, nfs3wire.ProcLink, &args, nfs3wire.FileHandle3MaxSize+size, &res, &res.Status)
+	return n.do(ctx, n.exchange(nfs3wire.ProcLink, &args, nfs3wire.FileHandle3MaxSize+size), &res, &res.Status, nil)
 }

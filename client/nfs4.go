@@ -34,14 +34,7 @@ func (n NFS4) do(ctx context.Context, c *Compound, take func() error) error {
 	for wait := patienceFirst; ; wait = min(2*wait, patienceMost) {
 		err := n.Session.Do(ctx, c, take)
 		status := StatusOf(err)
-		if !n.Patient || status != nfs4wire.NFS4ErrDelay && status != nfs4wire.NFS4ErrGrace {
-			return err
-		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !n.Patient || status != nfs4wire.NFS4ErrDelay && status != nfs4wire.NFS4ErrGrace || !sleep(ctx, wait) {
 			return err
 		}
 	}

@@ -105,12 +105,6 @@ func (n NFS4) Getattr(ctx context.Context, file Handle, wanted nfs4wire.Bitmap4)
 	return attr, err
 }
 
-// lease asks the server for its lease time (the attribute lease_time).
-func (n NFS4) lease(ctx context.Context, attr *Attributes4) (err error) {
-	*attr, err = n.Getattr(ctx, nil, nfs4wire.Bits(nfs4wire.Fattr4LeaseTime))
-	return err
-}
-
 // Setattr changes attributes (RFC 8881 §18.30). The argument id is a stateid: to change the size
 // of a file that the caller has open or locked, the stateid of the open or of the locks;
 // otherwise it may be zero.

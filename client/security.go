@@ -12,6 +12,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
@@ -205,7 +206,7 @@ func (c *Conn) Secured() (s SecurityContext, ok bool) {
 		Flavor: flavorOf(c.secured.service), Server: x.Principal(), Client: x.Own(), Expiry: x.Expiry(),
 		Ticket: c.secured.ticket, Made: c.secured.made,
 	}
-	if k, ok := x.(typed); ok {
+	if k, ok := x.(interface{ EType() krb5.EType }); ok {
 		s.EType = k.EType().String()
 	}
 	return s, true

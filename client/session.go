@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -171,8 +170,7 @@ func (s *Session) completeSetup(ctx context.Context) error {
 			return err
 		}
 	}
-	var attr Attributes4
-	err := s.NFS4().lease(ctx, &attr)
+	attr, err := s.NFS4().Getattr(ctx, nil, nfs4wire.Bits(nfs4wire.Fattr4LeaseTime))
 	if attr.LeaseTime > 0 {
 		s.mu.Lock()
 		s.lease = time.Duration(attr.LeaseTime) * time.Second
@@ -276,15 +274,10 @@ func (s *Session) setFlags(flags uint32) {
 	if before == flags {
 		return
 	}
-	if flags&needsBinding != 0 && before&needsBinding == 0 {
+	bind, offer := flags&needsBinding != 0 && before&needsBinding == 0, flags&needsContext != 0
+	if bind || offer {
 		s.mu.Lock()
-		s.rebind = true
-		s.mu.Unlock()
-		s.lookAround()
-	}
-	if flags&needsContext != 0 {
-		s.mu.Lock()
-		s.reoffer = true
+		s.rebind, s.reoffer = s.rebind || bind, s.reoffer || offer
 		s.mu.Unlock()
 		s.lookAround()
 	}
@@ -306,17 +299,4 @@ func (s *Session) lookAround() {
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-// identityOf returns the server's description of itself from the reply. It copies the texts,
-// because the caller of Session.Server may keep them.
-func identityOf(res *nfs4wire.ExchangeID4ResOK) ServerIdentity {
-	i := ServerIdentity{
-		MinorID: res.ServerOwner.MinorID, MajorID: slices.Clone(res.ServerOwner.MajorID),
-		Scope: slices.Clone(res.ServerScope), Flags: res.Flags,
-	}
-	if res.ServerImplID.Present {
-		i.Implementation = string(res.ServerImplID.Value.Name)
-	}
-	return i
 }

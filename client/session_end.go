@@ -24,10 +24,6 @@ func (s *Session) Close() (err error) {
 // Abandon is like Close, but does not tell the server, as if the client had crashed.
 func (s *Session) Abandon() {
 	s.kill(ErrSessionClosed)
-	s.abandon()
-}
-
-func (s *Session) abandon() {
 	s.end()
 	s.ending.Do(func() {
 		s.working.Wait()
@@ -90,15 +86,7 @@ func (s *Session) destroy() error {
 }
 
 func (s *Session) closeAll() {
-	s.mu.Lock()
-	conns := make([]*Conn, 0, len(s.links))
-	for _, l := range s.links {
-		if l.conn != nil {
-			conns = append(conns, l.conn)
-		}
-	}
-	s.mu.Unlock()
-	for _, c := range conns {
+	for _, c := range s.conns(nil) {
 		c.Close()
 	}
 	s.endWaiting(ErrSessionClosed)

@@ -34,7 +34,12 @@ func (s *Session) keep() {
 			}
 			s.offerAgain()
 		case <-s.delay.C:
-			s.sendDelayed()
+			s.mu.Lock()
+			for c := s.delayed.pop(); c != nil; c = s.delayed.pop() {
+				s.parked.push(c)
+			}
+			s.mu.Unlock()
+			s.dispatch()
 		case <-s.wake:
 			renew.Reset(s.renewal())
 			s.mu.Lock()
@@ -56,16 +61,6 @@ func (s *Session) keep() {
 
 // renewal returns the interval at which the keeper checks whether to renew the lease.
 func (s *Session) renewal() time.Duration { return max(s.Lease()/3, 100*time.Millisecond) }
-
-// sendDelayed repeats the delayed requests.
-func (s *Session) sendDelayed() {
-	s.mu.Lock()
-	for c := s.delayed.pop(); c != nil; c = s.delayed.pop() {
-		s.parked.push(c)
-	}
-	s.mu.Unlock()
-	s.dispatch()
-}
 
 // bindAgain binds a connection for callbacks, because the server has none.
 func (s *Session) bindAgain() {

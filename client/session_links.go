@@ -50,7 +50,7 @@ func (s *Session) redial(l *link, old *Conn) {
 			s.dispatch()
 			return
 		}
-		if s.dead() || !s.sleep(wait) {
+		if s.dead() || !sleep(s.life, wait) {
 			return
 		}
 	}
@@ -63,14 +63,14 @@ func (s *Session) dead() bool {
 	return s.phase == phaseDead
 }
 
-// sleep waits for d. It returns false if the session ends meanwhile.
-func (s *Session) sleep(d time.Duration) bool {
+// sleep waits for d. It returns false if ctx ends meanwhile.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-s.life.Done():
+	case <-ctx.Done():
 		return false
 	}
 }
@@ -79,23 +79,21 @@ func (s *Session) sleep(d time.Duration) bool {
 // l. If it returns false, it has closed the connection.
 func (s *Session) rebound(l *link, conn *Conn) bool {
 	err := s.bind(s.life, conn)
-	if _, answered := errors.AsType[*OpError](err); err != nil && !answered {
-		conn.Close()
-		return false
-	}
+	_, answered := errors.AsType[*OpError](err)
 	s.mu.Lock()
-	if s.phase == phaseDead {
-		s.mu.Unlock()
-		conn.Close()
-		return false
+	up := (err == nil || answered) && s.phase != phaseDead
+	if up {
+		// The link uses the connection even if the server refused to bind it. If the server refused
+		// because it has forgotten the session, the next SEQUENCE will fail, and then the Session
+		// makes a new session.
+		l.conn = conn
+		s.mend()
 	}
-	l.conn = conn
-	// The link uses the connection even if the server refused to bind it. If the server refused
-	// because it has forgotten the session, the next SEQUENCE will fail, and then the Session makes
-	// a new session.
-	s.mend()
 	s.mu.Unlock()
-	return true
+	if !up {
+		conn.Close()
+	}
+	return up
 }
 
 // bind tells the server that a connection serves the session, for callbacks too
@@ -116,6 +114,18 @@ func (s *Session) anyConn() *Conn {
 		return l.conn
 	}
 	return nil
+}
+
+// conns returns the connections that are up, except that of the link but.
+func (s *Session) conns(but *link) (all []*Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.links {
+		if l != but && l.conn != nil {
+			all = append(all, l.conn)
+		}
+	}
+	return all
 }
 
 // plain makes a request without the session's SEQUENCE, and waits for the reply. It calls the

@@ -26,34 +26,32 @@ func (s *Session) offer(conn *Conn) *nfs4wire.GSSCBHandles4 {
 	}
 }
 
-// putOffers writes the security flavors that the server may use for callbacks. If back is not nil,
-// that is only RPCSEC_GSS, with the context in back; otherwise AUTH_SYS, as user 0, and AUTH_NONE.
-func putOffers(w *xdr.Writer, back *nfs4wire.GSSCBHandles4) {
-	offers := []nfs4wire.CallbackSecParms4{
-		{Secflavor: nfs4wire.AuthSys, SysCred: nfs4wire.AuthsysParms{Machinename: []byte("nfsrdmad")}},
-		{Secflavor: nfs4wire.AuthNone},
+// offerArgs are the arguments of CREATE_SESSION or BACKCHANNEL_CTL. They list the security flavors
+// that the server may use for callbacks: if back is not nil, only RPCSEC_GSS, with the context in
+// back; otherwise AUTH_SYS, as user 0, and AUTH_NONE.
+type offerArgs struct {
+	args interface {
+		EncodeHead(w *xdr.Writer) // what precedes the list
+		EncodeTail(w *xdr.Writer)
 	}
-	if back != nil {
-		offers = []nfs4wire.CallbackSecParms4{{Secflavor: nfs4wire.RPCSECGSS, GSSHandles: *back}}
-	}
-	w.Uint32(uint32(len(offers)))
-	for i := range offers {
-		offers[i].Encode(w)
-	}
-}
-
-// backchannelArgs are the arguments of BACKCHANNEL_CTL. They list the security flavors that the
-// server may use for callbacks.
-type backchannelArgs struct {
-	nfs4wire.BackchannelCtl4Args
 	back *nfs4wire.GSSCBHandles4
 }
 
 // Encode writes the arguments to w.
-func (a *backchannelArgs) Encode(w *xdr.Writer) {
-	a.EncodeHead(w)
-	putOffers(w, a.back)
-	a.EncodeTail(w)
+func (a *offerArgs) Encode(w *xdr.Writer) {
+	offers := []nfs4wire.CallbackSecParms4{
+		{Secflavor: nfs4wire.AuthSys, SysCred: nfs4wire.AuthsysParms{Machinename: []byte("nfsrdmad")}},
+		{Secflavor: nfs4wire.AuthNone},
+	}
+	if a.back != nil {
+		offers = []nfs4wire.CallbackSecParms4{{Secflavor: nfs4wire.RPCSECGSS, GSSHandles: *a.back}}
+	}
+	a.args.EncodeHead(w)
+	w.Uint32(uint32(len(offers)))
+	for i := range offers {
+		offers[i].Encode(w)
+	}
+	a.args.EncodeTail(w)
 }
 
 // offerAgain offers the server another context for callbacks, if the one offered before has ended
@@ -64,7 +62,7 @@ func (s *Session) offerAgain() {
 	if conn == nil {
 		return
 	}
-	args := &backchannelArgs{nfs4wire.BackchannelCtl4Args{CBProgram: callbackProgram}, s.offer(conn)}
+	args := &offerArgs{&nfs4wire.BackchannelCtl4Args{CBProgram: callbackProgram}, s.offer(conn)}
 	s.Start(&Compound{
 		Ops: []Op{{Number: nfs4wire.OpBackchannelCtl, Args: args}},
 		Done: func(c *Compound) {
@@ -84,18 +82,16 @@ func (s *Session) offerAgain() {
 // nil if a connection still has the context that was offered last, or if no connection has a context.
 func (s *Session) unoffered() (found *Conn) {
 	s.mu.Lock()
-	offered, conns := s.offered, make([]*Conn, 0, len(s.links))
-	for _, l := range s.links {
-		if l.conn != nil && l.conn.secured != nil {
-			conns = append(conns, l.conn)
-		}
-	}
+	offered := s.offered
 	s.mu.Unlock()
-	for _, c := range conns {
-		if bytes.Equal(c.secured.client.Handle(), offered) {
+	for _, c := range s.conns(nil) {
+		switch {
+		case c.secured == nil:
+		case bytes.Equal(c.secured.client.Handle(), offered):
 			return nil
+		default:
+			found = c
 		}
-		found = c
 	}
 	return found
 }

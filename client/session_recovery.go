@@ -3,9 +3,9 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -35,20 +35,22 @@ func (s *Session) exchange(ctx context.Context, conn *Conn, protect nfs4wire.Sta
 	args := nfs4wire.ExchangeID4Args{
 		Clientowner:  nfs4wire.ClientOwner4{Verifier: s.cfg.Verifier, Ownerid: s.cfg.Owner},
 		StateProtect: protect,
-		ClientImplID: nfs4wire.OptNFSImplID4{Present: true, Value: implementation},
+		ClientImplID: nfs4wire.OptNFSImplID4{Present: true, Value: nfs4wire.NFSImplID4{Domain: []byte("github.com"), Name: []byte("nfsrdmad client")}},
 	}
 	var res nfs4wire.ExchangeID4Res
 	return s.plain(ctx, conn, []Op{{nfs4wire.OpExchangeID, &args, &res}}, func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.client = identity{id: res.ResOK.Clientid, sequence: res.ResOK.Sequenceid, server: identityOf(&res.ResOK)}
+		ok := &res.ResOK // its texts are valid only now
+		s.client = identity{ok.Clientid, ok.Sequenceid, ServerIdentity{
+			MinorID: ok.ServerOwner.MinorID, MajorID: slices.Clone(ok.ServerOwner.MajorID),
+			Scope: slices.Clone(ok.ServerScope), Flags: ok.Flags,
+		}}
+		if ok.ServerImplID.Present {
+			s.client.server.Implementation = string(ok.ServerImplID.Value.Name)
+		}
 		return nil
 	})
-}
-
-// implementation describes this client to the server.
-var implementation = nfs4wire.NFSImplID4{
-	Domain: []byte("github.com"), Name: []byte("nfsrdmad client"),
 }
 
 // create makes a session on the server (RFC 8881 §18.36), and makes s use it.
@@ -65,7 +67,7 @@ func (s *Session) create(ctx context.Context, conn *Conn) error {
 func (s *Session) createSession(ctx context.Context, conn *Conn) (nfs4wire.CreateSession4ResOK, error) {
 	back := s.offer(conn)
 	s.mu.Lock()
-	args := sessionArgs{nfs4wire.CreateSession4Args{
+	args := offerArgs{&nfs4wire.CreateSession4Args{
 		Clientid: s.client.id, Sequence: s.client.sequence,
 		Flags: nfs4wire.CreateSession4FlagConnBackChan,
 		ForeChanAttrs: nfs4wire.ChannelAttrs4{
@@ -118,7 +120,7 @@ func (s *Session) remake(l *link, conn *Conn) {
 	s.mu.Unlock()
 	restarted, err := s.tryRemake(conn)
 	for wait := redialFirst; StatusOf(err) == nfs4wire.NFS4ErrDelay; wait = min(2*wait, redialMost) {
-		if !s.sleep(wait) {
+		if !sleep(s.life, wait) {
 			return
 		}
 		restarted, err = s.tryRemake(conn)
@@ -139,7 +141,11 @@ func (s *Session) remake(l *link, conn *Conn) {
 		return
 	}
 	s.dispatch()
-	s.bindOthers(l)
+	for _, c := range s.conns(l) {
+		// The server has bound the connection of l already. If bind fails, the next request on the
+		// connection fails too, and the Session then replaces the connection.
+		_ = s.bind(s.life, c)
+	}
 	_ = s.plain(s.life, conn, []Op{{Number: nfs4wire.OpDestroySession, Args: &old}}, nil) // the old session may still exist
 	if restarted && s.cfg.Callbacks.Restarted != nil {
 		s.cfg.Callbacks.Restarted()
@@ -200,36 +206,4 @@ func (s *Session) moveOrphans(l *compoundList) {
 			s.working.Go(func() { c.finish(why) })
 		}
 	}
-}
-
-// bindOthers binds the session's connections to the session. It leaves out the connection of the
-// link `but`: the session was made over that connection, so the server has bound it already.
-func (s *Session) bindOthers(but *link) {
-	s.mu.Lock()
-	var conns []*Conn
-	for _, l := range s.links {
-		if l != but && l.conn != nil {
-			conns = append(conns, l.conn)
-		}
-	}
-	s.mu.Unlock()
-	for _, c := range conns {
-		// If bind fails, the next request on the connection fails too, and the Session then
-		// replaces the connection.
-		_ = s.bind(s.life, c)
-	}
-}
-
-// sessionArgs are the arguments of CREATE_SESSION. They list the security flavors that the server may
-// use for callbacks.
-type sessionArgs struct {
-	nfs4wire.CreateSession4Args
-	back *nfs4wire.GSSCBHandles4
-}
-
-// Encode writes the arguments to w.
-func (a *sessionArgs) Encode(w *xdr.Writer) {
-	a.EncodeHead(w)
-	putOffers(w, a.back)
-	a.EncodeTail(w)
 }
