@@ -113,16 +113,18 @@ func (e *SecurityError) Unwrap() error { return e.Err }
 
 // A SecurityContext describes the context of a connection's calls.
 type SecurityContext struct {
-	Flavor Flavor
+	Flavor Flavor `json:"flavor"`
 	// Server and Client are the authenticated principals.
-	Server, Client string
+	Server string `json:"server"`
+	Client string `json:"client"`
 	// Expiry is the time at which the context ends; the Conn then makes another.
-	Expiry time.Time
+	Expiry time.Time `json:"expiry"`
 	// EType is the encryption type, or "" if the mechanism has no name for it.
-	EType string
+	EType string `json:"etype,omitempty"`
 	// Ticket is the time to get the ticket from the KDC or the credential cache, and Made
 	// the time of the exchange with the server.
-	Ticket, Made time.Duration
+	Ticket time.Duration `json:"ticket_ns"`
+	Made   time.Duration `json:"made_ns"`
 }
 
 // secured is the state of a Conn with Target.Security.

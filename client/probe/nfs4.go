@@ -58,12 +58,7 @@ func (b *prober) nfs4(ctx context.Context) {
 func (b *prober) session4(ctx context.Context, found *NFS4) error {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
-	target := b.target
-	if b.secured != nil {
-		target.Security = b.cfg.Security
-	}
-	target.Cred = client.Self() // servers do not let AUTH_NONE callers look at their root
-	s, err := client.DialSession(ctx, client.SessionConfig{Target: target, Minor: min(found.Minor, 2), Timeout: b.cfg.Timeout})
+	s, err := b.session(ctx, found.Minor)
 	if err != nil {
 		return err
 	}
@@ -74,6 +69,16 @@ func (b *prober) session4(ctx context.Context, found *NFS4) error {
 	found.Slots, found.Request, found.Response = limits.Maxrequests, limits.Maxrequestsize, limits.Maxresponsesize
 	found.Flavors = rootFlavors(ctx, s)
 	return s.Close()
+}
+
+// session makes a session, with the highest minor version that the client knows and the server has.
+func (b *prober) session(ctx context.Context, minor uint32) (*client.Session, error) {
+	target := b.target
+	if b.secured != nil {
+		target.Security = b.cfg.Security
+	}
+	target.Cred = client.Self() // servers do not let AUTH_NONE callers look at their root
+	return client.DialSession(ctx, client.SessionConfig{Target: target, Minor: min(minor, 2), Timeout: b.cfg.Timeout})
 }
 
 // lease4 asks a server that has only minor version 0 for its lease time.

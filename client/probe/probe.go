@@ -220,8 +220,7 @@ func (b *prober) look(ctx context.Context) {
 
 // roundTrips times NULL calls of the lowest version of NFS that the server supports.
 func (b *prober) roundTrips(ctx context.Context) error {
-	i := slices.IndexFunc(b.out.Programs, func(p Program) bool { return p.Number == nfs3wire.Program })
-	version := b.out.Programs[i].Versions[0]
+	version := b.version()
 	times := make([]time.Duration, b.cfg.RoundTrips)
 	for i := range times {
 		start := time.Now()

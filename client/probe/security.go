@@ -17,17 +17,9 @@ import (
 
 // Context describes the RPCSEC_GSS context that the probe made with the server.
 type Context struct {
-	Flavor client.Flavor `json:"flavor"`
-	// Server and Client are the principals.
-	Server string    `json:"server"`
-	Client string    `json:"client"`
-	Expiry time.Time `json:"expiry"`
-	EType  string    `json:"etype,omitempty"`
-	// Ticket is the time to get the ticket, Made the time of the exchange with the server,
-	// and Null the time of a NULL call of NFS under the context.
-	Ticket time.Duration `json:"ticket_ns"`
-	Made   time.Duration `json:"made_ns"`
-	Null   time.Duration `json:"null_ns"`
+	client.SecurityContext
+	// Null is the time of a NULL call of NFS under the context.
+	Null time.Duration `json:"null_ns"`
 }
 
 // security finds out whether the server supports RPCSEC_GSS, and makes a context if
@@ -56,8 +48,8 @@ func (b *prober) context(ctx context.Context) (*Context, error) {
 		return nil, err
 	}
 	b.secured = c
-	s, _ := c.Secured()
-	x := &Context{Flavor: s.Flavor, Server: s.Server, Client: s.Client, Expiry: s.Expiry, EType: s.EType, Ticket: s.Ticket, Made: s.Made}
+	x := new(Context)
+	x.SecurityContext, _ = c.Secured()
 	start := time.Now()
 	err = c.Null(ctx, nfs3wire.Program, b.version())
 	x.Null = time.Since(start)
@@ -110,12 +102,7 @@ func (b *prober) flavors(ctx context.Context, all []Export) {
 	}
 	ctx, cancel := b.step(ctx)
 	defer cancel()
-	target := b.target
-	target.Cred = client.Self()
-	if b.secured != nil {
-		target.Security = b.cfg.Security
-	}
-	s, err := client.DialSession(ctx, client.SessionConfig{Target: target, Minor: min(b.out.NFS4.Minor, 2), Timeout: b.cfg.Timeout})
+	s, err := b.session(ctx, b.out.NFS4.Minor)
 	if err != nil {
 		return
 	}

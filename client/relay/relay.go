@@ -233,13 +233,11 @@ func (r *Relay) dialServer(ctx context.Context) (*client.Conn, error) {
 
 // dialMount connects to the server's MOUNT service.
 func (r *Relay) dialMount(ctx context.Context) (*client.Conn, error) {
-	if r.cfg.MountPort != 0 {
-		ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-		defer cancel()
-		return client.Dial(ctx, client.Target{Transport: client.TCP, Host: r.cfg.Target.Host, Port: r.cfg.MountPort})
-	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
+	if r.cfg.MountPort != 0 {
+		return client.Dial(ctx, client.Target{Transport: client.TCP, Host: r.cfg.Target.Host, Port: r.cfg.MountPort})
+	}
 	target := r.cfg.Target
 	target.Security = nil // few servers support RPCSEC_GSS for MOUNT
 	c, err := client.Dial(ctx, target)
