@@ -13,3 +13,13 @@ func noArgs(c *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// oneArgument requires exactly one argument.
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usageError{fmt.Errorf("'%s' takes %s; see '%s --help'", c.CommandPath(), what, c.CommandPath())}
+		}
+		return nil
+	}
+}

@@ -1,15 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,13 +13,14 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/client/bench"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 func benchCommand() *cobra.Command {
 	var (
 		cfg            bench.Config
 		transport      string
-		size, fileSize = byteCount(1 << 20), byteCount(256 << 20)
+		size, fileSize = byteCount{1 << 20}, byteCount{256 << 20}
 		uid, gid       int
 		asJSON         bool
 		sec            securityFlags
@@ -56,7 +53,7 @@ a file that is there, and its CLOSE.
 			if cfg.Transport, err = client.ParseTransport(transport); err != nil {
 				return usageError{fmt.Errorf("--transport: %w", err)}
 			}
-			if err := checkBench(&cfg, int64(size), int64(fileSize), c.Flags().Changed("duration")); err != nil {
+			if err := checkBench(&cfg, int64(size.Size), int64(fileSize.Size), c.Flags().Changed("duration")); err != nil {
 				return usageError{err}
 			}
 			if cfg.Provider, err = rdma.open(cfg.Transport); err != nil {
@@ -125,9 +122,8 @@ func checkBench(cfg *bench.Config, size, fileSize int64, timed bool) error {
 }
 
 func runBench(cfg bench.Config, asJSON bool) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := untilSignal()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal then ends the process at once
 	if _, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS); err == nil {
 		var last bench.Progress
 		cfg.Progress = func(p bench.Progress) {
@@ -152,23 +148,7 @@ func runBench(cfg bench.Config, asJSON bool) error {
 }
 
 // A byteCount is a number of bytes as the value of a flag, such as 4096, 64K, 1M or 2G.
-type byteCount int64
+type byteCount struct{ config.Size }
 
-func (b *byteCount) String() string { return strconv.FormatInt(int64(*b), 10) }
-
-func (b *byteCount) Type() string { return "bytes" }
-
-func (b *byteCount) Set(s string) error {
-	shift := 0
-	if s != "" {
-		if i := strings.IndexByte("KMG", s[len(s)-1]&^0x20); i >= 0 {
-			shift, s = 10*(i+1), s[:len(s)-1]
-		}
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 || n > 1<<62>>shift {
-		return fmt.Errorf("not a number of bytes, such as 4096, 64K or 1M")
-	}
-	*b = byteCount(n << shift)
-	return nil
-}
+func (b *byteCount) Type() string       { return "bytes" }
+func (b *byteCount) Set(s string) error { return b.UnmarshalText([]byte(s)) }

@@ -67,3 +67,14 @@ func exitStatus(err error) int {
 	}
 	return 1
 }
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  noArgs,
+		Run: func(*cobra.Command, []string) {
+			fmt.Fprintf(os.Stdout, "nfsrdmad %s (%s %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		},
+	}
+}

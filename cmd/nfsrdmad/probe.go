@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,9 +64,8 @@ where that succeeds. ` + securityHelp,
 			if cfg.Security, err = sec.security(); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+			ctx, stop := untilSignal()
 			defer stop()
-			context.AfterFunc(ctx, stop) // a second signal then ends the process at once
 			p := probe.Run(ctx, cfg)
 			if asJSON {
 				if err := printJSON(p); err != nil {
@@ -101,14 +97,4 @@ func printJSON(v any) error {
 	e := json.NewEncoder(os.Stdout)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
-}
-
-// oneArgument requires exactly one argument.
-func oneArgument(what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usageError{fmt.Errorf("'%s' takes %s; see '%s --help'", c.CommandPath(), what, c.CommandPath())}
-		}
-		return nil
-	}
 }

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,9 +89,8 @@ any. ` + securityHelp,
 }
 
 func runRelay(cfg relay.Config, listen, portmap []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := untilSignal()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal then ends the process at once
 	var listeners []net.Listener
 	defer func() {
 		for _, l := range listeners {

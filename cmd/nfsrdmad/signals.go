@@ -13,6 +13,14 @@ import (
 // connections, transports) had ended.
 const exitUnfinished = 3
 
+// untilSignal returns a context that the first SIGTERM or SIGINT ends. A second signal then ends the
+// process at once.
+func untilSignal() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
 // signals handles the daemon's signals. The first SIGTERM or SIGINT ends the context, and the
 // daemon then has some time to shut down. A second signal, or the end of that time, ends the
 // process at once. SIGHUP never ends the process.
