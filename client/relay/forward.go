@@ -3,7 +3,6 @@ package relay
 import (
 	"encoding/binary"
 	"errors"
-	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -29,61 +28,33 @@ type forward struct {
 
 	// sink is the memory for the data of a READ; it belongs to the call. It is nil for other
 	// calls.
-	sink     [1][]byte
-	readArgs nfs3wire.Read3Args
-	readRes  nfs3wire.Read3Res
-
-	err error // error of the connection attempt
-
-	// These are methods of the forward as function values. newForward makes them, because making
-	// them for each call would allocate memory.
-	putArgs, putRead   func(w *xdr.Writer)
-	results, notServed func(w *xdr.Writer) rpc.Outcome
+	sink []byte
 }
 
-var forwards sync.Pool
-
-func newForward() *forward {
-	if f, ok := forwards.Get().(*forward); ok {
+// newForward returns the forward of a call. row describes the call's procedure. It returns nil if
+// there is no memory for the call's results.
+func newForward(c *rpc.Call, row *rpc.Procedure) *forward {
+	f := &forward{call: c, args: c.Args.Rest()}
+	h := &c.Header
+	f.x = rpc.Exchange{
+		Program: h.Program, Version: h.Version, Procedure: h.Procedure, Cred: h.Cred,
+		Args: f.encodeArgs, MaxArgs: len(f.args) + xdr.Pad(len(f.args)),
+		Done: func(*rpc.Exchange) { c.Complete(f.encodeResults) },
+	}
+	if h.Program != nfs3wire.Program || h.Version != nfs3wire.Version {
+		f.x.MaxResults = row.MaxResults
 		return f
 	}
-	f := new(forward)
-	f.putArgs, f.putRead = f.encodeArgs, f.readArgs.Encode
-	f.results, f.notServed = f.encodeResults, f.refuse
-	f.x.Done = func(*rpc.Exchange) { f.complete(f.results) }
-	return f
-}
-
-// free makes f available for later calls.
-func (f *forward) free() {
-	f.call, f.session = nil, nil
-	f.args, f.item, f.at = nil, nil, 0
-	f.sink[0], f.err = nil, nil
-	f.readArgs, f.readRes = nfs3wire.Read3Args{}, nfs3wire.Read3Res{}
-	f.x = rpc.Exchange{Done: f.x.Done}
-	forwards.Put(f)
-}
-
-// prepare sets up f's exchange for a call. row describes the call's procedure. It returns false if
-// there is no memory for the call's results.
-func (f *forward) prepare(c *rpc.Call, row *rpc.Procedure) bool {
-	f.call = c
-	f.args = c.Args.Rest()
-	h, x := &c.Header, &f.x
-	x.Program, x.Version, x.Procedure, x.Cred = h.Program, h.Version, h.Procedure, h.Cred
-	x.Args, x.MaxArgs = f.putArgs, len(f.args)+xdr.Pad(len(f.args))
-	if h.Program != nfs3wire.Program || h.Version != nfs3wire.Version {
-		x.MaxResults = row.MaxResults
-		return true
-	}
-	x.Binding = row
+	f.x.Binding = row
 	switch nfs3wire.Procedure(h.Procedure) {
 	case nfs3wire.ProcWrite, nfs3wire.ProcSymlink:
 		f.findItem(row)
 	case nfs3wire.ProcRead:
-		return f.makeSink()
+		if !f.makeSink() {
+			return nil
+		}
 	}
-	return true
+	return f
 }
 
 // findItem looks for the first argument that the transport may place directly, such as the data of
@@ -106,21 +77,21 @@ func (f *forward) findItem(row *rpc.Procedure) {
 // returns false if there is no memory.
 func (f *forward) makeSink() bool {
 	args := f.call.Args
-	read := &f.readArgs
+	read := new(nfs3wire.Read3Args)
 	if read.Decode(&args); args.Finish() != nil || read.Count == 0 {
 		return true // the server will refuse the call, or returns no data
 	}
 	// The relay has memory for at most MaxTransfer bytes a call. It may lower the count,
 	// because a server may return less than a client asks for.
 	count := min(read.Count, nfs.MaxTransfer)
-	if f.sink[0] = f.call.ResultMemory(int(count)); f.sink[0] == nil {
+	if f.sink = f.call.ResultMemory(int(count)); f.sink == nil {
 		return false
 	}
 	if count < read.Count {
 		read.Count = count
-		f.x.Args = f.putRead
+		f.x.Args = read.Encode
 	}
-	f.x.Sinks, f.x.Locate = f.sink[:], client.LocateReadData
+	f.x.Sinks, f.x.Locate = [][]byte{f.sink}, client.LocateReadData
 	return true
 }
 
@@ -143,37 +114,27 @@ func (f *forward) encodeArgs(w *xdr.Writer) {
 	w.Payload(f.item, true, nil)
 }
 
-// undialled ends a call because the connection to the service could not be made.
+// undialled ends a call because the connection to the service could not be made. Calls of MOUNT get
+// PROG_UNAVAIL, because clients can do without MOUNT. For other calls, the relay ends the client's
+// connection; the client then connects again and repeats the call.
 func (f *forward) undialled(err error) {
-	f.err = err
-	f.complete(f.notServed)
-}
-
-// complete answers the client's call with the outcome of the function results, and frees f.
-func (f *forward) complete(results func(w *xdr.Writer) rpc.Outcome) {
-	f.call.Complete(results)
-	f.free()
-}
-
-// refuse returns the outcome of a call if the relay could not connect to the service. Calls of
-// MOUNT get PROG_UNAVAIL, because clients can do without MOUNT. For other calls, the relay ends
-// the client's connection; the client then connects again and repeats the call.
-func (f *forward) refuse(*xdr.Writer) rpc.Outcome {
-	if f.x.Program == mount3wire.Program {
-		return rpc.Outcome{Stat: rpc.AcceptProgUnavail}
-	}
-	f.session.fail(f.err)
-	return rpc.DropAndEnd
+	f.call.Complete(func(*xdr.Writer) rpc.Outcome {
+		if f.x.Program == mount3wire.Program {
+			return rpc.Outcome{Stat: rpc.AcceptProgUnavail}
+		}
+		f.session.fail(err)
+		return rpc.DropAndEnd
+	})
 }
 
 // encodeResults makes the client's reply from the server's.
 func (f *forward) encodeResults(w *xdr.Writer) rpc.Outcome {
 	x := &f.x
-	if x.Err == nil && f.sink[0] != nil {
-		return f.encodeRead(w)
-	}
 	if x.Err != nil {
 		return f.failed(x.Err)
+	}
+	if f.sink != nil {
+		return f.encodeRead(w)
 	}
 	if f.call.Header.Program == mount3wire.Program && f.session.relay.cfg.Target.Security != nil && f.encodeMount(w) {
 		return rpc.Done
@@ -204,20 +165,19 @@ func (f *forward) encodeMount(w *xdr.Writer) bool {
 
 // encodeRead writes the results of READ, without copying the data.
 func (f *forward) encodeRead(w *xdr.Writer) rpc.Outcome {
-	f.readRes.Decode(&f.x.Results)
+	var res nfs3wire.Read3Res
+	res.Decode(&f.x.Results)
 	if f.x.Results.Err() != nil {
 		return rpc.SystemErr
 	}
-	if f.readRes.Status != nfs3wire.NFS3OK {
-		f.readRes.Encode(w)
-		return rpc.Done
+	if res.Status == nfs3wire.NFS3OK {
+		n, _, err := client.TakeReadData(&res.ResOK, f.sink)
+		if err != nil {
+			return rpc.SystemErr
+		}
+		res.ResOK.Data = f.call.Eligible(f.sink[:n])
 	}
-	n, _, err := client.TakeReadData(&f.readRes.ResOK, f.sink[0])
-	if err != nil {
-		return rpc.SystemErr
-	}
-	f.readRes.ResOK.Data = f.call.Eligible(f.sink[0][:n])
-	f.readRes.Encode(w)
+	res.Encode(w)
 	return rpc.Done
 }
 

@@ -50,9 +50,8 @@ func (p *program) Serve(c *rpc.Call, _ *xdr.Writer) rpc.Outcome {
 		return rpc.Dropped // the connection has ended
 	}
 	c.Detach()
-	f := newForward()
-	if !f.prepare(c, p.rows.of(c.Header.Program, c.Header.Version, c.Header.Procedure)) {
-		f.free()
+	f := newForward(c, p.rows.of(c.Header.Program, c.Header.Version, c.Header.Procedure))
+	if f == nil {
 		return rpc.SystemErr
 	}
 	f.session = s

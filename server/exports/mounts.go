@@ -91,7 +91,7 @@ func (w *mounts) exportsChanged() {
 	}
 	w.surveying.Lock()
 	defer w.surveying.Unlock()
-	w.survey()
+	w.surveyLocked()
 }
 
 // startWatch starts to watch the machine's mounts, unless w watches them already. The first call
@@ -119,7 +119,7 @@ func (w *mounts) startWatch() {
 		defer watch.Close()
 		for watch.Changed() {
 			w.surveying.Lock()
-			w.survey()
+			w.surveyLocked()
 			next := w.next
 			w.surveying.Unlock()
 			select {
@@ -145,7 +145,7 @@ func (w *mounts) missing() bool {
 		}
 		wait := time.Until(w.next)
 		if wait <= 0 {
-			w.survey()
+			w.surveyLocked()
 		}
 		w.surveying.Unlock()
 		switch {
@@ -158,17 +158,17 @@ func (w *mounts) missing() bool {
 	}
 }
 
-// survey reads the machine's mounts and updates the table. The caller holds w.surveying.
-func (w *mounts) survey() {
+// surveyLocked reads the machine's mounts and updates the table. The caller holds w.surveying.
+func (w *mounts) surveyLocked() {
 	w.surveyed = time.Now()
 	defer func() { w.next = time.Now().Add(max(surveyPause, surveyShare*time.Since(w.surveyed))) }()
 	found, err := findMounts(w.table.All())
 	if err != nil {
 		w.log.Error("what is mounted below exports cannot be found out", zap.Error(err))
-	} else {
-		for _, m := range w.table.SetMounts(found, w) {
-			w.log.Debug("not mounted below an export any more", zap.String("export", m.Name))
-		}
+		return
+	}
+	for _, m := range w.table.SetMounts(found, w) {
+		w.log.Debug("not mounted below an export any more", zap.String("export", m.Name))
 	}
 }
 
@@ -204,7 +204,7 @@ func findMounts(exports []*export.Export) (found []export.Found, err error) {
 			if under != nil {
 				f.Under, f.Dir = name(under.Point), under.Point
 			}
-			if machines[m.Kind] {
+			if slices.Contains(machines, m.Kind) {
 				f.Refused = "it shows the machine itself, not files"
 			}
 			found = append(found, f)
@@ -217,15 +217,9 @@ func findMounts(exports []*export.Export) (found []export.Found, err error) {
 // machines has the types of file systems that show the kernel's own data, and autofs, on which
 // another file system is mounted on demand. The server never serves them, although some have file
 // handles.
-var machines = func() map[string]bool {
-	all := make(map[string]bool)
-	for kind := range strings.FieldsSeq(`autofs binfmt_misc bpf cgroup cgroup2 configfs cpuset debugfs devpts devtmpfs
-		efivarfs functionfs fusectl hugetlbfs ipathfs mqueue nfsd nsfs nullfs openpromfs pidfs proc pstore resctrl rpc_pipefs
-		securityfs selinuxfs smackfs sockfs sysfs tracefs usbfs xenfs`) {
-		all[kind] = true
-	}
-	return all
-}()
+var machines = strings.Fields(`autofs binfmt_misc bpf cgroup cgroup2 configfs cpuset debugfs devpts devtmpfs
+	efivarfs functionfs fusectl hugetlbfs ipathfs mqueue nfsd nsfs nullfs openpromfs pidfs proc pstore resctrl rpc_pipefs
+	securityfs selinuxfs smackfs sockfs sysfs tracefs usbfs xenfs`)
 
 // Open implements export.Opener.
 func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
@@ -241,7 +235,7 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 		if slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR, vfs.ErrDelay}, func(passes error) bool { return errors.Is(err, passes) }) {
 			return nil, vfs.ErrDelay
 		}
-		w.refuse(m, err.Error())
+		w.refuseLocked(m, err.Error())
 		return nil, err
 	}
 	w.open[m] = true
@@ -294,11 +288,10 @@ func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	var sx unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx); err != nil {
-		return nil, err
-	}
+	sx, err := status(fd)
 	switch {
+	case err != nil:
+		return nil, err
 	case sx.Mnt_id != m.ID || sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0:
 		return nil, errors.New("another mount hides it")
 	case sx.Mode&unix.S_IFMT != unix.S_IFDIR:
@@ -321,12 +314,12 @@ func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 func (w *mounts) Refused(m *export.Mount) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.refuse(m, m.Refused)
+	w.refuseLocked(m, m.Refused)
 }
 
-// refuse logs why a mount is not served: once for each mount and reason, and at most mostRefusals
-// times in all. The caller holds w.mu.
-func (w *mounts) refuse(m *export.Mount, why string) {
+// refuseLocked logs why a mount is not served: once for each mount and reason, and at most
+// mostRefusals times in all. The caller holds w.mu.
+func (w *mounts) refuseLocked(m *export.Mount, why string) {
 	line := m.Name + "\x00" + why
 	switch n := len(w.refused); {
 	case w.refused[line] || n > mostRefusals:

@@ -31,7 +31,7 @@ func (o *Opening) Open(all []config.Export) ([]*export.Export, error) {
 	if err != nil {
 		return nil, err
 	}
-	ways := waysTo(all)
+	ways := &ways{all: all, at: locateExports(all)}
 	is := make(roots, len(all))
 	var exports []*export.Export
 	fail := func(err error) ([]*export.Export, error) {
@@ -50,8 +50,8 @@ func (o *Opening) Open(all []config.Export) ([]*export.Export, error) {
 		was, known := before[e.Name]
 		known = known && was.Path == dir
 		fs, root, err := o.openDirectory(e.Name, ways, i, was, known)
-		if lost := (*lostRoot)(nil); errors.As(err, &lost) {
-			if fs = o.keep(e.Name, was, known); fs != nil {
+		if _, lost := errors.AsType[*lostRoot](err); lost && known {
+			if fs = o.keep(e.Name); fs != nil {
 				o.Log.Error("an export's directory is not the one that it was: the one before is still served", zap.String("export", e.Name), zap.Error(err))
 				root, err = was, nil
 			}

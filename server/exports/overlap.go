@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,36 @@ func KeepApart(c *config.Config) error {
 		return &config.KeyError{Key: key, Err: errors.New(how + ", where clients could read the key that seals handles: give a state directory outside of every export (state_dir, --state-dir)")}
 	}
 	return keepExportsApart(c.Exports, at)
+}
+
+// keepExportsApart compares each pair of an outer export and an inner export, whose directory lies
+// in the outer one. It returns an error if the outer export serves more clients or accepts weaker
+// flavors, unless the inner export has the option nested. The reason is that clients can access the
+// inner export's files through the outer export, and then the options of the outer export apply:
+// with NFSv3 they look up the inner directory, and with any version they can use a handle that
+// another client got. The argument at has the locations of the exports' directories; a location is
+// nil if the directory cannot be opened.
+func keepExportsApart(all []config.Export, at []*location) error {
+	for i, inner := range at {
+		is, err := describe(&all[i])
+		if inner == nil || err != nil || is.Nested {
+			continue // it has the option nested, or opening it will fail with an explanation
+		}
+		for j, outer := range at {
+			if outer == nil || !outer.holds(inner) || inner.holds(outer) {
+				continue
+			}
+			around, err := describe(&all[j])
+			if err != nil {
+				continue
+			}
+			if why := around.Opener(is); why != "" {
+				return &config.KeyError{Key: config.ExportKey(i), Err: fmt.Errorf("export %s lies in export %s, whose clients reach its files, too, and that %s: "+
+					"give both the same clients= and sec=, or move one of them to another file system, or add the option nested where this is meant", is.Name, around.Name, why)}
+			}
+		}
+	}
+	return nil
 }
 
 // locateExports returns the location of each export's directory, in the order of the argument. A
@@ -98,12 +129,7 @@ func inodeOf(st *unix.Statx_t) inode { return inode{st.Dev_major, st.Dev_minor, 
 
 // holds reports whether inner is l or lies within it.
 func (l *location) holds(inner *location) bool {
-	for _, above := range inner.chain {
-		if above == l.chain[0] {
-			return true
-		}
-	}
-	return l.device != "" && l.device == inner.device &&
+	return slices.Contains(inner.chain, l.chain[0]) || l.device != "" && l.device == inner.device &&
 		(l.path == "/" || inner.path == l.path || strings.HasPrefix(inner.path, l.path+"/"))
 }
 
@@ -129,8 +155,8 @@ func locateFD(dir int) (*location, error) {
 	}
 	l := new(location)
 	for {
-		var st unix.Statx_t
-		if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &st); err != nil {
+		st, err := status(fd)
+		if err != nil {
 			return nil, err
 		}
 		if len(l.chain) == 0 {

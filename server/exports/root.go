@@ -77,11 +77,13 @@ func rootAt(path string, fd int) (r root, err error) {
 // in different mounts, step adds the directory's mount to r.Mounts. If they are the same
 // directory, it is the root directory of this process, and step returns true.
 func (r *root) step(here, above int) (last bool, err error) {
-	var from, to unix.Statx_t
-	for fd, st := range map[int]*unix.Statx_t{here: &from, above: &to} {
-		if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, st); err != nil {
-			return false, err
-		}
+	from, err := status(here)
+	if err != nil {
+		return false, err
+	}
+	to, err := status(above)
+	if err != nil {
+		return false, err
 	}
 	if from.Mnt_id == to.Mnt_id {
 		return inodeOf(&from) == inodeOf(&to), nil
@@ -210,11 +212,10 @@ func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known 
 
 // keep returns the file system with which the export is served at present, and counts one more
 // export of it. Open calls it if the directory at the export's path must not be opened. It returns
-// nil if no export with this name is served, or if known is false: an export of this name was not
-// yet opened from the configured path.
-func (o *Opening) keep(name string, was root, known bool) vfs.FileSystem {
+// nil if no export with this name is served.
+func (o *Opening) keep(name string) vfs.FileSystem {
 	for _, e := range o.Now {
-		if e.Name == name && known && o.Filesystems.again(e.FS) {
+		if e.Name == name && o.Filesystems.again(e.FS) {
 			return e.FS
 		}
 	}

@@ -335,7 +335,8 @@ func TestWayToAnExport(t *testing.T) {
 		{"a/b", "a", "a/b", "a"}, {"a/b/c", "toA", "a/b/c", "toA"}, {"toA/b", "toAbsolute", "a/b", "toAbsolute"}, {"a", "toA", "a", ""},
 		{"a/out", "a", "", ""}, {"a/in", "toA", "", ""}, {"a/in/c", "a", "", ""}, {"d/up", "d", "", ""}, {"d/up", "a", "a/b", "a"},
 	} {
-		w := waysTo([]config.Export{{Path: config.Dir{Path: at(c.dir)}}, {Path: config.Dir{Path: at(c.other)}}})
+		all := []config.Export{{Path: config.Dir{Path: at(c.dir)}}, {Path: config.Dir{Path: at(c.other)}}}
+		w := &ways{all, locateExports(all)}
 		got, err := w.walk(0)
 		if err != nil {
 			if lost := (*lostRoot)(nil); c.is != "" || errors.As(err, &lost) == (c.other == "d" && c.dir != "d/up") {

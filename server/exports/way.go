@@ -18,10 +18,6 @@ type ways struct {
 	at  []*location // the locations of the directories, in the order of all; nil if unknown
 }
 
-func waysTo(all []config.Export) *ways {
-	return &ways{all: all, at: locateExports(all)}
-}
-
 // A way is the result of following the path to an export's directory.
 type way struct {
 	fd int // the directory
@@ -63,19 +59,22 @@ func (w *ways) walk(export int) (_ *way, err error) {
 	for links := 0; len(left) > 0; {
 		name := left[0]
 		left = left[1:]
-		var here, next unix.Statx_t
-		if err := unix.Statx(at.fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &here); err != nil {
+		here, err := status(at.fd)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 		if at.within == "" {
-			at.within = w.rootOf(export, &here)
+			at.within = w.other(export, func(l *location) bool { return l.chain[0] == inodeOf(&here) })
 		}
+		var next unix.Statx_t
 		if err := unix.Statx(at.fd, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &next); err != nil {
 			return nil, fmt.Errorf("%s: %w", dir, &os.PathError{Op: "look at", Path: name, Err: err})
 		}
 		link := next.Mode&unix.S_IFMT == unix.S_IFLNK
 		if at.within == "" && (link || len(left) == 0) {
-			at.within = w.holder(export, at.fd)
+			if inner, err := locateFD(at.fd); err == nil {
+				at.within = w.other(export, func(l *location) bool { return l.holds(inner) })
+			}
 		}
 		if !link {
 			if err := step(at.fd, name); err != nil {
@@ -110,27 +109,11 @@ func namesIn(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// rootOf returns the path of an export whose root is the directory with the device and inode in
-// the second argument, or "" if there is none. It leaves out the export with the given number.
-func (w *ways) rootOf(export int, here *unix.Statx_t) string {
-	this := inodeOf(here)
+// other returns the path of an export whose directory's location satisfies the function, or "". It
+// leaves out the export with the given number.
+func (w *ways) other(export int, satisfies func(*location) bool) string {
 	for i, l := range w.at {
-		if i != export && l != nil && l.chain[0] == this {
-			return w.all[i].Path.Path
-		}
-	}
-	return ""
-}
-
-// holder returns the path of another export that contains the directory with the descriptor fd,
-// or "".
-func (w *ways) holder(export, fd int) string {
-	here, err := locateFD(fd)
-	if err != nil {
-		return ""
-	}
-	for i, l := range w.at {
-		if i != export && l != nil && l.holds(here) {
+		if i != export && l != nil && satisfies(l) {
 			return w.all[i].Path.Path
 		}
 	}
