@@ -42,11 +42,11 @@ const (
 var nfsSettings = []setting{
 	{key: "nfs.versions", usual: "`[" + strings.Join(quotedAll(NFSVersions), ", ") + "]`", check: checkVersions,
 		meaning: "the versions of NFS that the daemon serves, in the form of mount's option `vers=`. If a mount names no version, the client uses the highest version that both it and the daemon support"},
-	{key: "nfs.lease_time", usual: shownDefault(Duration(usualLease)), check: func(k *checker) {
-		within(k, "nfs.lease_time", &k.c.NFS.LeaseTime, Duration(usualLease), Duration(shortestLease), Duration(longestLease))
+	{key: "nfs.lease_time", usual: shownDefault(Duration(usualLease)), check: func(c *Config) error {
+		return within(c, "nfs.lease_time", &c.NFS.LeaseTime, Duration(usualLease), Duration(shortestLease), Duration(longestLease))
 	}, meaning: "the lease time of NFSv4: how long the opens and locks of a client are safe if the daemon gets no request from it. After that the daemon keeps them until another client asks for a conflicting open or lock, but for a day at most"},
-	{key: "nfs.grace_time", usual: "as `lease_time`", check: func(k *checker) {
-		within(k, "nfs.grace_time", &k.c.NFS.GraceTime, k.c.NFS.LeaseTime, Duration(time.Second), Duration(longestLease))
+	{key: "nfs.grace_time", usual: "as `lease_time`", check: func(c *Config) error {
+		return within(c, "nfs.grace_time", &c.NFS.GraceTime, c.NFS.LeaseTime, Duration(time.Second), Duration(longestLease))
 	}, meaning: "how long after a start NFSv4 clients may claim the opens and locks that they held before, while no other client can get them. It ends early when all these clients are back"},
 	choice("nfs.owners", func(c *Config) *Choice { return &c.NFS.Owners }, []string{OwnersNumbers, OwnersNames}, "",
 		"the form in which NFSv4 sends users and groups: `numbers`, which Linux's clients accept without any configuration, or `names`, such as `user@domain`. Callers with Kerberos always get names. From clients the daemon accepts both forms"),
@@ -62,10 +62,11 @@ const (
 
 // checkDomain rejects a domain that has a space, an '@', a ':' or a character other than
 // printable ASCII, or is longer than 255 bytes.
-func checkDomain(k *checker) {
-	if d := k.c.NFS.Domain; strings.ContainsFunc(d, func(r rune) bool { return r <= ' ' || r == '@' || r == ':' || r > '~' }) || len(d) > 255 {
-		k.fault("nfs.domain", strconv.Quote(d), "give a name such as \"example.org\"")
+func checkDomain(c *Config) error {
+	if d := c.NFS.Domain; strings.ContainsFunc(d, func(r rune) bool { return r <= ' ' || r == '@' || r == ':' || r > '~' }) || len(d) > 255 {
+		return badValue("nfs.domain", strconv.Quote(d), "give a name such as \"example.org\"")
 	}
+	return nil
 }
 
 func quotedAll(words []string) (all []string) {
@@ -75,20 +76,21 @@ func quotedAll(words []string) (all []string) {
 	return all
 }
 
-func checkVersions(k *checker) {
-	v := &k.c.NFS.Versions
-	if len(*v) == 0 && !k.c.Says("nfs.versions") {
+func checkVersions(c *Config) error {
+	const key = "nfs.versions"
+	v := &c.NFS.Versions
+	if len(*v) == 0 && !c.Says(key) {
 		for _, word := range NFSVersions {
 			*v = append(*v, Choice(word))
 		}
 	}
 	for _, word := range *v {
 		if !slices.Contains(NFSVersions, string(word)) {
-			k.fault("nfs.versions", strconv.Quote(string(word)), "use some of "+strings.Join(NFSVersions, ", "))
-			return
+			return badValue(key, strconv.Quote(string(word)), "use some of "+strings.Join(NFSVersions, ", "))
 		}
 	}
 	if len(*v) == 0 {
-		k.fault("nfs.versions", "no version at all", "name one at least, such as "+strconv.Quote(NFSVersions[0]))
+		return badValue(key, "no version at all", "name one at least, such as "+strconv.Quote(NFSVersions[0]))
 	}
+	return nil
 }

@@ -19,7 +19,7 @@ type setting struct {
 	// meaning is the key's text in docs/configuration.md.
 	meaning string
 	// check sets the default if the user has not set the key, and checks the value; it may be nil.
-	check func(*checker)
+	check func(*Config) error
 	// flag is the help text of the flag that overrides the file; empty if the key has no flag. name
 	// is the flag's name, if it differs from the key. set replaces the value by that of the flag, or,
 	// if the flag is repeatable, by its values.
@@ -43,11 +43,13 @@ func (s setting) flagged(name string) setting {
 }
 
 // The method "and" returns the setting with a second check, which runs after the first.
-func (s setting) and(more func(*checker)) setting {
+func (s setting) and(more func(*Config) error) setting {
 	first := s.check
-	s.check = func(k *checker) {
-		first(k)
-		more(k)
+	s.check = func(c *Config) error {
+		if err := first(c); err != nil {
+			return err
+		}
+		return more(c)
 	}
 	return s
 }
@@ -66,7 +68,7 @@ func shownDefault(v any) string {
 // number returns a setting for a number with a default and a range.
 func number[T ~int | ~int64](key string, at func(*Config) *T, usual, least, most T, meaning string) setting {
 	return setting{key: key, usual: shownDefault(usual), meaning: meaning,
-		check: func(k *checker) { within(k, key, at(k.c), usual, least, most) }}
+		check: func(c *Config) error { return within(c, key, at(c), usual, least, most) }}
 }
 
 // optional returns the setting of a number that has no default. If the user sets the number, it
@@ -74,10 +76,11 @@ func number[T ~int | ~int64](key string, at func(*Config) *T, usual, least, most
 // place of a default.
 func optional[T ~int | ~int64](key string, at func(*Config) *T, least, most T, without, meaning string) setting {
 	return setting{key: key, usual: without, meaning: meaning,
-		check: func(k *checker) {
-			if *at(k.c) != 0 || k.c.Says(key) {
-				within(k, key, at(k.c), 0, least, most)
+		check: func(c *Config) error {
+			if *at(c) == 0 && !c.Says(key) {
+				return nil
 			}
+			return within(c, key, at(c), 0, least, most)
 		}}
 }
 
@@ -96,15 +99,19 @@ func timeout(key string, at func(*Config) *Duration, usual time.Duration, meanin
 // choice returns a setting whose value is one of words. The first of them is the default.
 func choice(key string, at func(*Config) *Choice, words []string, flag, meaning string) setting {
 	return setting{key: key, usual: quoted(words[0]), flag: flag, meaning: meaning,
-		set: func(c *Config, words []string) error { *at(c) = Choice(words[0]); return nil },
-		check: func(k *checker) {
-			value := at(k.c)
-			if *value == "" && !k.c.Says(key) {
+		set: func(c *Config, words []string) error {
+			*at(c) = Choice(words[0])
+			return nil
+		},
+		check: func(c *Config) error {
+			value := at(c)
+			if *value == "" && !c.Says(key) {
 				*value = Choice(words[0])
 			}
 			if !slices.Contains(words, string(*value)) {
-				k.fault(key, strconv.Quote(string(*value)), "use one of "+strings.Join(words, ", "))
+				return badValue(key, strconv.Quote(string(*value)), "use one of "+strings.Join(words, ", "))
 			}
+			return nil
 		}}
 }
 
@@ -122,8 +129,8 @@ func listening(key string, at func(*Config) *[]Listen, port uint16, flag, meanin
 			}
 			return nil
 		},
-		check: func(k *checker) {
-			all := at(k.c)
+		check: func(c *Config) error {
+			all := at(c)
 			if len(*all) == 0 {
 				*all = []Listen{usual}
 			}
@@ -132,7 +139,8 @@ func listening(key string, at func(*Config) *[]Listen, port uint16, flag, meanin
 				for _, l := range *all {
 					words = append(words, strconv.Quote(l.String()))
 				}
-				k.fault(key, strings.Join(words, " and "), `use either "none" or addresses`)
+				return badValue(key, strings.Join(words, " and "), `use either "none" or addresses`)
 			}
+			return nil
 		}}
 }

@@ -26,9 +26,15 @@ var daemonSettings = []setting{
 		"address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
 		"addresses to serve TCP on, in the same form. At least one of `rdma` and `tcp` must have an address. They cannot use the same port of an address, because RDMA is carried in TCP"),
 	{key: "state_dir", usual: quoted(DefaultStateDir),
-		flag:    "directory that keeps what outlives a restart (default " + DefaultStateDir + ")",
-		set:     func(c *Config, words []string) error { c.StateDir = words[0]; return nil },
-		check:   func(k *checker) { k.c.StateDir = cmp.Or(k.c.StateDir, DefaultStateDir) },
+		flag: "directory that keeps what outlives a restart (default " + DefaultStateDir + ")",
+		set: func(c *Config, words []string) error {
+			c.StateDir = words[0]
+			return nil
+		},
+		check: func(c *Config) error {
+			c.StateDir = cmp.Or(c.StateDir, DefaultStateDir)
+			return nil
+		},
 		meaning: "the directory for data that outlives the process: the key that signs file handles, and the index of handles if the kernel makes none. If it is lost, clients must mount anew. Only one daemon can use it at a time. The daemon does not start if the directory lies within an export, if an export lies within it, if it belongs to another user than the daemon's or root, or if other users may write to it"},
 	choice("log_level", func(c *Config) *Choice { return &c.LogLevel }, []string{"info", "debug", "warn", "error"},
 		"debug, info, warn or error (default info)",
@@ -47,13 +53,13 @@ var daemonSettings = []setting{
 	number("memory.ceiling", func(c *Config) *Size { return &c.Memory.Ceiling }, 256<<20, 16<<20, 1<<40,
 		"the limit for all connections together; at least 16M, and at most the memory of the machine or of the process's control group. If there are several exports, the calls of one file system use at most half of what the calls of other file systems leave free. So a file system that does not answer leaves half of the memory to the others, and a second one leaves half of that"),
 	{key: "memory.connection", usual: "half of the ceiling",
-		check: func(k *checker) {
-			within(k, "memory.connection", &k.c.Memory.Connection, k.c.Memory.Ceiling/2, 4<<20, k.c.Memory.Ceiling)
+		check: func(c *Config) error {
+			return within(c, "memory.connection", &c.Memory.Connection, c.Memory.Ceiling/2, 4<<20, c.Memory.Ceiling)
 		},
 		meaning: "the limit for one connection; at least 4M. A peer that stalls occupies no more memory than this"},
 	{key: "memory.state", usual: "as the ceiling",
-		check: func(k *checker) {
-			within(k, "memory.state", &k.c.Memory.State, k.c.Memory.Ceiling, 4<<20, 1<<40)
+		check: func(c *Config) error {
+			return within(c, "memory.state", &c.Memory.State, c.Memory.Ceiling, 4<<20, 1<<40)
 		},
 		meaning: "memory for the state of NFSv4 clients, in addition to payload memory: three eighths of it for opens and locks, three eighths for sessions and the replies that they keep, and a quarter for Kerberos contexts of 8K each. Of the memory for opens and locks, and of that for sessions, the clients of one address may use at most half of what other addresses leave free (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a locked byte range 300 bytes. If a client needs more, it waits until something is closed; with 4.0 it gets an error, unless the daemon is about to take state from other clients for it"},
 	number("memory.replies", func(c *Config) *Size { return &c.Memory.Replies }, 64<<20, 1<<20, 1<<40,
@@ -82,12 +88,12 @@ var rdmaSettings = []setting{
 		"what carries RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
 		"the provider of RDMA connections. `iwarp` is the software RNIC, which needs no device. `verbs` uses the machine's RDMA devices, through librdmacm and libibverbs: see [devices.md](devices.md). `auto` is the software RNIC, and also each device other than siw, if the program was built for devices and the libraries are installed; a log line says which devices are used").flagged("rdma-provider"),
 	{key: "rnic.device_memory", usual: "the smaller of `memory.ceiling` and the rest of the limit of locked memory after `memory.ceiling` is subtracted; `memory.ceiling` if that rest is less than 4M",
-		check: func(k *checker) {
-			usual := k.c.Memory.Ceiling
-			if left := Size(min(Memlock(), 1<<40)) - k.c.Memory.Ceiling; left >= leastDeviceMemory {
+		check: func(c *Config) error {
+			usual := c.Memory.Ceiling
+			if left := Size(min(Memlock(), 1<<40)) - c.Memory.Ceiling; left >= leastDeviceMemory {
 				usual = min(usual, left)
 			}
-			within(k, "rnic.device_memory", &k.c.RNIC.DeviceMemory, usual, leastDeviceMemory, 1<<40)
+			return within(c, "rnic.device_memory", &c.RNIC.DeviceMemory, usual, leastDeviceMemory, 1<<40)
 		},
 		meaning: "memory for the messages of all connections over RDMA devices, in addition to payload memory; at least 4M. It is locked (`ulimit -l`, `LimitMEMLOCK=` in the unit). A connection uses (`credits` + 8) times `inline`, and 128K, as long as it exists; the connections of one client address use at most half of what other addresses leave free. If too little is left for a new connection, the daemon refuses it with a log line, and ends another connection that has made no call yet. The software RNIC does not use this memory"},
 	number("rnic.credits", func(c *Config) *int { return &c.RNIC.Credits }, 128, 1, 4096,
@@ -111,10 +117,11 @@ var limitSettings = []setting{
 	timeout("limits.stall_timeout", func(c *Config) *Duration { return &c.Limits.StallTimeout }, 30*time.Second,
 		"if a peer stops in the middle of a message, does not answer an RDMA Read, or does not read its replies, the daemon ends its connection after this time"),
 	{key: "limits.idle_timeout", usual: "none",
-		check: func(k *checker) {
-			if d := &k.c.Limits.IdleTimeout; *d != 0 {
-				within(k, "limits.idle_timeout", d, 0, shortest, longest)
+		check: func(c *Config) error {
+			if c.Limits.IdleTimeout == 0 {
+				return nil
 			}
+			return within(c, "limits.idle_timeout", &c.Limits.IdleTimeout, 0, shortest, longest)
 		},
 		meaning: "the daemon closes a TCP connection without calls after this time; `\"0s\"` means never. Linux clients connect again when they need to"},
 }
