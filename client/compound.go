@@ -68,15 +68,15 @@ type Compound struct {
 	x       rpc.Exchange
 	session *Session
 	in      *compoundList // the list of the session that contains the compound, or nil
-	place   place
-	serial  uint64 // counts how often the compound was passed to the transport
+	serial  uint64        // counts how often the compound was passed to the transport
 	flight
 }
 
 // flight is the session's state of a started compound. slot is nil until the compound gets a slot.
 type flight struct {
-	slot *slot
-	link *link
+	queue.Links[Compound] // in the list Compound.in
+	slot                  *slot
+	link                  *link
 	// doubtful is true if the compound was sent, and the connection ended before the reply came.
 	// So the server may have executed it.
 	doubtful bool
@@ -232,30 +232,17 @@ func LocateRead4Data(results xdr.Decoder) (position, length int) {
 
 // A compoundList is a queue of compounds. The lock of their session guards it.
 type compoundList struct {
-	queue.List[place, *place]
-}
-
-// A place is the entry of a compound in a compoundList.
-type place struct {
-	queue.Links[place]
-	of *Compound
-}
-
-// head returns the first compound, or nil.
-func (l *compoundList) head() *Compound {
-	if l.First == nil {
-		return nil
-	}
-	return l.First.of
+	queue.List[Compound, *Compound]
 }
 
 func (l *compoundList) push(c *Compound) {
-	c.in, c.place.of = l, c
-	l.Add(&c.place)
+	c.in = l
+	l.Add(c)
 }
 
+// pop takes the first compound out of the list. It returns nil if there is none.
 func (l *compoundList) pop() *Compound {
-	c := l.head()
+	c := l.First
 	if c != nil {
 		l.remove(c)
 	}
@@ -263,6 +250,6 @@ func (l *compoundList) pop() *Compound {
 }
 
 func (l *compoundList) remove(c *Compound) {
-	l.Remove(&c.place)
+	l.Remove(c)
 	c.in = nil
 }

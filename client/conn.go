@@ -173,7 +173,8 @@ func (c *Conn) Null(ctx context.Context, program, version uint32) error {
 // Lost reports whether the connection has ended and will not be replaced.
 func (c *Conn) Lost() bool {
 	if c.tcp == nil {
-		return !c.target.Reconnect && !c.connected()
+		_, connected := c.rdma.Info()
+		return !connected && !c.target.Reconnect
 	}
 	select {
 	case <-c.tcp.Done():
@@ -181,10 +182,4 @@ func (c *Conn) Lost() bool {
 	default:
 		return false
 	}
-}
-
-// connected reports whether there is an RPC-over-RDMA connection now.
-func (c *Conn) connected() bool {
-	_, ok := c.rdma.Info()
-	return ok
 }

@@ -59,13 +59,11 @@ func (f *Flavor) UnmarshalText(text []byte) error {
 
 // ParseFlavor returns the Flavor that s names: "sys", "krb5", "krb5i" or "krb5p". It returns an
 // error for any other text.
-func ParseFlavor(s string) (Flavor, error) {
-	for _, f := range []Flavor{Sys, Krb5, Krb5i, Krb5p} {
-		if f.String() == s {
-			return f, nil
-		}
+func ParseFlavor(s string) (f Flavor, err error) {
+	if f.UnmarshalText([]byte(s)) != nil || f == None {
+		return 0, fmt.Errorf("flavor %q is none of sys, krb5, krb5i, krb5p", s)
 	}
-	return 0, fmt.Errorf("flavor %q is none of sys, krb5, krb5i, krb5p", s)
+	return f, nil
 }
 
 // service returns the RPCSEC_GSS service of a Kerberos flavor, and 0 for other flavors.

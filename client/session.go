@@ -52,7 +52,7 @@ type Session struct {
 	slots  *slotTable
 	lease  time.Duration
 	links  []*link
-	turn   int // index in links where pick continues
+	turn   int // index in links where pickLocked continues
 	// waiting lists the compounds that wait for a slot. The compounds in parked and delayed have a
 	// slot: in parked they wait for a connection, in delayed for the time to be repeated.
 	waiting, parked, delayed compoundList

@@ -30,10 +30,9 @@ func (s *Session) dial(ctx context.Context, l *link) (*Conn, error) {
 	return dial(ctx, l.target, &calls{s.callbacks, s.pool})
 }
 
-// lost starts to replace conn, the connection of the link l, because it can no longer be used. It
-// does nothing if l has another connection by now, or the session has ended. The caller holds
-// s.mu.
-func (s *Session) lost(l *link, conn *Conn) {
+// lostLocked starts to replace conn, the connection of the link l, because it can no longer be
+// used. It does nothing if l has another connection by now, or the session has ended.
+func (s *Session) lostLocked(l *link, conn *Conn) {
 	if l.conn != conn || s.phase == phaseDead {
 		return
 	}
@@ -87,7 +86,7 @@ func (s *Session) rebound(l *link, conn *Conn) bool {
 		// because it has forgotten the session, the next SEQUENCE will fail, and then the Session
 		// makes a new session.
 		l.conn = conn
-		s.mend()
+		s.mendLocked()
 	}
 	s.mu.Unlock()
 	if !up {
@@ -110,7 +109,7 @@ func (s *Session) bind(ctx context.Context, conn *Conn) error {
 func (s *Session) anyConn() *Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.pick(nil); l != nil {
+	if l := s.pickLocked(nil); l != nil {
 		return l.conn
 	}
 	return nil

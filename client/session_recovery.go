@@ -58,7 +58,7 @@ func (s *Session) create(ctx context.Context, conn *Conn) error {
 	res, err := s.createSession(ctx, conn)
 	if err == nil {
 		s.mu.Lock()
-		s.adopt(res, newSlotTable(res.Sessionid, res.ForeChanAttrs.Maxrequests))
+		s.adoptLocked(res, newSlotTable(res.Sessionid, res.ForeChanAttrs.Maxrequests))
 		s.mu.Unlock()
 	}
 	return err
@@ -91,21 +91,21 @@ func (s *Session) createSession(ctx context.Context, conn *Conn) (nfs4wire.Creat
 	return res.ResOK, err
 }
 
-// adopt makes s use a new session. s.mu is held.
-func (s *Session) adopt(res nfs4wire.CreateSession4ResOK, slots *slotTable) {
+// adoptLocked makes s use a new session.
+func (s *Session) adoptLocked(res nfs4wire.CreateSession4ResOK, slots *slotTable) {
 	s.limits, s.slots = res, slots
 	s.back.acceptFrom(res.Sessionid, res.BackChanAttrs.Maxrequests)
 	s.renewed.Store(int64(s.now()))
 	s.flags.Store(0)
 }
 
-// mend starts to make a new session if the server has forgotten the present one, and there is a
-// connection for it. s.mu is held.
-func (s *Session) mend() {
+// mendLocked starts to make a new session if the server has forgotten the present one, and there is
+// a connection for it.
+func (s *Session) mendLocked() {
 	if s.phase != phaseBroken || s.recovering {
 		return
 	}
-	if l := s.pick(nil); l != nil {
+	if l := s.pickLocked(nil); l != nil {
 		conn := l.conn
 		s.recovering = true
 		s.working.Go(func() { s.remake(l, conn) })
@@ -129,8 +129,8 @@ func (s *Session) remake(l *link, conn *Conn) {
 	s.recovering = false
 	_, answered := errors.AsType[*OpError](err)
 	if err != nil && !answered {
-		s.lost(l, conn)
-		s.mend() // over another link's connection
+		s.lostLocked(l, conn)
+		s.mendLocked() // over another link's connection
 	}
 	s.mu.Unlock()
 	switch {
@@ -178,9 +178,9 @@ func (s *Session) tryRemake(conn *Conn) (restarted bool, err error) {
 	if s.phase == phaseBroken {
 		s.phase = phaseUp
 	}
-	s.adopt(res, slots)
+	s.adoptLocked(res, slots)
 	for _, l := range []*compoundList{&s.parked, &s.delayed} {
-		s.moveOrphans(l)
+		s.moveOrphansLocked(l)
 	}
 	return restarted, nil
 }
@@ -198,11 +198,11 @@ func (s *Session) reclaimFirst(conn *Conn, slots *slotTable) error {
 	}, nil)
 }
 
-// moveOrphans empties l. The requests in l have slots of an earlier session; now they wait for slots
-// of the present session. It ends the requests that cannot be sent again. s.mu is held.
-func (s *Session) moveOrphans(l *compoundList) {
+// moveOrphansLocked empties l. The requests in l have slots of an earlier session; now they wait for
+// slots of the present session. It ends the requests that cannot be sent again.
+func (s *Session) moveOrphansLocked(l *compoundList) {
 	for c := l.pop(); c != nil; c = l.pop() {
-		if why := s.orphaned(c); why != nil {
+		if why := s.orphanedLocked(c); why != nil {
 			s.working.Go(func() { c.finish(why) })
 		}
 	}

@@ -27,7 +27,7 @@ func (s *Session) Start(c *Compound) {
 		return
 	}
 	s.waiting.push(c)
-	first := s.next()
+	first := s.nextLocked()
 	s.mu.Unlock()
 	s.sendFrom(first)
 }
@@ -60,22 +60,22 @@ func (s *Session) Cancel(c *Compound, err error) {
 // dispatch sends all requests that can be sent now.
 func (s *Session) dispatch() {
 	s.mu.Lock()
-	first := s.next()
+	first := s.nextLocked()
 	s.mu.Unlock()
 	s.sendFrom(first)
 }
 
-// sendFrom sends c, which came from next, and then every other request that can be sent now. If c is
-// nil, it does nothing.
+// sendFrom sends c, which came from nextLocked, and then every other request that can be sent now.
+// If c is nil, it does nothing.
 func (s *Session) sendFrom(c *Compound) {
 	for c != nil {
 		c = s.send(c)
 	}
 }
 
-// next chooses the next request to send, and gives it a slot and a connection. It returns nil if
-// none can be sent. s.mu is held.
-func (s *Session) next() *Compound {
+// nextLocked chooses the next request to send, and gives it a slot and a connection. It returns nil
+// if none can be sent.
+func (s *Session) nextLocked() *Compound {
 	if s.phase != phaseUp || s.parked.Len+s.waiting.Len == 0 {
 		return nil
 	}
@@ -83,8 +83,8 @@ func (s *Session) next() *Compound {
 	if from.Len == 0 {
 		from = &s.waiting
 	}
-	c := from.head()
-	l := s.pick(c.link)
+	c := from.First
+	l := s.pickLocked(c.link)
 	if l == nil {
 		return nil
 	}
@@ -110,9 +110,9 @@ func (c *Compound) number() {
 	}
 }
 
-// pick returns a link that has a connection, or nil if no link has one. If wanted has a connection,
-// pick returns wanted; otherwise it takes the links in turn. s.mu is held.
-func (s *Session) pick(wanted *link) *link {
+// pickLocked returns a link that has a connection, or nil if no link has one. If wanted has a
+// connection, pickLocked returns wanted; otherwise it takes the links in turn.
+func (s *Session) pickLocked(wanted *link) *link {
 	if wanted != nil && wanted.conn != nil {
 		return wanted
 	}
@@ -137,7 +137,7 @@ func (s *Session) send(c *Compound) (then *Compound) {
 		c.begun = true
 		cancelled = c.cancelled
 	}
-	then = s.next()
+	then = s.nextLocked()
 	s.mu.Unlock()
 	if cancelled != nil {
 		conn.Caller().Cancel(&c.x, cancelled)
@@ -153,7 +153,7 @@ func (c *Compound) done(x *rpc.Exchange) {
 	lost := x.Err != nil && c.cancelled == nil && (errors.Is(x.Err, rpc.ErrCallLost) || c.link.conn != c.conn)
 	if lost {
 		c.doubtful = true
-		s.lost(c.link, c.conn)
+		s.lostLocked(c.link, c.conn)
 		s.again(c, &s.parked)
 		return
 	}
@@ -172,7 +172,7 @@ func (c *Compound) done(x *rpc.Exchange) {
 // again queues a request in the list l to be sent once more, or ends it if that is not possible.
 // The caller holds s.mu; this method unlocks it.
 func (s *Session) again(c *Compound, l *compoundList) {
-	why := s.orphaned(c)
+	why := s.orphanedLocked(c)
 	if why == nil && c.slot != nil {
 		l.push(c)
 	}
@@ -184,10 +184,9 @@ func (s *Session) again(c *Compound, l *compoundList) {
 	s.dispatch()
 }
 
-// orphaned prepares a request to be sent again. If its slot is one of an earlier session, it
+// orphanedLocked prepares a request to be sent again. If its slot is one of an earlier session, it
 // queues the request for a new slot. It returns an error if the request cannot be sent again.
-// s.mu is held.
-func (s *Session) orphaned(c *Compound) (why error) {
+func (s *Session) orphanedLocked(c *Compound) (why error) {
 	switch {
 	case s.phase == phaseDead:
 		return s.why
@@ -208,7 +207,7 @@ func (s *Session) broken(c *Compound) {
 	if c.slot.table == s.slots && s.phase == phaseUp {
 		s.phase = phaseBroken
 		s.slots = newSlotTable(nfs4wire.SessionID4{}, 1) // an empty table, so that no request has a slot of it
-		s.mend()
+		s.mendLocked()
 	}
 	s.again(c, nil)
 }
@@ -280,7 +279,7 @@ func (c *Compound) refused(status nfs4wire.NFSStat4) {
 		s.again(c, &s.delayed)
 	case nfs4wire.NFS4ErrConnNotBoundToSession:
 		s.mu.Lock()
-		s.lost(c.link, c.conn) // its replacement will be bound
+		s.lostLocked(c.link, c.conn) // its replacement will be bound
 		s.again(c, &s.parked)
 	case nfs4wire.NFS4ErrBadSession, nfs4wire.NFS4ErrDeadSession, nfs4wire.NFS4ErrSeqMisordered,
 		nfs4wire.NFS4ErrBadSlot, nfs4wire.NFS4ErrBadHighSlot:
@@ -307,11 +306,11 @@ func (s *Session) aimed(sl *slot, target uint32) *Compound {
 	sl.seq++
 	sl.table.release(sl)
 	sl.table.aim(target)
-	return s.next()
+	return s.nextLocked()
 }
 
 // release frees a slot. If used is true, the server has used up the slot's sequence number, so the
-// next request on the slot takes the number after it.
+// nextLocked request on the slot takes the number after it.
 func (s *Session) release(sl *slot, used bool) {
 	s.mu.Lock()
 	if used {

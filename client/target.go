@@ -99,27 +99,16 @@ func SplitHostPort(s string) (host string, port int, err error) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return a.String(), 0, nil
 	}
-	host, digits := s, ""
-	if strings.HasPrefix(s, "[") {
-		end := strings.IndexByte(s, ']')
-		if end < 0 {
-			return "", 0, fmt.Errorf("%w: %q lacks a ']'", ErrAddress, s)
+	host, digits, err := net.SplitHostPort(s)
+	if err == nil {
+		if port, err = strconv.Atoi(digits); err != nil || port < 1 || port > 65535 {
+			return "", 0, fmt.Errorf("%w: %q is no port", ErrAddress, digits)
 		}
-		host, digits = s[1:end], s[end+1:]
-		if digits != "" && digits[0] != ':' {
-			return "", 0, fmt.Errorf("%w: %q", ErrAddress, s)
-		}
-	} else if i := strings.IndexByte(s, ':'); i >= 0 {
-		host, digits = s[:i], s[i:]
+	} else if host, _, err = net.SplitHostPort(s + ":0"); err != nil { // s is no host without a port either
+		return "", 0, fmt.Errorf("%w: %w", ErrAddress, err)
 	}
 	if host == "" {
 		return "", 0, fmt.Errorf("%w: %q names no host", ErrAddress, s)
-	}
-	if digits == "" {
-		return host, 0, nil
-	}
-	if port, err = strconv.Atoi(digits[1:]); err != nil || port < 1 || port > 65535 {
-		return "", 0, fmt.Errorf("%w: %q is no port", ErrAddress, digits[1:])
 	}
 	return host, port, nil
 }
