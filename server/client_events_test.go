@@ -17,8 +17,8 @@ import (
 func TestEventsOfClientsLeaveLines(t *testing.T) {
 	core, log := observer.New(zapcore.InfoLevel)
 	s := &Server{log: zap.New(core)}
-	s.lines = clientLines{log: s.log}
-	s.names = clientLines{log: s.log, every: nameLineEvery}
+	s.lines = newClientLines(s.log, clientLineEvery)
+	s.names = newClientLines(s.log, nameLineEvery)
 	m, err := state.New(state.Config{Event: s.clientEvent})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestEventsOfClientsLeaveLines(t *testing.T) {
 		t.Errorf("%v", fields)
 	}
 	for why, words := range whys {
-		s.lines = clientLines{log: s.log}
+		s.lines = newClientLines(s.log, clientLineEvery)
 		for range 2 {
 			s.clientEvent(&state.Event{Kind: state.Taken, Why: why, Clients: []state.Record{{Owner: string(name), Address: first}}})
 		}

@@ -47,13 +47,12 @@ const acceptLineEvery = time.Minute
 // acceptFailed logs an accept(2) that failed, at most once in acceptLineEvery. It is the callback
 // census.Config.AcceptFailed.
 func (s *Server) acceptFailed(err error) {
-	now := time.Now().UnixNano()
-	if last := s.acceptLine.Load(); last != 0 && now-last < int64(acceptLineEvery) || !s.acceptLine.CompareAndSwap(last, now) {
-		s.acceptsUntold.Add(1)
+	leftOut, due := s.accepts.Due(struct{}{}, time.Now())
+	if !due {
 		return
 	}
 	s.log.Warn("a connection could not be accepted; the daemon goes on accepting", zap.Error(config.Cause(err)),
-		zap.Int64("others_before", s.acceptsUntold.Swap(0)),
+		zap.Int("others_before", leftOut),
 		zap.String("remedy", "if the cause is too many open files, raise LimitNOFILE= in the unit (ulimit -n)"))
 }
 

@@ -111,6 +111,15 @@ func (e *ending) do(name string, until time.Time, do func(context.Context) error
 	return e.wait(e.startStep(name, until, do))
 }
 
+// run is do for a step that has half of the remaining time, and neither a context nor an error.
+func (e *ending) run(name string, do func()) (ended bool) {
+	ended, _ = e.do(name, e.half(), func(context.Context) error {
+		do()
+		return nil
+	})
+	return ended
+}
+
 // leave records something that the ending leaves behind. The argument describes it for the log.
 func (e *ending) leave(what string) { e.left = append(e.left, what) }
 

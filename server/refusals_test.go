@@ -25,7 +25,7 @@ func TestNoAlarmOfMachinesPrincipals(t *testing.T) {
 		{"nfs/client.example.org@EXAMPLE.ORG", gss.UnknownPrincipal, false}, {"CLIENT$@EXAMPLE.ORG", gss.UnknownPrincipal, false},
 		{"alice@EXAMPLE.ORG", gss.UnknownPrincipal, true}, {"nfs/client.example.org@EXAMPLE.ORG", gss.RefusedExpired, true},
 	} {
-		s.lines = clientLines{log: s.log}
+		s.lines = newClientLines(s.log, clientLineEvery)
 		s.contextRefused(&gss.Event{Reason: c.reason, Peer: netip.MustParseAddrPort("192.0.2.1:700"), Principal: c.principal})
 		if lines := log.TakeAll(); len(lines) == 1 != c.line {
 			t.Errorf("%s: %v: %v", c.principal, c.reason, lines)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
@@ -63,12 +64,10 @@ type Server struct {
 	identity []byte
 	nfs4     *nfs4.Program // nil if NFSv4 is not served
 	nfs40    *nfs40.Minor
-	lines    clientLines
-	// names writes lines about clients that have the same name.
-	names clientLines
-	// acceptLine is the time of the last line about a failed accept(2), in nanoseconds since
-	// 1970. acceptsUntold counts the failures since that line.
-	acceptLine, acceptsUntold atomic.Int64
+	// lines writes lines about clients, and names those about clients that have the same name.
+	// accepts limits the lines about a failed accept(2).
+	lines, names *clientLines
+	accepts      loglimit.Limit[struct{}]
 
 	transports   []*running
 	registration *registration
@@ -172,8 +171,8 @@ func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 // start builds the server from the lower layers to the upper ones. The argument opened has the
 // exports, which are open already.
 func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err error) {
-	s.lines.log = s.log
-	s.names = clientLines{log: s.log, every: nameLineEvery}
+	s.lines, s.names = newClientLines(s.log, clientLineEvery), newClientLines(s.log, nameLineEvery)
+	s.accepts.Every = acceptLineEvery
 	table := export.NewTable(key)
 	pseudo.Attach(table)
 	s.openUsers()
@@ -268,10 +267,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	return errors.Join(err, s.shutDown(func(e *ending) {
 		end()
-		e.do("listeners", e.half(), func(context.Context) error {
+		e.run("listeners", func() {
 			s.closeListeners()
 			running.Wait()
-			return nil
 		})
 	}, stopMetrics))
 }

@@ -70,10 +70,7 @@ func (s *Server) part(ctx context.Context, within time.Duration) {
 // close ends a Server that never served, even if it is only partly set up.
 func (s *Server) close() {
 	e := newEnding(zap.NewNop(), closing*3/4)
-	e.do("listeners", e.half(), func(context.Context) error {
-		s.closeListeners()
-		return nil
-	})
+	e.run("listeners", s.closeListeners)
 	s.release(e)
 }
 
@@ -98,10 +95,7 @@ func (s *Server) release(e *ending) {
 		s.census.Close()
 	}
 	if s.groups != nil {
-		e.do("callers' groups", e.half(), func(context.Context) error {
-			s.groups.Close()
-			return nil
-		})
+		e.run("callers' groups", s.groups.Close)
 	}
 	cut := true
 	for _, st := range connections {
@@ -117,32 +111,22 @@ func (s *Server) release(e *ending) {
 		}
 	}
 	if s.gss != nil && quiet {
-		e.do("callers' identities", e.half(), func(context.Context) error {
-			s.gss.Close()
-			return nil
-		})
+		e.run("callers' identities", s.gss.Close)
 	}
-	e.do("what NFSv4 clients hold", e.half(), func(context.Context) error {
-		s.closeClients()
-		return nil
-	})
+	e.run("what NFSv4 clients hold", s.closeClients)
 	for _, l := range busy {
 		e.leave(s.describe(l))
 	}
 	closed := s.releaseExports(e, cut, busy)
 	if s.pool != nil && quiet && closed {
-		e.do("payload memory", e.half(), func(context.Context) error {
-			s.pool.Close()
-			return nil
-		})
+		e.run("payload memory", s.pool.Close)
 	}
 	if s.state != nil {
 		// The state directory is closed even if an earlier step has not ended, because the next process
 		// needs it.
-		e.do("state directory", e.half(), func(context.Context) error {
+		e.run("state directory", func() {
 			s.closeRecords()
 			s.state.close()
-			return nil
 		})
 	}
 	_ = s.log.Sync()
@@ -153,10 +137,7 @@ func (s *Server) release(e *ending) {
 // closes none. The list busy has the calls that still run; their exports stay open. If it has calls
 // of unknown exports, every export stays open.
 func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all bool) {
-	e.do("asking for unsynced data", e.half(), func(context.Context) error {
-		s.logUnsynced()
-		return nil
-	})
+	e.run("asking for unsynced data", s.logUnsynced)
 	all = true
 	until := e.half()
 	var steps []*step

@@ -2,13 +2,13 @@ package exports
 
 import (
 	"errors"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -21,16 +21,7 @@ const syncLineEvery = time.Minute
 type failedSyncs struct {
 	log   *zap.Logger
 	count atomic.Uint64
-
-	mu    sync.Mutex
-	lines map[uint64]*syncLine // by device number
-}
-
-// A syncLine has the time of the last log line about a device, and the number of failures after it
-// that were not logged.
-type syncLine struct {
-	last    time.Time
-	leftOut int
+	limit loglimit.Limit[uint64] // by device number
 }
 
 // failed counts a sync that failed with err, and logs it unless a line about the same device was
@@ -38,7 +29,7 @@ type syncLine struct {
 // argument now is the present time.
 func (f *failedSyncs) failed(dir string, key directoryKey, call local.SyncCall, err error, now time.Time) {
 	f.count.Add(1)
-	before, due := f.due(key.dev, now)
+	before, due := f.limit.Due(key.dev, now)
 	if !due {
 		return
 	}
@@ -52,28 +43,6 @@ func (f *failedSyncs) failed(dir string, key directoryKey, call local.SyncCall, 
 		fields = append(fields, zap.Int("others_before", before))
 	}
 	f.log.Error("the disk did not store what was written", fields...)
-}
-
-// due reports whether to write a line about a device now. leftOut is the number of failures since
-// the last line, which were not logged.
-func (f *failedSyncs) due(dev uint64, now time.Time) (leftOut int, due bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	l := f.lines[dev]
-	if l != nil && now.Sub(l.last) < syncLineEvery {
-		l.leftOut++
-		return 0, false
-	}
-	if l == nil {
-		l = new(syncLine)
-		if f.lines == nil {
-			f.lines = make(map[uint64]*syncLine)
-		}
-		f.lines[dev] = l
-	}
-	leftOut = l.leftOut
-	*l = syncLine{last: now}
-	return leftOut, true
 }
 
 // syncRemedy returns advice for a sync that failed with err.

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -20,7 +21,7 @@ import (
 // failures since the line before. All failures are counted.
 func TestLinesAboutFailedSyncs(t *testing.T) {
 	core, lines := observer.New(zapcore.DebugLevel)
-	f := failedSyncs{log: zap.New(core)}
+	f := failedSyncs{log: zap.New(core), limit: loglimit.Limit[uint64]{Every: syncLineEvery}}
 	one, other := directoryKey{dev: 1}, directoryKey{dev: 2}
 	now := time.Unix(1e9, 0)
 	fail := func(dir string, key directoryKey, err error) { f.failed(dir, key, local.Fsync, err, now) }

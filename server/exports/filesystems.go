@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -36,11 +37,11 @@ type Filesystems struct {
 type directoryKey struct{ dev, ino, mount uint64 }
 
 type openFilesystem struct {
-	fs      *local.FS
-	exports int
+	fs *local.FS
 	// exports is the number of exports that use fs. When it falls to 0, LetGo closes fs and then the
 	// channel closed.
-	closed chan struct{}
+	exports int
+	closed  chan struct{}
 }
 
 // NewFilesystems returns a Filesystems without file systems. state is the state directory, where
@@ -49,7 +50,7 @@ type openFilesystem struct {
 func NewFilesystems(state string, log *zap.Logger, descriptors int) *Filesystems {
 	return &Filesystems{
 		Descriptors: local.NewDescriptors(descriptors), state: state,
-		failures: failedSyncs{log: log}, open: make(map[directoryKey]*openFilesystem),
+		failures: failedSyncs{log: log, limit: loglimit.Limit[uint64]{Every: syncLineEvery}}, open: make(map[directoryKey]*openFilesystem),
 	}
 }
 
@@ -67,10 +68,14 @@ func (t *Filesystems) show(dir string, fd int) (*local.FS, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	for {
-		there, shared := t.share(key)
-		if shared {
+		t.mu.Lock()
+		there := t.open[key]
+		if there != nil && there.exports > 0 {
+			there.exports++
+			t.mu.Unlock()
 			return there.fs, nil
 		}
+		t.mu.Unlock()
 		if there == nil {
 			break
 		}
@@ -124,37 +129,40 @@ func (t *Filesystems) apartFrom(fd int) error {
 func (t *Filesystems) again(fs vfs.FileSystem) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, there := range t.open {
-		if vfs.FileSystem(there.fs) == fs && there.exports > 0 {
-			there.exports++
-			return true
-		}
+	_, there := t.findLocked(fs)
+	if there == nil || there.exports == 0 {
+		return false
 	}
-	return false
+	there.exports++
+	return true
 }
 
-// share counts one more export of the open file system of a directory, and returns the file system.
-// If shared is false, share has counted nothing. Then the first result is nil if the file system is
-// not open. Otherwise the file system is being closed, and the caller can wait for that by
-// receiving from there.closed.
-func (t *Filesystems) share(key directoryKey) (there *openFilesystem, shared bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if there = t.open[key]; there != nil && there.exports > 0 {
-		there.exports++
-		return there, true
+// findLocked returns the entry of a file system in t.open, or nil.
+func (t *Filesystems) findLocked(fs vfs.FileSystem) (directoryKey, *openFilesystem) {
+	for key, there := range t.open {
+		if vfs.FileSystem(there.fs) == fs {
+			return key, there
+		}
 	}
-	return there, false
+	return directoryKey{}, nil
 }
 
 // LetGo ends an export's use of its file system, and closes the file system if no other export uses
 // it. If the file system is not in t.open, no other export uses it. t may be nil.
 func (t *Filesystems) LetGo(fs vfs.FileSystem) error {
-	key, there, last := t.unshare(fs)
-	if !last {
-		return nil
+	if t == nil {
+		return fs.Close()
 	}
-	if t != nil && t.Revoke != nil {
+	t.mu.Lock()
+	key, there := t.findLocked(fs)
+	if there != nil {
+		if there.exports--; there.exports > 0 {
+			t.mu.Unlock()
+			return nil
+		}
+	}
+	t.mu.Unlock()
+	if t.Revoke != nil {
 		t.Revoke(fs)
 	}
 	err := fs.Close()
@@ -167,27 +175,13 @@ func (t *Filesystems) LetGo(fs vfs.FileSystem) error {
 	return err
 }
 
-// unshare notes that one export less uses a file system. If last is true, no other export uses
-// the file system, and the caller has to close it.
-func (t *Filesystems) unshare(fs vfs.FileSystem) (key directoryKey, there *openFilesystem, last bool) {
-	if t == nil {
-		return key, nil, true
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for key, there = range t.open {
-		if vfs.FileSystem(there.fs) == fs {
-			there.exports--
-			return key, there, there.exports == 0
-		}
-	}
-	return key, nil, true
+func keyOf(fd int) (directoryKey, error) {
+	st, err := status(fd)
+	return directoryKey{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino, st.Mnt_id}, err
 }
 
-func keyOf(fd int) (directoryKey, error) {
-	var sx unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx); err != nil {
-		return directoryKey{}, err
-	}
-	return directoryKey{unix.Mkdev(sx.Dev_major, sx.Dev_minor), sx.Ino, sx.Mnt_id}, nil
+// status returns the attributes and the mount of the open file or directory fd.
+func status(fd int) (st unix.Statx_t, err error) {
+	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &st)
+	return st, err
 }

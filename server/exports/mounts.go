@@ -318,7 +318,7 @@ func (w *mounts) Refused(m *export.Mount) {
 }
 
 // refuseLocked logs why a mount is not served: once for each mount and reason, and at most
-// mostRefusals times in all. The caller holds w.mu.
+// mostRefusals times in all.
 func (w *mounts) refuseLocked(m *export.Mount, why string) {
 	line := m.Name + "\x00" + why
 	switch n := len(w.refused); {

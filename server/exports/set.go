@@ -101,14 +101,14 @@ func (s *Set) swap(exports []*export.Export) (c Change, unused []*export.Export,
 		if !slices.Contains(c.Replaced, e.Name) {
 			c.Removed = append(c.Removed, e.Name)
 		}
-		s.retire(e)
+		s.retireLocked(e)
 	}
 	return c, unused, nil
 }
 
-// retire starts a goroutine that waits until no call uses an export that was removed from the
-// table, and then calls LetGo for its file system. The caller holds s.mu.
-func (s *Set) retire(e *export.Export) {
+// retireLocked starts a goroutine that waits until no call uses an export that was removed from the
+// table, and then calls LetGo for its file system.
+func (s *Set) retireLocked(e *export.Export) {
 	l := &Leaving{Export: e, closed: make(chan struct{})}
 	s.leaving = append(s.leaving, l)
 	idle := e.Retire()

@@ -21,6 +21,7 @@ var rooms = map[string][]string{
 	"internal/census":     {"internal/clientaddr"},
 	"internal/clientaddr": {},
 	"internal/durable":    {},
+	"internal/loglimit":   {},
 	"internal/mountinfo":  {},
 	"internal/ownaddr":    {},
 	"internal/queue":      {},
@@ -50,11 +51,11 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients import the wire types and the binding, and no server code.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/queue", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server": {"server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/durable", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
+	"server": {"server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
 	// The configuration imports packages only for their names and defaults.
 	"server/config": {"rdmacm/providers", "internal/census", "ulb/nfs/export", "ulb/nfs/identity"},
 	// Exports use the configuration, and import no server code.
-	"server/exports": {"server/config", "internal/durable", "internal/mountinfo", "ulb/nfs/export", "vfs"},
+	"server/exports": {"server/config", "internal/durable", "internal/loglimit", "internal/mountinfo", "ulb/nfs/export", "vfs"},
 	"cmd/nfsrdmad":   {"server", "client", "rdmacm/providers", "vfs/local"},
 }
 
