@@ -66,10 +66,15 @@ func Findings(cfg *config.Config) []Finding {
 	return append(append(all, thisMachine().findings(cfg)...), findSIW())
 }
 
-func findKernel() Finding {
+// kernelRelease returns the release of the running kernel, such as 6.12.1.
+func kernelRelease() string {
 	var u unix.Utsname
 	_ = unix.Uname(&u)
-	f := Finding{What: "kernel", Needed: true, Detail: "Linux " + unix.ByteSliceToString(u.Release[:])}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+func findKernel() Finding {
+	f := Finding{What: "kernel", Needed: true, Detail: "Linux " + kernelRelease()}
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY}
 	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &how)
 	if f.OK = err == nil; f.OK {
@@ -130,7 +135,8 @@ func findLinks() Finding {
 func findFiles() Finding {
 	var r unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &r)
-	f := Finding{What: "open files", OK: r.Max >= 4096, Detail: fmt.Sprintf("up to %d, of which the exports together hold %d at most", r.Max, descriptorsForFiles(int(min(r.Max, 1<<30)), seatsWithin(int(min(r.Max, 1<<30)), 0)))}
+	most := int(min(r.Max, 1<<30))
+	f := Finding{What: "open files", OK: most >= 4096, Detail: fmt.Sprintf("up to %d, of which the exports together hold %d at most", r.Max, descriptorsForFiles(most, seatsWithin(most, 0)))}
 	if !f.OK {
 		f.Detail += ": raise it (ulimit -Hn 65536, or LimitNOFILE= in the unit)"
 	}
@@ -203,11 +209,8 @@ func findRpcbind() Finding {
 }
 
 func findSIW() Finding {
-	var u unix.Utsname
-	_ = unix.Uname(&u)
-	release := unix.ByteSliceToString(u.Release[:])
 	for _, dir := range []string{"kernel/drivers/infiniband/sw/siw", "updates", "updates/dkms"} {
-		if found, _ := filepath.Glob(filepath.Join("/lib/modules", release, dir, "siw.ko*")); len(found) > 0 {
+		if found, _ := filepath.Glob(filepath.Join("/lib/modules", kernelRelease(), dir, "siw.ko*")); len(found) > 0 {
 			return Finding{What: "siw, as a client", OK: true, Detail: "this machine can mount over RDMA: rdma link add siw0 type siw netdev IF"}
 		}
 	}

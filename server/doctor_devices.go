@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,7 +55,7 @@ func (d *deviceTree) findings(cfg *config.Config) []Finding {
 	devices := d.devices()
 	all := []Finding{d.findLibraries(), d.findDevices(devices)}
 	if len(devices) > 0 {
-		all = append(all, d.findManager(), d.findMemlock(cfg))
+		all = append(all, d.findNode("RDMA connection manager", "rdma_cm", "modprobe rdma_ucm; in a container also --device /dev/infiniband/rdma_cm"), d.findMemlock(cfg))
 		for _, name := range devices {
 			all = append(all, d.findDevice(name))
 		}
@@ -101,11 +102,6 @@ func (d *deviceTree) findDevices(names []string) Finding {
 		f.Detail = "none: the software RNIC needs none. 'rdma link add rxe0 type rxe netdev IF' makes one of a network interface"
 	}
 	return f
-}
-
-// findManager checks the device node of the RDMA connection manager (/dev/infiniband/rdma_cm).
-func (d *deviceTree) findManager() Finding {
-	return d.findNode("RDMA connection manager", "rdma_cm", "modprobe rdma_ucm; in a container also --device /dev/infiniband/rdma_cm")
 }
 
 // findNode checks that a device node in /dev/infiniband can be opened. The argument load is the
@@ -168,28 +164,26 @@ func (d *deviceTree) findDevice(name string) Finding {
 	case layer == "Ethernet":
 		protocol = "RoCE"
 	}
-	netdev := d.read(port, "gid_attrs/ndevs/0")
-	if netdev == "" {
-		netdev = d.netdevOf(name)
-	}
+	netdev := cmp.Or(d.read(port, "gid_attrs/ndevs/0"), d.netdevOf(name))
 	var addresses []string
 	if netdev != "" {
 		addresses = d.addresses(netdev)
 	}
 	_, number, _ := strings.Cut(state, ": ")
-	f.Detail = fmt.Sprintf("%s, port 1 %s, interface %s, addresses %s, %d GIDs", protocol, word(strings.ToLower(number), "unknown"),
-		word(netdev, "none"), word(strings.Join(addresses, " "), "none"), d.gids(port))
+	f.Detail = fmt.Sprintf("%s, port 1 %s, interface %s, addresses %s, %d GIDs", protocol, cmp.Or(strings.ToLower(number), "unknown"),
+		cmp.Or(netdev, "none"), cmp.Or(strings.Join(addresses, " "), "none"), d.gids(port))
 	mtu, _ := strconv.Atoi(d.read("sys/class/net", netdev, "mtu"))
 	node := d.nodeOf(name)
+	opened := d.findNode("", node, "udev makes it; in a container add --device /dev/infiniband/"+node)
 	switch {
 	case node == "":
 		f.Detail += ": no process can use it: modprobe ib_uverbs"
-	case !d.findNode("", node, "").OK:
-		f.Detail += ": " + d.findNode("", node, "udev makes it; in a container add --device /dev/infiniband/"+node).Detail
+	case !opened.OK:
+		f.Detail += ": " + opened.Detail
 	case !strings.Contains(state, "ACTIVE") && protocol == "InfiniBand":
 		f.Detail += ": look at the cable, and whether a subnet manager runs (opensm)"
 	case !strings.Contains(state, "ACTIVE"):
-		f.Detail += fmt.Sprintf(": look at the cable, and ip link set %s up", word(netdev, "IF"))
+		f.Detail += fmt.Sprintf(": look at the cable, and ip link set %s up", cmp.Or(netdev, "IF"))
 	case netdev != "" && len(addresses) == 0:
 		f.Detail += fmt.Sprintf(": clients need an address: ip address add ADDRESS dev %s", netdev)
 	default:
@@ -208,22 +202,13 @@ func (d *deviceTree) findDevice(name string) Finding {
 // bytes, InfiniBand's largest.
 const rxeMTU = 4200
 
-func word(text, without string) string {
-	if text == "" {
-		return without
-	}
-	return text
-}
-
 // netdevOf returns the network interface of an RDMA device. A software device (rxe, siw) names it
 // in its file parent; a hardware device has it in device/net.
 func (d *deviceTree) netdevOf(name string) string {
-	if parent := d.read(infiniband, name, "parent"); parent != "" {
-		return parent
-	}
 	all, _ := filepath.Glob(filepath.Join(d.root, infiniband, name, "device/net/*"))
-	if len(all) == 0 {
-		return ""
+	parent := d.read(infiniband, name, "parent")
+	if parent != "" || len(all) == 0 {
+		return parent
 	}
 	return filepath.Base(all[0])
 }

@@ -241,8 +241,8 @@ var metrics = []metric{
 	{name: "nfsrdmad_device_events_total", help: "Asynchronous events of an RDMA device.", kind: counter, labels: []string{"device", "event"},
 		meaning: "asynchronous events of the device, by their names in `ibv_get_async_event(3)`: `PORT_ERR` and `PORT_ACTIVE` (the port went down, came up), `QP_FATAL` or `CQ_ERR` (a connection ended), `DEVICE_FATAL` (the device is treated as removed), and others",
 		read: func(c *counted, put func(float64, ...string)) {
-			for i := range c.transports {
-				for _, d := range c.transports[i].devices {
+			for _, t := range c.transports {
+				for _, d := range t.devices {
 					for _, e := range d.Events {
 						put(float64(e.N), d.Name, e.What)
 					}
@@ -252,8 +252,8 @@ var metrics = []metric{
 	{name: "nfsrdmad_device_memory_bytes", help: "Memory for the messages of connections over RDMA devices.", kind: gauge, labels: []string{"kind"},
 		meaning: "memory for the messages of connections over RDMA devices: `limit` (`rnic.device_memory`) and `in_use`. The metric is missing if there are no devices",
 		read: func(c *counted, put func(float64, ...string)) {
-			for i := range c.transports {
-				if t := &c.transports[i]; t.memoryLimit > 0 {
+			for _, t := range c.transports {
+				if t.memoryLimit > 0 {
 					put(float64(t.memoryLimit), "limit")
 					put(float64(t.memory), "in_use")
 				}
@@ -267,8 +267,8 @@ var metrics = []metric{
 // ofDevices returns a read function with one value for each RDMA device that is in use.
 func ofDevices(value func(*rdmacm.DeviceStats) float64) func(*counted, func(float64, ...string)) {
 	return func(c *counted, put func(float64, ...string)) {
-		for i := range c.transports {
-			for _, d := range c.transports[i].devices {
+		for _, t := range c.transports {
+			for _, d := range t.devices {
 				put(value(&d), d.Name, d.Protocol)
 			}
 		}
@@ -278,8 +278,7 @@ func ofDevices(value func(*rdmacm.DeviceStats) float64) func(*counted, func(floa
 // ofTransports returns a read function with one value for each transport.
 func ofTransports(value func(*traffic) float64) func(*counted, func(float64, ...string)) {
 	return func(c *counted, put func(float64, ...string)) {
-		for i := range c.transports {
-			t := &c.transports[i]
+		for _, t := range c.transports {
 			put(value(&t.traffic), t.name)
 		}
 	}
@@ -289,8 +288,7 @@ func ofTransports(value func(*traffic) float64) func(*counted, func(float64, ...
 // value has a label, its kind.
 func ofKinds(values func(*traffic) []count) func(*counted, func(float64, ...string)) {
 	return func(c *counted, put func(float64, ...string)) {
-		for i := range c.transports {
-			t := &c.transports[i]
+		for _, t := range c.transports {
 			for _, kind := range values(&t.traffic) {
 				put(float64(kind.n), t.name, kind.label)
 			}

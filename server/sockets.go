@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -32,7 +33,7 @@ func takeSockets(c *config.Config) (sockets, error) {
 			at := l.Addr().(*net.TCPAddr).AddrPort()
 			all[at] = l
 			if !slices.Contains(want, at) {
-				err = fmt.Errorf("the socket listens on %s, and the daemon is to serve TCP on %s: write the same address in ListenStream= and tcp", at, orNone(join(want)))
+				err = fmt.Errorf("the socket listens on %s, and the daemon is to serve TCP on %s: write the same address in ListenStream= and tcp", at, cmp.Or(join(want), "no address"))
 			}
 		}
 		if err != nil {
@@ -76,11 +77,4 @@ func (s sockets) close() {
 	for _, l := range s {
 		l.Close()
 	}
-}
-
-func orNone(list string) string {
-	if list == "" {
-		return "no address"
-	}
-	return list
 }
