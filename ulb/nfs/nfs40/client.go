@@ -24,13 +24,6 @@ type client struct {
 // maxOpeners is the maximum number of principals that openers holds.
 const maxOpeners = 64
 
-// Active implements state.Companion. A client of minor version 0 has no sessions.
-func (c *client) Active() bool { return false }
-
-// Busy implements state.Companion. It need not report running requests: if the client is evicted, a
-// running request fails when it tries to change the client's state.
-func (c *client) Busy() bool { return false }
-
 // Gone implements state.Companion.
 func (c *client) Gone() {
 	if c.channel != nil {

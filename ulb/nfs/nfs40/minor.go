@@ -21,7 +21,7 @@ type Config struct {
 	// rpc.MaxMachineName bytes long.
 	Machine string
 	// Protect returns the protection of callbacks to a client whose SETCLIENTID used RPCSEC_GSS
-	// with credential c (RFC 7530 §3.3.3). The Minor calls it with the mutex of State held. If
+	// with credential c (RFC 7530 §3.3.3). If
 	// Protect is nil or returns nil, the server does not call such a client back.
 	Protect func(c *rpc.Cred) Protect
 	// Delegated reports whether a client holds delegations. RENEW tells such a client if the server

@@ -30,7 +30,7 @@ func (m *Minor) setClientID(k *nfs4.Compound) nfs4.Status {
 	from := k.Call.Conn.Peer.Addr()
 	id := state.Identity{
 		Owner: args.Client.ID, Verifier: args.Client.Verifier, Principal: nfs4.PrincipalOf(&k.Call.Cred), Proven: k.Call.Cred.Flavor == rpc.AuthGSS, Address: from,
-		Follow: func(*state.Client) state.Companion { return &client{channel: m.channel(&k.Call.Cred)} },
+		Companion: &client{channel: m.channel(&k.Call.Cred)},
 	}
 	cb := callbackOf(&args, from)
 	for {

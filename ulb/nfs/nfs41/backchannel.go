@@ -198,7 +198,7 @@ func (s *Session) connected() bool {
 
 // status returns the status flags of a SEQUENCE result for the session and its client.
 func (s *Session) status() uint32 {
-	flags := s.minor.state.Status(s.client.Client)
+	flags := s.minor.state.Status(s.owner)
 	if s.fault.Load() {
 		flags |= wire.Seq4StatusBackchannelFault
 	}

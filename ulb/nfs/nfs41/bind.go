@@ -21,7 +21,7 @@ func (m *Minor) bindConnToSession(k *nfs4.Compound) nfs4.Status {
 		return wire.NFS4ErrBadSession
 	case !s.client.protect.permits(&k.Call.Cred, wire.OpBindConnToSession):
 		return wire.NFS4ErrWrongCred
-	case s.client.Dying():
+	case s.owner.Dying():
 		return wire.NFS4ErrDelay
 	}
 	conn := k.Call.Conn
@@ -38,7 +38,7 @@ func (m *Minor) bindConnToSession(k *nfs4.Compound) nfs4.Status {
 	if caller := conn.Caller(); back && caller != nil {
 		s.ping(caller)
 	}
-	m.state.Renew(s.client.Client)
+	m.state.Renew(s.owner)
 	res := wire.BindConnToSession4ResOK{Sessid: s.ID, Dir: wire.Cdfs4Fore}
 	switch {
 	case fore && back:

@@ -15,8 +15,6 @@ const maxSessions = 64
 // A client is the state.Companion of a client: it holds the data of the client that only this
 // package uses.
 type client struct {
-	*state.Client
-	minor   *Minor
 	protect protection
 
 	// A goroutine holds creating while it executes CREATE_SESSION. creating guards last, failed and
@@ -30,10 +28,9 @@ type client struct {
 	// sequence+1 again.
 	failed bool
 
-	// mu guards the fields below. A goroutine that holds mu may lock only the mutexes of slots.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	sessions []*Session
-	leaving  []*Session // ended sessions whose requests may still run
 	gone     bool
 }
 
@@ -43,30 +40,13 @@ type created struct {
 	result wire.CreateSession4ResOK
 }
 
+// clientOf returns the companion of c. It returns nil if c is nil or of minor version 0.
 func clientOf(c *state.Client) *client {
+	if c == nil {
+		return nil
+	}
 	x, _ := c.Companion().(*client)
 	return x
-}
-
-// Active implements state.Companion.
-func (c *client) Active() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.sessions) > 0
-}
-
-// Busy implements state.Companion. It also returns true while a request of an ended session is
-// being executed.
-func (c *client) Busy() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forgetLeft()
-	return len(c.leaving) > 0 || slices.ContainsFunc(c.sessions, (*Session).busy)
-}
-
-// forgetLeft forgets ended sessions whose requests have all finished. c.mu is held.
-func (c *client) forgetLeft() {
-	c.leaving = slices.DeleteFunc(c.leaving, func(s *Session) bool { return !s.busy() })
 }
 
 // Gone implements state.Companion.
@@ -89,11 +69,12 @@ func (c *client) join(s *Session) bool {
 		return false
 	}
 	c.sessions = append(c.sessions, s)
+	s.owner.AddSessions(1)
 	return true
 }
 
-// part removes a session from the client, and keeps it in leaving until its requests have ended. It
-// returns false if another goroutine has removed the session before.
+// part removes a session from the client. It returns false if another goroutine has removed the
+// session before.
 func (c *client) part(s *Session) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +83,7 @@ func (c *client) part(s *Session) bool {
 		return false
 	}
 	c.sessions = slices.Delete(c.sessions, i, i+1)
-	c.forgetLeft()
-	c.leaving = append(c.leaving, s)
+	s.owner.AddSessions(-1)
 	return true
 }
 

@@ -3,6 +3,7 @@ package nfs41
 import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
 // sessionFlags are the flags that a client may set.
@@ -15,14 +16,10 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	if !k.Decoded() {
 		return wire.NFS4ErrBadXDR
 	}
-	found := m.state.Client(args.Clientid)
-	if found == nil || clientOf(found) == nil {
-		return wire.NFS4ErrStaleClientID
-	}
-	c := clientOf(found)
-	if !c.mayManage(k) {
-		// A client with a new address sends EXCHANGE_ID again and may then create a session.
-		return wire.NFS4ErrStaleClientID
+	owner := m.state.Client(args.Clientid)
+	c := clientOf(owner)
+	if c == nil || !m.mayManage(k, owner) {
+		return wire.NFS4ErrStaleClientID // a client with a new address has to send EXCHANGE_ID again
 	}
 	if !c.protect.permits(&k.Call.Cred, wire.OpCreateSession) {
 		return wire.NFS4ErrWrongCred
@@ -30,7 +27,7 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	switch {
 	case !k.Call.Try:
 		c.creating.Lock()
-	case m.state.Replaces(c.Client) || !c.creating.TryLock():
+	case m.state.Replaces(owner) || !c.creating.TryLock():
 		// Wait on the executor: Confirm will close the files of an earlier incarnation, or
 		// another CREATE_SESSION of the client is running.
 		return k.Block(disk{})
@@ -43,7 +40,7 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	default:
 		return wire.NFS4ErrSeqMisordered
 	}
-	made, s := m.create(k, c, &args)
+	made, s := m.create(k, owner, &args)
 	switch s {
 	case wire.NFS4OK:
 		c.sequence.Store(args.Sequence)
@@ -73,16 +70,16 @@ func (c *client) replay(k *nfs4.Compound) nfs4.Status {
 }
 
 // create executes a CREATE_SESSION with a new sequence number: it confirms the client and makes the
-// session. The caller holds c.creating.
-func (m *Minor) create(k *nfs4.Compound, c *client, args *wire.CreateSession4Args) (*created, nfs4.Status) {
-	confirmed := m.state.Confirmed(c.Client)
-	if !confirmed && c.Principal != nfs4.PrincipalOf(&k.Call.Cred) {
+// session. The caller holds creating of the client.
+func (m *Minor) create(k *nfs4.Compound, owner *state.Client, args *wire.CreateSession4Args) (*created, nfs4.Status) {
+	c := clientOf(owner)
+	if !m.state.Confirmed(owner) && owner.Principal != nfs4.PrincipalOf(&k.Call.Cred) {
 		return nil, wire.NFS4ErrClIDInUse
 	}
 	if args.Flags&^sessionFlags != 0 {
 		return nil, wire.NFS4ErrInvalid
 	}
-	sess := &Session{client: c, minor: m, minorVersion: k.Minor, program: args.CBProgram}
+	sess := &Session{owner: owner, client: c, minor: m, minorVersion: k.Minor, program: args.CBProgram}
 	if !sess.fore.negotiate(&args.ForeChanAttrs, m.cfg.Slots) || !sess.back.accept(&args.BackChanAttrs) {
 		return nil, wire.NFS4ErrTooSmall
 	}
@@ -95,7 +92,7 @@ func (m *Minor) create(k *nfs4.Compound, c *client, args *wire.CreateSession4Arg
 		m.state.Relieve()
 		return nil, wire.NFS4ErrNoSpace
 	}
-	if s := m.state.Confirm(c.Client); s != wire.NFS4OK {
+	if s := m.state.Confirm(owner); s != wire.NFS4OK {
 		sess.giveBack()
 		return nil, s
 	}
@@ -116,7 +113,7 @@ func (m *Minor) create(k *nfs4.Compound, c *client, args *wire.CreateSession4Arg
 		flags |= wire.CreateSession4FlagConnBackChan
 		sess.ping(caller)
 	}
-	m.state.Renew(c.Client)
+	m.state.Renew(owner)
 	return &created{result: wire.CreateSession4ResOK{
 		Sessionid: sess.ID, Sequence: args.Sequence, Flags: flags,
 		ForeChanAttrs: sess.fore.ChannelAttrs4, BackChanAttrs: sess.back.ChannelAttrs4,

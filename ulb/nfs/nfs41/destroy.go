@@ -38,14 +38,15 @@ func (m *Minor) destroyClientID(k *nfs4.Compound) nfs4.Status {
 		return wire.NFS4ErrBadXDR
 	}
 	found := m.state.Client(args.Clientid)
+	c := clientOf(found)
 	switch {
-	case found == nil || clientOf(found) == nil:
+	case c == nil:
 		return wire.NFS4ErrStaleClientID
 	case found == k.Client:
 		return wire.NFS4ErrClientIDBusy
-	case !clientOf(found).mayManage(k):
+	case !m.mayManage(k, found):
 		return wire.NFS4ErrStaleClientID
-	case !clientOf(found).protect.permits(&k.Call.Cred, wire.OpDestroyClientID):
+	case !c.protect.permits(&k.Call.Cred, wire.OpDestroyClientID):
 		return wire.NFS4ErrWrongCred
 	}
 	return m.state.Destroy(found)

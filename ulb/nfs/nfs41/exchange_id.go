@@ -18,9 +18,6 @@ const (
 	exchangeFlags2 = exchangeFlags | wire.Exchgid4FlagSuppFenceOps
 )
 
-// firstSequence is the sequence number of a client's first CREATE_SESSION.
-const firstSequence = 1
-
 // exchangeID is EXCHANGE_ID (RFC 8881 §18.35).
 func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 	var args wire.ExchangeID4Args
@@ -49,11 +46,7 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 		Owner: args.Clientowner.Ownerid, Verifier: args.Clientowner.Verifier,
 		Principal: nfs4.PrincipalOf(&k.Call.Cred), Proven: proven(&k.Call.Cred), Intact: intact(&k.Call.Cred),
 		Guarded: protect.machine, Address: k.Call.Conn.Peer.Addr(),
-		Follow: func(c *state.Client) state.Companion {
-			x := &client{Client: c, minor: m, protect: protect}
-			x.sequence.Store(firstSequence - 1)
-			return x
-		},
+		Companion: &client{protect: protect},
 	}
 	for {
 		x := m.state.ExchangeID(&id, args.Flags&wire.Exchgid4FlagUpdConfirmedRecA != 0)
@@ -81,7 +74,7 @@ func (m *Minor) exchanged(k *nfs4.Compound, x *state.Exchange) nfs4.Status {
 	res := wire.ExchangeID4ResOK{
 		// A confirmed client may use this number for its next CREATE_SESSION, although the RFC does
 		// not tell it to.
-		Clientid: c.ID, Sequenceid: c.sequence.Load() + 1, Flags: wire.Exchgid4FlagUseNonPNFS,
+		Clientid: x.Client.ID, Sequenceid: c.sequence.Load() + 1, Flags: wire.Exchgid4FlagUseNonPNFS,
 		StateProtect: c.protect.result(),
 		ServerOwner:  wire.ServerOwner4{MinorID: m.cfg.OwnerMinor, MajorID: m.cfg.Owner},
 		ServerScope:  m.cfg.Scope,

@@ -268,7 +268,7 @@ func TestManyConnectionsOneSession(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if sess := m.sessions.find(&s.id); sess.busy() || len(*sess.conns.Load()) != 1 {
-		t.Errorf("busy %v, %d connections", sess.busy(), len(*sess.conns.Load()))
+	if sess := m.sessions.find(&s.id); sess.owner.Busy() || len(*sess.conns.Load()) != 1 {
+		t.Errorf("busy %v, %d connections", sess.owner.Busy(), len(*sess.conns.Load()))
 	}
 }

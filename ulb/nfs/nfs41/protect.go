@@ -4,6 +4,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
 // protection is the state protection that a client asked for (RFC 8881 §2.10.8.3). The zero
@@ -67,14 +68,13 @@ func (p *protection) binds() bool {
 // proven reports whether the caller has proved its principal, not only claimed it.
 func proven(c *rpc.Cred) bool { return c.Flavor == rpc.AuthGSS }
 
-// mayManage reports whether a call may create sessions of the client or end the client. The call
+// mayManage reports whether a call may create sessions of the client c or end it. The call
 // must come from an address from which the client has sent EXCHANGE_ID, or in one of its sessions,
 // or from the client's proven principal. The client ID alone is not enough, because it is no
 // secret: a client that is denied a lock learns the holder's client ID.
-func (c *client) mayManage(k *nfs4.Compound) bool {
+func (m *Minor) mayManage(k *nfs4.Compound, c *state.Client) bool {
 	cred := &k.Call.Cred
-	return k.Client == c.Client || proven(cred) && nfs4.PrincipalOf(cred) == c.Principal ||
-		c.minor.state.Met(c.Client, k.Call.Conn.Peer.Addr())
+	return k.Client == c || proven(cred) && nfs4.PrincipalOf(cred) == c.Principal || m.state.Met(c, k.Call.Conn.Peer.Addr())
 }
 
 // intact reports whether a call came over RPCSEC_GSS with integrity or privacy.

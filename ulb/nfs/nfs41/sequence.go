@@ -54,7 +54,7 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 			l.toldIn = s.turn.Add(1)
 		}
 	}
-	k.Client = s.client.Client
+	k.Client = s.owner
 	res.Encode(k.W)
 	return wire.NFS4OK
 }
@@ -140,7 +140,7 @@ func (l *slot) again(k *nfs4.Compound, digest uint64) nfs4.Status {
 	case l.digest != digest:
 		return wire.NFS4ErrSeqFalseRetry
 	}
-	l.session.minor.state.Renew(l.session.client.Client)
+	l.session.minor.state.Renew(l.session.owner)
 	if l.kept != nil {
 		l.shared = true
 		k.Replay = l.kept
@@ -150,8 +150,7 @@ func (l *slot) again(k *nfs4.Compound, digest uint64) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// startRequest begins a new request. It does not renew the client's lease, because the lease cannot
-// expire while the request runs: finish renews it.
+// startRequest begins a new request. finish ends it.
 func (l *slot) startRequest(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) nfs4.Status {
 	if l.busy {
 		return wire.NFS4ErrSeqMisordered
@@ -159,13 +158,10 @@ func (l *slot) startRequest(k *nfs4.Compound, args *wire.Sequence4Args, digest u
 	if st := l.carries(k, args.Cachethis); st != wire.NFS4OK {
 		return st
 	}
-	// Set busy before reading Dying. A goroutine that removes a client does the reverse: it
-	// marks the client as dying, then reads busy. One of the two sees the other.
-	l.busy = true
-	if l.ended || l.session.client.Dying() {
-		l.busy = false
+	if l.ended || !l.session.owner.BeginRequest() {
 		return wire.NFS4ErrDelay
 	}
+	l.busy = true
 	l.sequence, l.used, l.digest = args.Sequenceid, true, digest
 	l.cache, l.once = args.Cachethis, false
 	l.turn = l.session.turn.Load()

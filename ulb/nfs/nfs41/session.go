@@ -19,7 +19,9 @@ const maxConns = 128
 
 // A Session is one session of a client (RFC 8881 §2.10).
 type Session struct {
-	ID         wire.SessionID4
+	ID wire.SessionID4
+	// owner is the client that owns the session, and client its companion.
+	owner      *state.Client
 	client     *client
 	minor      *Minor
 	fore, back channel
@@ -62,7 +64,7 @@ type binding struct {
 }
 
 // Client returns the client that owns the session.
-func (s *Session) Client() *state.Client { return s.client.Client }
+func (s *Session) Client() *state.Client { return s.owner }
 
 // reserve sets memory aside for the session and its slots, and sets the number of slots that the
 // session gets. from is the address of the client that creates the session. reserve returns false
@@ -86,16 +88,6 @@ func (s *Session) init() {
 	s.slots = make([]atomic.Pointer[slot], s.fore.Maxrequests)
 	s.conns.Store(&[]*binding{})
 	s.calls.setLimits(&s.back)
-}
-
-// busy reports whether a request is running.
-func (s *Session) busy() bool {
-	for i := range s.slots {
-		if sl := s.slots[i].Load(); sl != nil && sl.running() {
-			return true
-		}
-	}
-	return false
 }
 
 // end ends a session that is in the table. It is called once, by the goroutine that has removed the

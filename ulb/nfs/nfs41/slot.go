@@ -45,12 +45,6 @@ type retry struct{}
 
 var uncached = new(retry)
 
-func (l *slot) running() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.busy
-}
-
 // Left implements nfs4.Limiter.
 func (l *slot) Left(k *nfs4.Compound) (n int, or nfs4.Status) {
 	fore, size := &l.session.fore, k.W.StreamLen()
@@ -88,7 +82,7 @@ func (l *slot) finish(k *nfs4.Compound) {
 	} else {
 		kept = nil
 	}
-	l.session.minor.state.Renew(l.session.client.Client)
+	l.session.minor.state.EndRequest(l.session.owner)
 	l.mu.Lock()
 	l.kept, l.asked, l.shared = kept, l.cache, false
 	l.busy = false
@@ -114,8 +108,8 @@ func (l *slot) keeps(k *nfs4.Compound) bool {
 // account sets the memory that the slot uses to n bytes. The memory of slot 0 is set aside when the
 // session is created, so account does not count it. l.mu is held.
 func (l *slot) account(n int) {
-	if l.index == 0 || l.ended {
-		return
+	if l.index == 0 || l.ended || n == l.charge {
+		return // for most requests: all processors share the counters
 	}
 	l.session.minor.cache.account(l.session.share, int64(n-l.charge))
 	l.session.held.Add(int64(n - l.charge))

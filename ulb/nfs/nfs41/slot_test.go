@@ -66,7 +66,7 @@ func TestRequestUnderWay(t *testing.T) {
 	message := p.Message("", op(wire.OpSequence, &seq), purge)
 	running := p.Begin(bytes.Clone(message))
 	await.Receive(t, "a request is under way", m.begun)
-	if !clientOf(m.state.Client(s.client)).Busy() {
+	if !m.state.Client(s.client).Busy() {
 		t.Error("the client does nothing")
 	}
 	other := site.Peer(1)
@@ -77,7 +77,7 @@ func TestRequestUnderWay(t *testing.T) {
 	m.release <- struct{}{}
 	want(t, "the first", p.Parse(p.End(running)), wire.NFS4OK, 2)
 	want(t, "the same again", other.Compound(op(wire.OpSequence, &seq), purge), wire.NFS4OK, 2)
-	if m.runs != 1 || clientOf(m.state.Client(s.client)).Busy() {
+	if m.runs != 1 || m.state.Client(s.client).Busy() {
 		t.Errorf("done %d times", m.runs)
 	}
 }
@@ -89,7 +89,7 @@ func TestSessionEndsUnderARequest(t *testing.T) {
 	s := newClientSession(p, "client")
 	running := p.Begin(p.Message("", op(wire.OpSequence, s.sequenceOp(5)), purge))
 	await.Receive(t, "a request is under way", m.begun)
-	c := clientOf(m.state.Client(s.client))
+	c := m.state.Client(s.client)
 	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
 	if !c.Busy() {
 		t.Error("the request does not keep its client's lease from running out")

@@ -76,7 +76,7 @@ func TestNameOfAClientThatMayClaimIsKept(t *testing.T) {
 					client, s := comes(t, m, minor, from(here, identity("client", 2, "me")))
 					is(t, "the client", s, ok)
 					if minor > 0 && client != nil {
-						of(client).active = true // it has a session
+						client.AddSessions(1) // it has a session
 					}
 					_, s = comes(t, m, minor, c.thief())
 					is(t, "the thief, after", s, c.after)
@@ -167,7 +167,7 @@ func TestStrangersInGrace(t *testing.T) {
 				continue // the address already has its maximum number of clients
 			}
 			is(t, "a stranger", s, ok)
-			of(c).active = true
+			c.AddSessions(1)
 			there++
 			if i%100 == 0 {
 				is(t, "a stranger's claim", m.mayHoldNow(c, true), noGrace)
@@ -176,7 +176,7 @@ func TestStrangersInGrace(t *testing.T) {
 				is(t, "a stranger's wish", m.mayHoldNow(c, false), inGrace)
 			}
 			if i%1000 == 0 {
-				of(c).active = false
+				c.AddSessions(-1)
 				is(t, "DESTROY_CLIENTID", m.Destroy(c), ok)
 			}
 		}

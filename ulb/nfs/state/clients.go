@@ -81,13 +81,6 @@ func (o *origin) mayIntroduce(t *clients) bool {
 
 // A Companion is the data that the protocol package (nfs40 or nfs41) keeps for a client.
 type Companion interface {
-	// Active reports whether the client still has something in the protocol package that keeps it
-	// in use, such as a session. The caller holds the Manager's mutex: Active must neither block
-	// nor call the Manager.
-	Active() bool
-	// Busy reports whether the server is executing a request of the client. The caller holds the
-	// Manager's mutex, as for Active.
-	Busy() bool
 	// Gone tells the protocol package that the Manager has removed the client. The Manager calls it
 	// once, without a lock.
 	Gone()
@@ -105,9 +98,9 @@ type Identity struct {
 	// Client.Guarded of a client that the request creates.
 	Intact, Guarded bool
 	Address         netip.Addr
-	// Follow makes the companion of a new client; if it is nil, the client has none. The Manager
-	// calls it with its mutex held.
-	Follow func(c *Client) Companion
+	// Companion belongs to the client that the request creates. If the request creates none, the
+	// Manager does not use it.
+	Companion Companion
 }
 
 // of reports whether a request with the Identity id counts as a request of the client c. It does if
@@ -201,9 +194,7 @@ func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 	c.known.proven = id.Proven
 	c.meet(id.Address)
 	c.known.renewed.Store(int64(m.now()))
-	if id.Follow != nil {
-		c.known.companion = id.Follow(c)
-	}
+	c.known.companion = id.Companion
 	return c, m.insert(c)
 }
 
@@ -336,11 +327,8 @@ func (a *afterwards) run() {
 	}
 }
 
-// inUse reports whether a client holds state, or its Companion is active. The caller holds m.mu.
-func (m *Manager) inUse(c *Client) bool {
-	x := c.known.companion
-	return m.holds(c) || x != nil && x.Active()
-}
+// inUse reports whether a client holds state or has a session. The caller holds m.mu.
+func (m *Manager) inUse(c *Client) bool { return m.holds(c) || c.known.sessions.Load() > 0 }
 
 // yields reports whether c gives up its name to a client with another principal. id describes that
 // client. If the principal of id is proven and that of c is not, c keeps the name only if it has

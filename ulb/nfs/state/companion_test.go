@@ -87,15 +87,10 @@ func (d *disk) breakDown(broken bool) {
 	d.broken = broken
 }
 
-// companion is a Companion whose results the test sets.
-type companion struct {
-	active, busy bool
-	gone         atomic.Int32
-}
+// companion is a Companion that counts the calls of Gone.
+type companion struct{ gone atomic.Int32 }
 
-func (c *companion) Active() bool { return c.active }
-func (c *companion) Busy() bool   { return c.busy }
-func (c *companion) Gone()        { c.gone.Add(1) }
+func (c *companion) Gone() { c.gone.Add(1) }
 
 func manager(t testing.TB, cfg Config) *Manager {
 	t.Helper()
@@ -110,8 +105,7 @@ func manager(t testing.TB, cfg Config) *Manager {
 func identity(owner string, verifier byte, principal string) *Identity {
 	return &Identity{
 		Owner: []byte(owner), Verifier: nfs4wire.Verifier4{verifier}, Principal: principal,
-		Address: netip.MustParseAddr("10.0.0.1"),
-		Follow:  func(*Client) Companion { return &companion{} },
+		Address: netip.MustParseAddr("10.0.0.1"), Companion: &companion{},
 	}
 }
 

@@ -48,7 +48,9 @@ func TestExchangeIDCases(t *testing.T) {
 			if c.confirmed {
 				is(t, "confirmation", m.Confirm(old), ok)
 			}
-			of(old).active = c.busy
+			if c.busy {
+				old.AddSessions(1)
+			}
 			x := m.ExchangeID(identity("client", c.verifier, c.principal), c.update)
 			if x.Status != c.status || x.Expired != nil {
 				t.Fatalf("%v (in the way: %v)", x.Status, x.Expired)
@@ -197,9 +199,9 @@ func TestDestroy(t *testing.T) {
 	m := manager(t, Config{})
 	defer m.Close()
 	c := confirmed(t, m, identity("client", 1, "me"))
-	of(c).active = true
+	c.AddSessions(1)
 	is(t, "one that is active", m.Destroy(c), nfs4wire.NFS4ErrClientIDBusy)
-	of(c).active = false
+	c.AddSessions(-1)
 	is(t, "one that is not", m.Destroy(c), nfs4wire.NFS4OK)
 	is(t, "one that is no more", m.Destroy(c), nfs4wire.NFS4ErrStaleClientID)
 	is(t, "an unconfirmed one", m.Destroy(unconfirmed(t, m, identity("client", 1, "me"))), nfs4wire.NFS4OK)
@@ -333,7 +335,7 @@ func TestGuardedClientIsKnownByIntegrityAlone(t *testing.T) {
 		return id
 	}
 	c := confirmed(t, m, request(1, true))
-	of(c).active = true
+	c.AddSessions(1)
 	next := unconfirmed(t, m, request(2, true))
 	for verifier := range byte(4) {
 		id := request(verifier, false)
@@ -403,7 +405,7 @@ func TestNameGoesToTheProvenPrincipal(t *testing.T) {
 	proven := identity("client", 2, "machine")
 	proven.Proven = true
 	c := confirmed(t, m, identity("client", 1, "user 0"))
-	of(c).active = true
+	c.AddSessions(1)
 	m.ReclaimComplete(c, false)
 	id := open(t, m, c, "owner", fileKey(1), AccessRead, 0)
 	is(t, "while a file is open", m.ExchangeID(proven, false).Status, nfs4wire.NFS4ErrClIDInUse)
@@ -411,6 +413,6 @@ func TestNameGoesToTheProvenPrincipal(t *testing.T) {
 		t.Fatal(s)
 	}
 	machine := confirmed(t, m, proven)
-	of(machine).active = true
+	machine.AddSessions(1)
 	is(t, "the one that only says who it is", m.ExchangeID(identity("client", 1, "user 0"), false).Status, nfs4wire.NFS4ErrClIDInUse)
 }

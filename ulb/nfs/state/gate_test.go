@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"net/netip"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -31,67 +30,6 @@ func TestUseIsDeniedByAllThatDenyIt(t *testing.T) {
 			t.Error("the late client is gone, and won nothing")
 		}
 	})
-}
-
-// A request that conflicts with many opens or locks checks the lease of each client once, because
-// the Manager holds its mutex meanwhile, and any client may send such requests. In the test, one
-// client has a file open 100 times and its lease ran out; a second client has a valid lease.
-func TestSearchAsksAboutEachClientOnce(t *testing.T) {
-	timed(t, Config{}, func(t *testing.T, m *Manager) {
-		fs := &struct{ vfs.FileSystem }{}
-		key := FileKey{fs, fileKey(1).Handle}
-		who := identity("late", 1, "me")
-		asked := &askedCompanion{}
-		who.Follow = func(*Client) Companion { return asked }
-		late := complete(t, m, who)
-		live := complete(t, m, identity("live", 1, "me"))
-		locks := func(c *Client, id nfs4wire.StateID4, at uint64) {
-			_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte("locker"), Offset: at, Length: 1})
-			is(t, "LOCK", s, ok)
-		}
-		for i := range uint64(100) {
-			locks(late, open(t, m, late, fmt.Sprint(i), key, AccessRead, AccessWrite), 2*i)
-		}
-		pass(leaseTime)
-		m.Renew(live)
-		locks(live, open(t, m, live, "owner", key, AccessRead, AccessWrite), 1000)
-		pass(leaseTime / 2)
-		for _, search := range []struct {
-			name string
-			do   func()
-		}{
-			{"a WRITE of NFSv3", func() {
-				if a := anonymously(m, fs, key, UseWrite); a != No {
-					t.Errorf("answer %d", a)
-				}
-			}},
-			{"OPEN", func() {
-				_, s := m.Open(&OpenArgs{Client: live, OwnerName: []byte("writer"), Key: key, Access: AccessWrite})
-				is(t, "OPEN", s, nfs4wire.NFS4ErrShareDenied)
-			}},
-			{"LOCKT", func() {
-				_, s := m.TestLock(live, []byte("tester"), key, 0, 2000, true, nil, true)
-				is(t, "LOCKT", s, nfs4wire.NFS4ErrDenied)
-			}},
-		} {
-			asked.times.Store(0)
-			search.do()
-			if n := asked.times.Load(); n != 1 {
-				t.Errorf("%s asks %d times whether a request of the client is under way", search.name, n)
-			}
-		}
-	})
-}
-
-// An askedCompanion counts how often the Manager asks whether a request is under way.
-type askedCompanion struct {
-	companion
-	times atomic.Int64
-}
-
-func (a *askedCompanion) Busy() bool {
-	a.times.Add(1)
-	return false
 }
 
 // A client may change the names of files that it has open with a deny mode. From minor version 1 on

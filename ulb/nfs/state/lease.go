@@ -31,6 +31,9 @@ type lease struct {
 	// evicted is closed when the current eviction of the client ends; nil if no eviction is under
 	// way.
 	evicted chan struct{}
+	// running is the number of requests that BeginRequest has counted and EndRequest has not.
+	// sessions is the number of the client's sessions.
+	running, sessions atomic.Int64
 	// renewed is the time at which the client last renewed its lease, or was created, on the clock
 	// of Manager.now.
 	renewed atomic.Int64
@@ -64,6 +67,32 @@ func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 // request of it.
 func (c *Client) Dying() bool { return c.known.dying.Load() }
 
+// BeginRequest counts a request that the server begins to execute. The client's lease cannot run
+// out until EndRequest. If the client is Dying, BeginRequest returns false and counts nothing.
+func (c *Client) BeginRequest() bool {
+	// Count the request before reading dying: condemned does the reverse, so that one of the two
+	// sees the other.
+	c.known.running.Add(1)
+	if c.Dying() {
+		c.known.running.Add(-1)
+		return false
+	}
+	return true
+}
+
+// EndRequest ends a request for which BeginRequest returned true, and renews the client's lease.
+func (m *Manager) EndRequest(c *Client) {
+	m.Renew(c)
+	c.known.running.Add(-1)
+}
+
+// Busy reports whether the server is executing a request of the client.
+func (c *Client) Busy() bool { return c.known.running.Load() > 0 }
+
+// AddSessions adds n to the number of the client's sessions. A client with sessions is in use:
+// Destroy does not remove it. n may be negative.
+func (c *Client) AddSessions(n int) { c.known.sessions.Add(int64(n)) }
+
 // expired reports whether the client's lease has run out and no request of the client is under way.
 // now is the present time on the clock of Manager.now. Other clients may then get the client's
 // state, once Evict has removed the client. The caller holds m.mu.
@@ -71,7 +100,7 @@ func (m *Manager) expired(c *Client, now time.Duration) bool {
 	if now-time.Duration(c.known.renewed.Load()) <= m.cfg.Lease+m.unwritten() {
 		return false
 	}
-	return c.known.companion == nil || !c.known.companion.Busy()
+	return !c.Busy()
 }
 
 // Evict removes a client whose lease ran out, with all its state, so that other clients can get the
@@ -126,8 +155,8 @@ func (m *Manager) evict(all []*Client, why Why) error {
 }
 
 // condemned reports whether to evict c: its lease has run out, or anyhow is true. If so, c stays
-// marked as dying. condemned sets dying before it checks the lease: from then on c starts no
-// request, and Companion.Busy shows the requests that c started before. The caller holds m.mu.
+// marked as dying. condemned sets dying before it checks the lease: see BeginRequest. The caller
+// holds m.mu.
 func (m *Manager) condemned(c *Client, anyhow bool) bool {
 	c.known.dying.Store(true)
 	if anyhow || m.expired(c, m.now()) {

@@ -32,17 +32,22 @@ func TestLeases(t *testing.T) {
 		if !m.expiredNow(c) {
 			t.Error("a lease did not run out")
 		}
-		of(c).busy = true
+		if !c.BeginRequest() {
+			t.Error("a client in courtesy could not begin a request")
+		}
 		if m.expiredNow(c) {
 			t.Error("a lease ran out while a request was under way")
 		}
-		of(c).busy = false
-		m.Renew(c)
+		m.EndRequest(c)
 		if m.expiredNow(c) {
 			t.Error("a client in courtesy could not come back")
 		}
 		if m.Evict(c); m.Client(c.ID) == nil {
 			t.Error("a client with a lease was evicted")
+		}
+		pass(2 * leaseTime)
+		if m.Evict(c); c.BeginRequest() || c.Busy() {
+			t.Error("an evicted client began a request")
 		}
 	})
 }
@@ -122,7 +127,7 @@ func TestEvictionWaitsForTheRecord(t *testing.T) {
 func TestNameOfAnExpiredClient(t *testing.T) {
 	timed(t, Config{Records: &disk{}}, func(t *testing.T, m *Manager) {
 		c := holder(t, m, identity("client", 1, "me"))
-		of(c).active = true
+		c.AddSessions(1)
 		other := identity("client", 1, "you")
 		is(t, "with a lease", m.ExchangeID(other, false).Status, nfs4wire.NFS4ErrClIDInUse)
 		pass(2 * leaseTime)

@@ -14,7 +14,7 @@ func TestSetClientID(t *testing.T) {
 	is(t, "a wrong verifier", m.ConfirmClientID(first.Client.ID, nfs4wire.Verifier4{1}, "me"), nfs4wire.NFS4ErrStaleClientID)
 	is(t, "somebody else", m.ConfirmClientID(first.Client.ID, first.Confirm, "you"), nfs4wire.NFS4ErrClIDInUse)
 	is(t, "no client", m.ConfirmClientID(first.Client.ID+1, first.Confirm, "me"), nfs4wire.NFS4ErrStaleClientID)
-	second := m.SetClientID(id, Callback{Program: 2})
+	second := m.SetClientID(identity("client", 1, "me"), Callback{Program: 2})
 	if second.Client == first.Client || second.Confirm == first.Confirm {
 		t.Error("an unconfirmed client was not replaced")
 	}
