@@ -6,11 +6,9 @@
 // are sequenced: packages nfs40 and nfs41 do that. This package decides which clients exist, and
 // which opens and locks may exist side by side.
 //
-// One mutex guards every change. The code that holds it does no input or output, and does not wait.
-// Outside this package it calls only functions that answer from memory: Identity.Follow,
-// Companion.Active, Companion.Busy, vfs.OpenCounter.OpenFiles and vfs.Shared.Volume. These may lock
-// a mutex of their own, but do not call the Manager while they hold it. If a method that runs under
-// the Manager's mutex has to close a file, write a record or call any other function, it returns
+// One mutex guards every change. The code that holds it does no input or output, does not wait, and
+// calls no function of a file system, of a protocol package or of the server. If a method that runs
+// under the Manager's mutex has to close a file, write a record or call such a function, it returns
 // that work, as a function or in a leftovers. The caller does the work after it has released the
 // mutex.
 //

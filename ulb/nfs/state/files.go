@@ -33,6 +33,8 @@ type fileID struct {
 	handle vfs.Handle
 }
 
+// id returns the fileID of a key. The caller does not hold Manager.mu, because id calls the file
+// system.
 func (k *FileKey) id() fileID {
 	if s, ok := k.Domain.(vfs.Shared); ok {
 		return fileID{s.Volume(), k.Handle}
@@ -75,9 +77,8 @@ type shown struct {
 	domain any
 }
 
-// file finds or makes the file of a key.
-func (f *files) file(key FileKey) *file {
-	id := key.id()
+// file finds or makes the file with this ID.
+func (f *files) file(id fileID) *file {
 	of := f.byID[id]
 	if of == nil {
 		if f.byID == nil {

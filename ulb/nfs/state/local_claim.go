@@ -204,9 +204,10 @@ func (m *Manager) rangesOf(c *localClaim) int {
 
 // within returns the locked ranges of a file that overlap r.
 func (m *Manager) within(key FileKey, r byterange.Range) (all []byterange.Range) {
+	id := key.id()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if of := m.files.byID[key.id()]; of != nil {
+	if of := m.files.byID[id]; of != nil {
 		of.locked.Each(&r, func(s *State, held *byterange.Range) bool {
 			if s.Key == key { // a lock through another file system belongs to another localClaim
 				all = append(all, *held)

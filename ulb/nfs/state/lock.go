@@ -219,9 +219,10 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 	case m.InGrace():
 		return nil, nfs4wire.NFS4ErrGrace
 	}
+	id := key.id()
 	if !m.settled(try, func(_ *leftovers, late *courtesy) {
 		d = nil
-		if of := m.files.byID[key.id()]; of != nil {
+		if of := m.files.byID[id]; of != nil {
 			d = m.lockConflict(of, &r, c.holding.lockOwners[string(owner)], late)
 		}
 	}) {

@@ -88,15 +88,16 @@ func (o *Opening) For(want Access, by Principal) (vfs.File, Status) { return o.s
 // Open opens the file for the owner, in addition to its earlier opens of the file. If the open
 // conflicts with another one, Open returns NFS4ERR_SHARE_DENIED (RFC 8881 §18.16.3).
 func (m *Manager) Open(a *OpenArgs) (o Opening, status Status) {
+	id, room := a.Key.id(), openRoomOf(a.Key.Domain)
 	if !m.settled(a.Try, func(l *leftovers, late *courtesy) {
-		o, status = m.open(a, l, late)
+		o, status = m.open(a, id, room, l, late)
 	}) {
 		return o, WouldWait
 	}
 	return o, status
 }
 
-func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, status Status) {
+func (m *Manager) open(a *OpenArgs, id fileID, room openRoom, l *leftovers, late *courtesy) (o Opening, status Status) {
 	if status := mayBegin(a.Client); status != nfs4wire.NFS4OK {
 		return o, status
 	}
@@ -110,7 +111,7 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 		// The new OPEN replaces the unconfirmed opens (RFC 7530 §16.18.5).
 		m.abandon(a.Owner, l)
 	}
-	if m.conflictLocked(a.Key.id(), a.Deny, a.Access|a.Needs, nil, late) { // opens of the same owner conflict too (RFC 8881 §9.7)
+	if m.conflictLocked(id, a.Deny, a.Access|a.Needs, nil, late) { // opens of the same owner conflict too (RFC 8881 §9.7)
 		return o, nfs4wire.NFS4ErrShareDenied
 	}
 	if !a.Roomy && m.crowded(a.Client) {
@@ -123,13 +124,13 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	if owner == nil || !owner.known {
 		return o, m.full(a.Client)
 	}
-	if s := m.mayOpen(a.Client, a.Key); s != nfs4wire.NFS4OK && a.File != nil && !a.Roomy {
+	if s := m.mayOpen(a.Client, id, room); s != nfs4wire.NFS4OK && a.File != nil && !a.Roomy {
 		if !owner.holds() && a.Owner == nil {
 			m.forgetOwner(owner)
 		}
 		return o, s
 	}
-	of := m.files.file(a.Key)
+	of := m.files.file(id)
 	s := owner.states[shown{of, a.Key.Domain}]
 	if s == nil {
 		s = &State{Kind: KindOpen, Client: a.Client, Owner: owner, Key: a.Key}

@@ -34,6 +34,7 @@ func (o *openFiles) remove(of shown) {
 // RoomToOpen returns NFS4_OK if c may open a new file of the file system with this domain (see
 // DomainOf), or else the error to answer. A caller asks before it creates the file.
 func (m *Manager) RoomToOpen(c *Client, domain any) Status {
+	room := openRoomOf(domain)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := mayBegin(c); s != nfs4wire.NFS4OK {
@@ -42,48 +43,55 @@ func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	if m.crowded(c) {
 		return m.full(c)
 	}
-	return m.mayOpen(c, FileKey{Domain: domain})
+	return m.mayOpen(c, fileID{}, room)
 }
 
-// mayOpen returns NFS4_OK if c may open the file of this key, or else the error to answer. A file
-// that the clients of the same address have open already does not count again. All clients of an
-// address may have at most three times as many open files of a file system as the file system can
-// still open; an eighth of the file system's limit is left out of this count. If mayOpen refuses c,
-// it makes the sweep free open files: see relieve.
-func (m *Manager) mayOpen(c *Client, key FileKey) Status {
-	counter, ok := key.Domain.(vfs.OpenCounter)
-	if !ok {
-		return nfs4wire.NFS4OK
+// An openRoom is how many files a file system (its domain) had open at one moment, and the most that
+// it can open. most is 0 if there is no limit.
+type openRoom struct {
+	domain     any
+	open, most int
+}
+
+// openRoomOf asks the file system. The caller does not hold Manager.mu.
+func openRoomOf(domain any) openRoom {
+	r := openRoom{domain: domain}
+	if counter, ok := domain.(vfs.OpenCounter); ok {
+		r.open, r.most = counter.OpenFiles()
 	}
+	return r
+}
+
+// mayOpen returns NFS4_OK if c may open this file of the file system, or else the error to answer.
+// A file that the clients of the same address have open already does not count again. All clients
+// of an address may have at most three times as many open files of a file system as the file system
+// can still open; an eighth of the file system's limit is left out of this count. If mayOpen
+// refuses c, it makes the sweep free open files: see relieve.
+func (m *Manager) mayOpen(c *Client, id fileID, r openRoom) Status {
 	o := c.known.origin
-	if of := m.files.byID[key.id()]; of != nil && o.files.opens[shown{of, key.Domain}] > 0 {
+	if of := m.files.byID[id]; r.most == 0 || of != nil && o.files.opens[shown{of, r.domain}] > 0 {
 		return nfs4wire.NFS4OK
 	}
-	open, most := counter.OpenFiles()
-	if open > most/2 && m.sweeper.courteous > 0 && m.sweeper.lack == nil {
+	if r.open > r.most/2 && m.sweeper.courteous > 0 && m.sweeper.lack == nil {
 		// Let the sweep evict clients without a valid lease already now, while the file system can
 		// still open files.
-		m.relieve(m.ofFiles(key.Domain, counter), false)
+		m.relieve(ofFiles(r), false)
 	}
 	// The counter already includes files that are being opened and belong to no client yet. An
 	// eighth of the limit stays free for them.
-	if has := o.files.byDomain[key.Domain]; has+1 > 3*(most-most/8-open) {
-		m.relieve(m.ofFiles(key.Domain, counter), has < m.clients.part(most)/2)
+	if has := o.files.byDomain[r.domain]; has+1 > 3*(r.most-r.most/8-r.open) {
+		m.relieve(ofFiles(r), has < m.clients.part(r.most)/2)
 		return m.full(c)
 	}
 	return nfs4wire.NFS4OK
 }
 
-func (m *Manager) ofFiles(domain any, counter vfs.OpenCounter) *shortage {
-	_, most := counter.OpenFiles()
+// ofFiles returns the shortage of open files that r shows. The sweep does not ask the file system
+// again.
+func ofFiles(r openRoom) *shortage {
 	return &shortage{
-		all: most,
-		used: func() int {
-			open, _ := counter.OpenFiles()
-			return open
-		},
-		has:   func(o *origin) int { return o.files.byDomain[domain] },
-		takes: func(c *Client) int { return c.hasOpen(domain) },
+		all: r.most, used: func() int { return r.open },
+		has: func(o *origin) int { return o.files.byDomain[r.domain] }, takes: func(c *Client) int { return c.hasOpen(r.domain) },
 	}
 }
 
