@@ -69,7 +69,7 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 type disk struct{}
 
 // exchanged writes the result of EXCHANGE_ID.
-func (m *Minor) exchanged(k *nfs4.Compound, x *state.Exchange) nfs4.Status {
+func (m *Minor) exchanged(k *nfs4.Compound, x *state.Registration) nfs4.Status {
 	c := clientOf(x.Client)
 	res := wire.ExchangeID4ResOK{
 		// A confirmed client may use this number for its next CREATE_SESSION, although the RFC does

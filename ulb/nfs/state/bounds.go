@@ -52,7 +52,7 @@ const (
 	sizeNumbered = 1 << 10
 	// sizeRange includes the kernel's memory for the local claim on the range, if there is one.
 	sizeRange  = 352
-	sizeFile   = 384
+	sizeFile   = 448
 	sizeWaiter = 256
 )
 
@@ -69,8 +69,8 @@ func (m *Manager) Usage() Usage {
 
 // charge adds n bytes to the memory that c, its address and all clients together use. n may be
 // negative.
-func (m *Manager) charge(c *Client, n int) {
-	m.files.usage.memory += n
+func (g *guard) charge(c *Client, n int) {
+	g.files.usage.memory += n
 	c.holding.memory += n
 	c.known.origin.memory += n
 }
@@ -79,12 +79,12 @@ func (m *Manager) charge(c *Client, n int) {
 // already use as much memory as is free. crowded then also makes the sweep free memory. If the
 // address uses less than half its fair share (clients.part), the sweep may even evict clients of
 // another address whose leases are valid: see relieve.
-func (m *Manager) crowded(c *Client) bool {
+func (g *guard) crowded(c *Client) bool {
 	o := c.known.origin
-	if o.memory < m.cfg.Memory-m.files.usage.memory {
+	if o.memory < g.cfg.Memory-g.files.usage.memory {
 		return false
 	}
-	m.relieve(m.ofMemory(), o.memory < m.clients.part(m.cfg.Memory)/2)
+	g.relieve(g.ofMemory(), o.memory < g.clients.part(g.cfg.Memory)/2)
 	return true
 }
 
@@ -92,9 +92,9 @@ func (m *Manager) crowded(c *Client) bool {
 // resource. From minor version 1 on, that is NFS4ERR_DELAY. In minor version 0 it is
 // NFS4ERR_RESOURCE, or NFS4ERR_DELAY if the next sweep can make room: there are clients whose
 // leases ran out, or a client was refused although its address has less than half its fair share
-// (see relieve). The caller holds m.mu.
-func (m *Manager) full(c *Client) Status {
-	if c.Minor == 0 && m.sweeper.courteous == 0 && !m.sweeper.starved {
+// (see relieve).
+func (g *guard) full(c *Client) Status {
+	if c.Minor == 0 && g.sweeper.courteous == 0 && !g.sweeper.starved {
 		return nfs4wire.NFS4ErrResource
 	}
 	return nfs4wire.NFS4ErrDelay
@@ -123,27 +123,27 @@ func (of *file) count(c *Client, more lockCount) {
 }
 
 // counted adds n to the counts of the ranges that the lock s holds. n may be negative.
-func (m *Manager) counted(s *State, n int) {
-	if c := m.files.claims[s.Key]; c != nil {
+func (g *guard) counted(s *State, n int) {
+	if c := g.files.claims[s.Key]; c != nil {
 		c.ranges += n
 	}
-	m.files.usage.ranges += n
+	g.files.usage.ranges += n
 	s.Client.holding.ranges += n
 	s.file.count(s.Client, lockCount{ranges: n})
-	m.charge(s.Client, n*sizeRange)
+	g.charge(s.Client, n*sizeRange)
 }
 
 // mayGrow returns NFS4_OK if c may get the additional stateids and ranges (more) in a file.
 // Otherwise it returns the status to answer.
-func (m *Manager) mayGrow(c *Client, of *file, more lockCount) Status {
+func (g *guard) mayGrow(c *Client, of *file, more lockCount) Status {
 	has, near := of.by[c], of.by[c.known.origin]
 	switch {
 	case has.ranges+more.ranges > part(maxFileRanges, of.held.ranges, near.ranges, has.ranges):
 		return overfull(c, 2*has.ranges > of.held.ranges)
 	case more.locks > 0 && has.locks+more.locks > part(maxFileLocks, of.held.locks, near.locks, has.locks):
 		return overfull(c, 2*has.locks > of.held.locks)
-	case m.crowded(c):
-		return m.full(c)
+	case g.crowded(c):
+		return g.full(c)
 	}
 	return nfs4wire.NFS4OK
 }

@@ -289,10 +289,7 @@ func TestLocksOfOneFileAreShared(t *testing.T) {
 				}
 			}
 			for _, l := range []*Client{greedy, neighbour, other} {
-				m.mu.Lock()
-				after := m.remove(l)
-				m.mu.Unlock()
-				after()
+				m.removeNow(l)
 			}
 			nothingLeft(t, m)
 		})

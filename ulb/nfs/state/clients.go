@@ -32,7 +32,7 @@ type clients struct {
 	// the lower half of the latest client ID.
 	epoch, last uint32
 	byID        map[uint64]*Client
-	byName      map[name]*incarnations
+	byName      map[name]incarnations
 	from        map[netip.Addr]*origin
 	// unconfirmed lists the unconfirmed clients, the oldest first. confirmed counts the confirmed
 	// ones.
@@ -114,7 +114,7 @@ func (c *clients) init(epoch uint32) {
 	c.epoch = epoch
 	c.scramble.seed = maphash.MakeSeed()
 	c.byID = map[uint64]*Client{}
-	c.byName = map[name]*incarnations{}
+	c.byName = map[name]incarnations{}
 	c.from = map[netip.Addr]*origin{}
 }
 
@@ -146,9 +146,8 @@ func (m *Manager) Client(id uint64) *Client {
 const maxMet = 8
 
 // meet stores that a request with the client's verifier came from the address a (see Met). If that
-// makes more than maxMet addresses, meet forgets the one that it stored first. The caller holds
-// m.mu.
-func (c *Client) meet(a netip.Addr) {
+// makes more than maxMet addresses, meet forgets the one that it stored first.
+func (g *guard) meet(c *Client, a netip.Addr) {
 	if a = clientaddr.Of(a); !slices.Contains(c.known.met, a) {
 		c.known.met = append(c.known.met, a)
 		if n := len(c.known.met); n > maxMet {
@@ -172,8 +171,8 @@ func (m *Manager) Met(c *Client, a netip.Addr) bool {
 // from an address that is not in old.known.met, and old has state or a session, or may reclaim
 // state. The request then has to wait until old is gone or its lease runs out. A client that moved
 // to another machine and restarted waits as well.
-func (m *Manager) contested(old *Client, proven bool, from netip.Addr) bool {
-	return !proven && !slices.Contains(old.known.met, clientaddr.Of(from)) && m.atWork(old)
+func (g *guard) contested(old *Client, proven bool, from netip.Addr) bool {
+	return !proven && !slices.Contains(old.known.met, clientaddr.Of(from)) && g.atWork(old)
 }
 
 // Confirmed reports whether the client has confirmed itself.
@@ -183,108 +182,90 @@ func (m *Manager) Confirmed(c *Client) bool {
 	return c.known.confirmed
 }
 
-// add creates an unconfirmed client. It may remove another unconfirmed client: see makeRoom. The
-// caller holds m.mu, and calls the returned function after it has released m.mu.
-func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
-	c = &Client{
-		ID: m.clients.nextID(), Minor: minor, Owner: string(id.Owner),
+// add creates an unconfirmed client. It may remove another unconfirmed client: see makeRoom.
+func (g *guard) add(minor uint32, id *Identity) *Client {
+	t := &g.clients
+	c := &Client{
+		ID: t.nextID(), Minor: minor, Owner: string(id.Owner),
 		Verifier: id.Verifier, Principal: id.Principal, Guarded: id.Guarded,
 	}
 	c.known.address = clientaddr.Of(id.Address)
 	c.known.proven = id.Proven
-	c.meet(id.Address)
-	c.known.renewed.Store(int64(m.now()))
+	g.meet(c, id.Address)
+	c.known.renewed.Store(int64(g.now()))
 	c.known.companion = id.Companion
-	return c, m.insert(c)
-}
-
-// insert adds an unconfirmed client to the tables, and makes room for it (makeRoom). The caller
-// holds m.mu, and calls the returned function after it has released m.mu.
-func (m *Manager) insert(c *Client) (after func()) {
-	t := &m.clients
-	gone := m.makeRoom(c)
-	in := t.byName[c.name()]
-	if in == nil {
-		in = &incarnations{}
-		t.byName[c.name()] = in
-	}
+	g.makeRoom(c)
 	o := t.from[c.known.address]
 	if o == nil {
 		o = &origin{}
 		t.from[c.known.address] = o
 	}
-	in.unconfirmed = c
+	t.byName[c.name()] = incarnations{t.byName[c.name()].confirmed, c}
 	c.known.origin = o
 	t.byID[c.ID] = c
 	c.known.inAll = t.unconfirmed.PushBack(c)
 	c.known.inOrigin = o.unconfirmed.PushBack(c)
-	return gone
+	return c
 }
 
 // makeRoom removes the unconfirmed client that has the same name as c. If there is none, and the
 // number of unconfirmed clients has reached a limit (see maxClients), makeRoom removes the oldest
 // unconfirmed client of the same address or, if the address has none, of all addresses.
-func (m *Manager) makeRoom(c *Client) (after func()) {
-	t := &m.clients
-	if in := t.byName[c.name()]; in != nil && in.unconfirmed != nil {
-		return m.remove(in.unconfirmed)
+func (g *guard) makeRoom(c *Client) {
+	t := &g.clients
+	if other := t.byName[c.name()].unconfirmed; other != nil {
+		g.remove(other)
+	} else if o := t.from[c.known.address]; o != nil && o.unconfirmed.Len() > 0 && !o.mayIntroduce(t) {
+		g.remove(o.unconfirmed.Front().Value.(*Client))
+	} else if t.unconfirmed.Len() >= maxUnconfirmed {
+		g.remove(t.unconfirmed.Front().Value.(*Client))
 	}
-	if o := t.from[c.known.address]; o != nil && o.unconfirmed.Len() > 0 && !o.mayIntroduce(t) {
-		return m.remove(o.unconfirmed.Front().Value.(*Client))
-	}
-	if t.unconfirmed.Len() >= maxUnconfirmed {
-		return m.remove(t.unconfirmed.Front().Value.(*Client))
-	}
-	return func() {}
 }
 
 // confirm makes an unconfirmed client a confirmed one. It removes the earlier incarnation with all
 // its state. c takes over the stored record of the earlier incarnation if the record describes c as
-// well. The caller holds m.mu, and calls the returned function after it has released m.mu.
+// well.
 //
 // confirm returns NFS4ERR_DELAY if there are too many clients, if the name is contested (see
 // contested), or if an eviction of the earlier incarnation is under way, because the eviction may
 // be removing the record and the right to reclaim state that c would take over.
-func (m *Manager) confirm(c *Client) (after func(), s Status) {
-	t := &m.clients
-	in, o := t.byName[c.name()], c.known.origin
-	switch old := in.confirmed; {
+func (g *guard) confirm(c *Client) Status {
+	t := &g.clients
+	old, o := t.byName[c.name()].confirmed, c.known.origin
+	switch {
 	case old == nil && !o.mayConfirm(t):
-		m.relieve(m.ofPlaces(), o.confirmed < t.part(maxClients)/2)
-		return func() {}, nfs4wire.NFS4ErrDelay
-	case old != nil && (old.known.evicted != nil || m.contested(old, c.known.proven, c.known.address)):
-		return func() {}, nfs4wire.NFS4ErrDelay
+		g.relieve(g.ofPlaces(), o.confirmed < t.part(maxClients)/2)
+		return nfs4wire.NFS4ErrDelay
+	case old != nil && (old.known.evicted != nil || g.contested(old, c.known.proven, c.known.address)):
+		return nfs4wire.NFS4ErrDelay
 	}
-	after = func() {}
-	if in.confirmed != nil {
-		old := in.confirmed
+	if old != nil {
 		k := &old.known.reclaim
 		if !k.revoked && old.Guarded == c.Guarded { // else c needs another record: without Revoked, or with its own Guarded
 			c.known.reclaim.stored = k.stored
 		}
-		after = m.remove(old)
+		g.remove(old)
 	}
 	t.unconfirmed.Remove(c.known.inAll)
 	o.unconfirmed.Remove(c.known.inOrigin)
 	c.known.inAll, c.known.inOrigin = nil, nil
-	in.unconfirmed, in.confirmed = nil, c
+	t.byName[c.name()] = incarnations{confirmed: c}
 	c.known.confirmed = true
-	c.known.renewed.Store(int64(m.now()))
+	c.known.renewed.Store(int64(g.now()))
 	t.confirmed++
 	if o.confirmed++; o.confirmed == 1 {
 		t.origins++
 	}
-	m.mayBeNeeded(c)
-	return after, nfs4wire.NFS4OK
+	g.mayBeNeeded(c)
+	return nfs4wire.NFS4OK
 }
 
-// remove removes a client and all its state from the tables. The caller holds m.mu, and calls the
-// returned function after it has released m.mu. remove does not touch the record on stable storage:
-// the caller removes the record, or a new incarnation of the client takes it over.
-func (m *Manager) remove(c *Client) (after func()) {
-	t := &m.clients
+// remove removes a client and all its state from the tables. It does not touch the record on stable
+// storage: the caller removes the record, or a new incarnation of the client takes it over.
+func (g *guard) remove(c *Client) {
+	t := &g.clients
 	if c.known.gone {
-		return func() {}
+		return
 	}
 	c.known.gone = true
 	c.known.dying.Store(true)
@@ -300,71 +281,50 @@ func (m *Manager) remove(c *Client) (after func()) {
 		t.unconfirmed.Remove(c.known.inAll)
 		o.unconfirmed.Remove(c.known.inOrigin)
 	}
-	if in.confirmed == nil && in.unconfirmed == nil {
+	if t.byName[c.name()] = in; in == (incarnations{}) {
 		delete(t.byName, c.name())
 	}
 	if o.confirmed == 0 && o.unconfirmed.Len() == 0 {
 		delete(t.from, c.known.address)
 	}
 	delete(t.byID, c.ID)
-	drop := m.dropAll(c)
-	return func() {
-		drop()
-		if x := c.known.companion; x != nil {
-			x.Gone()
-		}
-	}
+	g.dropAll(c)
+	g.gone = append(g.gone, c)
 }
 
-// afterwards collects functions to call once the mutex is released.
-type afterwards struct{ all []func() }
-
-func (a *afterwards) add(f func()) { a.all = append(a.all, f) }
-
-func (a *afterwards) run() {
-	for _, f := range a.all {
-		f()
-	}
-}
-
-// inUse reports whether a client holds state or has a session. The caller holds m.mu.
-func (m *Manager) inUse(c *Client) bool { return m.holds(c) || c.known.sessions.Load() > 0 }
+// inUse reports whether a client holds state or has a session.
+func (g *guard) inUse(c *Client) bool { return g.holds(c) || c.known.sessions.Load() > 0 }
 
 // yields reports whether c gives up its name to a client with another principal. id describes that
 // client. If the principal of id is proven and that of c is not, c keeps the name only if it has
 // opens or locks, or may reclaim some. Its sessions do not count then, because anyone can create
 // sessions and renew them. In all other cases c keeps the name as long as atWork returns true for
 // it.
-func (m *Manager) yields(c *Client, id *Identity) bool {
+func (g *guard) yields(c *Client, id *Identity) bool {
 	if id.Proven && !c.known.proven {
-		return !m.holds(c) && m.claimOf(c) == nil
+		return !g.holds(c) && g.claimOf(c) == nil
 	}
-	return !m.atWork(c)
+	return !g.atWork(c)
 }
 
 // atWork reports whether a client is in use, or may still reclaim state from before the restart.
-// The caller holds m.mu.
-func (m *Manager) atWork(c *Client) bool { return m.inUse(c) || m.claimOf(c) != nil }
+func (g *guard) atWork(c *Client) bool { return g.inUse(c) || g.claimOf(c) != nil }
 
 // Destroy removes a client that has no state and no session (RFC 8881 §18.50), and has the sweep
 // remove its record. It returns NFS4ERR_CLIENTID_BUSY if the client has state or a session, and
 // NFS4ERR_STALE_CLIENTID if the client is gone already.
 func (m *Manager) Destroy(c *Client) Status {
-	m.mu.Lock()
-	if c.known.gone {
-		m.mu.Unlock()
+	g := m.acquire()
+	defer g.release()
+	switch {
+	case c.known.gone:
 		return nfs4wire.NFS4ErrStaleClientID
-	}
-	if m.inUse(c) {
-		m.mu.Unlock()
+	case g.inUse(c):
 		return nfs4wire.NFS4ErrClientIDBusy
 	}
 	confirmed := c.known.confirmed
-	after := m.remove(c)
-	if confirmed {
-		m.forget(c)
+	if g.remove(c); confirmed {
+		g.forget(c)
 	}
-	m.mu.Unlock()
-	after()
 	return nfs4wire.NFS4OK
 }

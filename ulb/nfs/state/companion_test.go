@@ -170,15 +170,28 @@ func pass(d time.Duration) {
 // mayHoldNow returns the status for an open of a client, which reclaims the open if claimed is
 // true.
 func (m *Manager) mayHoldNow(c *Client, claimed bool) Status {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mayHold(c, 0, claimed)
+	g := m.acquire()
+	defer g.release()
+	return g.mayHold(c, 0, claimed)
+}
+
+func (m *Manager) mayReclaimNow(c *Client) bool {
+	g := m.acquire()
+	defer g.release()
+	return g.mayReclaim(c)
 }
 
 func (m *Manager) expiredNow(c *Client) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.expired(c, m.now())
+	g := m.acquire()
+	defer g.release()
+	return g.expired(c, m.now())
+}
+
+// removeNow removes a client with all its state.
+func (m *Manager) removeNow(c *Client) {
+	g := m.acquire()
+	defer g.release()
+	g.remove(c)
 }
 
 const leaseTime = 90 * time.Second

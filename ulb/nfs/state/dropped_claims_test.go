@@ -81,10 +81,9 @@ func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
 				is(t, "CLOSE", s, ok)
 			}},
 			{"the lease's end", func(m *Manager, a *Client, _ FileKey, _ nfs4wire.StateID4) {
-				m.mu.Lock()
-				after := m.dropAll(a)
-				m.mu.Unlock()
-				after()
+				g := m.acquire()
+				g.dropAll(a)
+				g.release()
 			}},
 		} {
 			t.Run(layout.name+", "+end.name, func(t *testing.T) {
@@ -106,10 +105,9 @@ func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
 						}
 					}
 				}
-				m.mu.Lock()
-				after := m.dropAll(b)
-				m.mu.Unlock()
-				after()
+				g := m.acquire()
+				g.dropAll(b)
+				g.release()
 				if c.drops != 1 || !c.None() || len(m.files.claims) != 0 {
 					t.Errorf("%d times all given up, %d claims known, none: %v", c.drops, len(m.files.claims), c.None())
 				}

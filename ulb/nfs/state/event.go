@@ -3,8 +3,6 @@ package state
 import (
 	"net/netip"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
 // An EventKind is the subject of an Event.
@@ -60,11 +58,4 @@ func (m *Manager) tell(e *Event) {
 	if m.cfg.Event != nil {
 		m.cfg.Event(e)
 	}
-}
-
-// inUseBy returns a function that reports the event NameInUse: the request of id uses the name of
-// the client old.
-func (m *Manager) inUseBy(old *Client, id *Identity) (after func()) {
-	e := Event{Kind: NameInUse, Clients: []Record{m.recordOf(old)}, By: clientaddr.Of(id.Address)}
-	return func() { m.tell(&e) }
 }

@@ -92,11 +92,11 @@ func (f *files) file(id fileID) *file {
 
 // tidy updates the entry of the file in files.denials: the accesses that its opens deny. If the
 // file has no opens left, tidy forgets it.
-func (m *Manager) tidy(of *file) {
-	m.files.denials.set(of.id, of.opens.denied())
+func (g *guard) tidy(of *file) {
+	g.files.denials.set(of.id, of.opens.denied())
 	if len(of.opens) == 0 {
-		of.unqueue(m, func(*waiter) bool { return true })
-		delete(m.files.byID, of.id)
+		of.unqueue(g, func(*waiter) bool { return true })
+		delete(g.files.byID, of.id)
 	}
 }
 
@@ -114,13 +114,11 @@ type holdings struct {
 	memory                 int           // memory of all this state, in bytes
 }
 
-// holds reports whether c holds any state. The caller holds m.mu.
-func (m *Manager) holds(c *Client) bool { return len(c.holding.states) > 0 }
+// holds reports whether c holds any state.
+func (g *guard) holds(c *Client) bool { return len(c.holding.states) > 0 }
 
-// dropAll removes all state of c for ever. The caller holds m.mu. After it has released m.mu, it
-// calls the returned function, which closes files and gives up local claims.
-func (m *Manager) dropAll(c *Client) (after func()) {
-	var l leftovers
+// dropAll removes all state of c for ever.
+func (g *guard) dropAll(c *Client) {
 	c.holding.over = true
 	unlocked := make(map[*file]bool)
 	for s := range c.holding.states {
@@ -128,142 +126,95 @@ func (m *Manager) dropAll(c *Client) (after func()) {
 			if len(s.locks) > 0 {
 				unlocked[s.file] = true
 			}
-			m.endOpen(s, true, &l)
+			g.endOpen(s, true)
 		}
 	}
 	for _, owners := range [...]map[string]*Owner{c.holding.openOwners, c.holding.lockOwners} {
 		for _, o := range owners {
-			m.forgetOwner(o)
+			g.forgetOwner(o)
 		}
 	}
 	for s := range c.holding.revoked {
-		m.files.slab.remove(s, true)
-		m.charge(c, -s.size())
+		g.files.slab.remove(s, true)
+		g.charge(c, -s.size())
 	}
 	c.holding.revoked = nil
 	for of := range c.holding.waiting {
-		of.unqueue(m, func(w *waiter) bool { return w.client == c })
+		of.unqueue(g, func(w *waiter) bool { return w.client == c })
 	}
 	for of := range unlocked {
-		m.released(of, &l)
+		g.released(of)
 	}
 	c.holding.idle = nil
-	return func() { m.finish(&l) }
-}
-
-// leftovers is the work to do after Manager.mu is released.
-type leftovers struct {
-	files []vfs.File
-	// claims are the local claims of files in which locks ended, with the byte ranges of these
-	// locks.
-	claims  map[*localClaim][]byterange.Range
-	notices []LockNotice
-}
-
-func (l *leftovers) close(f vfs.File) {
-	if f != nil {
-		l.files = append(l.files, f)
-	}
-}
-
-// giveUp adds to l the dropped ranges of a file, which are no longer locked, so that finish gives
-// up the local claims on them. The caller holds m.mu.
-func (l *leftovers) giveUp(m *Manager, key FileKey, dropped []byterange.Range) {
-	c := m.files.claims[key]
-	if c == nil || len(dropped) == 0 {
-		return
-	}
-	if l.claims == nil {
-		l.claims = make(map[*localClaim][]byterange.Range)
-	}
-	if l.claims[c] == nil {
-		c.users++
-	}
-	l.claims[c] = append(l.claims[c], dropped...)
-}
-
-// finish does the work in l. The caller does not hold m.mu.
-func (m *Manager) finish(l *leftovers) {
-	for c, dropped := range l.claims {
-		m.giveUp(c, dropped)
-	}
-	for _, f := range l.files {
-		f.Close()
-	}
-	if notify := m.files.notify.Load(); notify != nil {
-		for _, n := range l.notices {
-			(*notify)(n)
-		}
-	}
 }
 
 // drop ends an open and all locks made through it.
-func (m *Manager) drop(s *State, l *leftovers) {
+func (g *guard) drop(s *State) {
 	of, locked := s.file, len(s.locks) > 0
-	m.endOpen(s, false, l)
+	g.endOpen(s, false)
 	if locked {
-		m.released(of, l)
+		g.released(of)
 	}
 }
 
 // endOpen ends an open and all locks made through it. Unlike drop, it does not call released: a
 // caller that ends many opens calls released once, afterwards. expired is true if the open ends
 // because its client is being removed.
-func (m *Manager) endOpen(s *State, expired bool, l *leftovers) {
+func (g *guard) endOpen(s *State, expired bool) {
 	of := s.file
 	for _, lock := range s.locks {
-		m.endLock(lock, expired, l)
+		g.endLock(lock, expired)
 	}
 	of.opens.remove(s)
-	m.unlist(s, expired)
+	g.unlist(s, expired)
 	if o := s.opened.Swap(nil); o != nil {
 		for i := range o.grants {
-			l.close(o.grants[i].file)
+			g.close(o.grants[i].file)
 		}
 	}
-	m.files.usage.opens--
-	m.tidy(of)
+	g.files.usage.opens--
+	g.tidy(of)
 }
 
 // endLock ends a lock stateid with all its ranges. If s had locked any range, the caller calls
 // released afterwards.
-func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
-	l.giveUp(m, s.Key, s.held.Ranges())
-	m.counted(s, s.file.locked.Unlock(&s.held, 0, byterange.ToEnd))
+func (g *guard) endLock(s *State, expired bool) {
+	g.unclaim(s.Key, s.held.Ranges())
+	g.counted(s, s.file.locked.Unlock(&s.held, 0, byterange.ToEnd))
 	s.held = byterange.Holder[*State]{}
 	delete(s.open.locks, s.Owner)
 	s.file.count(s.Client, lockCount{locks: -1})
-	m.unlist(s, expired)
-	m.files.usage.locks--
+	g.unlist(s, expired)
+	g.files.usage.locks--
 }
 
 // unlist removes s from all tables. Two kinds of stateids stay known for a while: revoked ones (see
 // retain), and the last one that an owner of minor version 0 closed (see outlive).
-func (m *Manager) unlist(s *State, expired bool) {
+func (g *guard) unlist(s *State, expired bool) {
 	revoked := s.revoked.Load()
 	switch {
 	case revoked:
-		m.retain(s)
+		g.retain(s)
 	case s.Kind == KindOpen && s.Client.Minor == 0 && !expired:
-		m.outlive(s.Owner, s)
+		g.outlive(s.Owner, s)
 	default:
-		m.files.slab.remove(s, expired)
+		g.files.slab.remove(s, expired)
 	}
 	delete(s.Client.holding.states, s)
 	if s.Kind == KindOpen {
 		s.Client.known.origin.files.remove(s.shown())
 	}
 	if !revoked {
-		m.charge(s.Client, -s.size())
+		g.charge(s.Client, -s.size())
 	}
-	m.left(s.Owner, s)
+	g.left(s.Owner, s)
 	s.file = nil
 }
 
 // enlist gives s a stateid and adds it to the tables of its client, of its owner and of the file.
 // It returns false if no stateid is free.
-func (m *Manager) enlist(s *State, of *file) bool {
-	if !m.files.slab.add(s, m.epoch) {
+func (g *guard) enlist(s *State, of *file) bool {
+	if !g.files.slab.add(s, g.epoch) {
 		return false
 	}
 	s.file = of
@@ -278,8 +229,8 @@ func (m *Manager) enlist(s *State, of *file) bool {
 		h.states = make(map[*State]struct{})
 	}
 	h.states[s] = struct{}{}
-	m.charge(s.Client, s.size())
-	m.joined(s.Owner, s)
+	g.charge(s.Client, s.size())
+	g.joined(s.Owner, s)
 	return true
 }
 
@@ -297,7 +248,7 @@ func (s *State) size() int {
 
 // mayBegin returns NFS4_OK if the Manager may grant c state, or else the status to answer. A client
 // that is being evicted gets no state, because the eviction is about to end all its state.
-func mayBegin(c *Client) Status {
+func (g *guard) mayBegin(c *Client) Status {
 	switch {
 	case c.holding.over:
 		return gone(c)

@@ -133,8 +133,8 @@ func (m *Manager) Ask(i *Intent) Answer {
 		return Yes
 	}
 	var denied bool
-	switch settled := m.settled(i.Op.Try, func(_ *leftovers, late *courtesy) {
-		denied = m.conflictLocked(id, 0, deny, i.exempts, late)
+	switch settled := m.settled(i.Op.Try, func(g *guard) {
+		denied = g.conflict(id, 0, deny, i)
 	}); {
 	case !settled:
 		return AfterWait
@@ -153,39 +153,44 @@ func (s *State) allows(access Access) bool {
 	return o != nil && access&^o.access == 0
 }
 
-// exempts reports whether the access i is allowed in spite of the deny modes of head and of the
-// opens that follow it. That is so in two cases. First, the caller uses the stateid of head or of
-// one of its locks, and no open follows head. Second, the caller changes a name of a file that its
+// exempts reports whether the access i is allowed in spite of the deny modes of the opens that the
+// client c has in the group. That is so in two cases. First, the caller uses the stateid of the only
+// one of these opens, or of one of its locks. Second, the caller changes a name of a file that its
 // own client has open. (Linux's server allows that as well.) A request of minor version 0 that
 // changes a name does not identify its client, so exempts compares the addresses. A caller of NFSv3
 // has no opens.
-func (i *Intent) exempts(head *State) bool {
-	if by := i.By; by != nil && (head == by || head == by.open) {
-		return head.next == nil
+func (i *Intent) exempts(of *file, group *openGroup, c *Client) bool {
+	if open := i.By; open != nil {
+		if open.Kind == KindLock {
+			open = open.open
+		}
+		if open.file == of && open.Client == c && group.holds(open) {
+			return group.clients[c] == 1
+		}
 	}
 	switch {
 	case !i.Use.ofNames(), i.Version3:
 		return false
 	case i.Client != nil:
-		return head.Client == i.Client
+		return c == i.Client
 	}
-	return slices.Contains(head.Client.known.met, clientaddr.Of(i.From))
+	return slices.Contains(c.known.met, clientaddr.Of(i.From))
 }
 
-// conflictLocked reports whether an open of a file conflicts with a new access or a new deny mode.
-// It skips opens for which exempts returns true; exempts may be nil. It passes the clients of the
-// conflicting opens to late.blame. The caller holds m.mu.
-func (m *Manager) conflictLocked(id fileID, deny, access Access, exempts func(head *State) bool, late *courtesy) (conflict bool) {
-	of := m.files.byID[id]
+// conflict reports whether an open of a file conflicts with a new access or a new deny mode. by, if
+// not nil, is the access: some opens do not conflict with it (exempts). conflict calls blame for
+// the clients of the conflicting opens.
+func (g *guard) conflict(id fileID, deny, access Access, by *Intent) (conflict bool) {
+	of := g.files.byID[id]
 	if of == nil {
 		return false
 	}
-	of.opens.each(deny, access, func(head *State) bool {
-		if exempts == nil || !exempts(head) {
+	of.opens.each(deny, access, func(group *openGroup, c *Client) bool {
+		if by == nil || !by.exempts(of, group, c) {
 			conflict = true
-			late.blame(m, head.Client)
+			g.blame(c)
 		}
-		return !late.firm
+		return !g.late.firm
 	})
 	return conflict
 }

@@ -67,13 +67,13 @@ func (k *reclaim) covers(held Held) bool { return k.stored != nil && held&^k.sto
 // period lasts Config.Grace or, if that is longer, the longest lease that the server promised to a
 // client, because a client may stay silent for a whole lease before it notices the restart (RFC
 // 8881 §8.4.2.1).
-func (m *Manager) beginGrace(known []Record) {
-	g := &m.grace
-	g.claims = map[name]*claim{}
-	long := m.cfg.Grace
+func (g *guard) beginGrace(known []Record) {
+	p := &g.grace
+	p.claims = map[name]*claim{}
+	long := g.cfg.Grace
 	for _, r := range known {
 		if r.Revoked {
-			m.forgotten = append(m.forgotten, r)
+			g.forgotten = append(g.forgotten, r)
 			continue
 		}
 		long = max(long, r.Lease)
@@ -81,24 +81,24 @@ func (m *Manager) beginGrace(known []Record) {
 			r.Held = heldAny
 		}
 		if r.Held&HeldDenials != 0 {
-			m.expectDenials(1)
+			g.expectDenials(1)
 		}
-		g.claims[name{r.Minor, r.Owner}] = &claim{Record: r}
+		p.claims[name{r.Minor, r.Owner}] = &claim{Record: r}
 	}
-	g.open = len(g.claims)
-	if g.open > 0 {
-		g.until = m.now() + long
-		g.timer = time.AfterFunc(long, m.wake)
-		g.on.Store(true)
-		m.tell(&Event{Kind: GraceBegan, Clients: known, For: long})
+	p.open = len(p.claims)
+	if p.open > 0 {
+		p.until = g.now() + long
+		p.timer = time.AfterFunc(long, g.wake)
+		p.on.Store(true)
+		g.events = append(g.events, &Event{Kind: GraceBegan, Clients: known, For: long})
 	}
 }
 
 // expectDenials adds n to the number of clients that may reclaim an open with a deny mode. n may be
-// negative. The caller holds m.mu.
-func (m *Manager) expectDenials(n int64) {
-	m.grace.denials.Add(n)
-	m.files.denials.all.Add(n)
+// negative.
+func (g *guard) expectDenials(n int64) {
+	g.grace.denials.Add(n)
+	g.files.denials.all.Add(n)
 }
 
 // endsAt returns the time at which the grace period ends if no client reclaims anything more. That
@@ -112,13 +112,12 @@ func (g *grace) endsAt() time.Duration {
 // its state, so that the client of id has to wait. A client with another principal waits until the
 // grace period ends. So does a client without integrity protection if Record.Guarded is set. A
 // client from another address whose principal is not proven waits until half the grace period is
-// over. The caller holds m.mu, and has found no confirmed client with the name.
-func (m *Manager) keeps(minor uint32, id *Identity) bool {
-	g := &m.grace
-	if !g.on.Load() || g.ending {
+// over. The caller has found no confirmed client with the name.
+func (g *guard) keeps(minor uint32, id *Identity) bool {
+	if !g.grace.on.Load() || g.grace.ending {
 		return false
 	}
-	r := g.claims[name{minor, string(id.Owner)}]
+	r := g.grace.claims[name{minor, string(id.Owner)}]
 	switch {
 	case r == nil || r.done:
 		return false
@@ -127,7 +126,7 @@ func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	case id.Proven || !r.Address.IsValid():
 		return false
 	}
-	return r.Address != clientaddr.Of(id.Address) && m.now() < g.until/2
+	return r.Address != clientaddr.Of(id.Address) && g.now() < g.grace.until/2
 }
 
 // InGrace reports whether clients may only reclaim state from before the restart (RFC 8881
@@ -135,58 +134,51 @@ func (m *Manager) keeps(minor uint32, id *Identity) bool {
 func (m *Manager) InGrace() bool { return m.grace.on.Load() }
 
 // claimOf returns the claim of c: its right to reclaim state from before the restart. It returns
-// nil if c has no such right, or no longer. The caller holds m.mu.
-func (m *Manager) claimOf(c *Client) *claim {
-	g := &m.grace
-	if !g.on.Load() || g.ending {
+// nil if c has no such right, or no longer.
+func (g *guard) claimOf(c *Client) *claim {
+	if !g.grace.on.Load() || g.grace.ending {
 		return nil
 	}
-	r := g.claims[c.name()]
+	r := g.grace.claims[c.name()]
 	if r == nil || r.Principal != c.Principal || r.done && c.Minor > 0 {
 		return nil
 	}
 	return r
 }
 
-// MayReclaim reports whether c may reclaim state that it held before the restart.
-func (m *Manager) MayReclaim(c *Client) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mayReclaim(c)
-}
-
-func (m *Manager) mayReclaim(c *Client) bool {
-	return !c.known.reclaim.complete && m.claimOf(c) != nil
+// mayReclaim reports whether c may reclaim state that it held before the restart.
+func (g *guard) mayReclaim(c *Client) bool {
+	return !c.known.reclaim.complete && g.claimOf(c) != nil
 }
 
 // mayHold returns NFS4_OK if the Manager may grant c an open with this deny mode, or a lock, now.
 // claimed is true if c reclaims state from before the restart. The other results are:
 // NFS4ERR_NO_GRACE if c may not reclaim, NFS4ERR_RECLAIM_BAD if c held no such state, NFS4ERR_GRACE
 // if c may not get new state yet, and NFS4ERR_DELAY if the records of clients with revoked state
-// are not on stable storage yet. The caller holds m.mu.
-func (m *Manager) mayHold(c *Client, deny Access, claimed bool) Status {
+// are not on stable storage yet.
+func (g *guard) mayHold(c *Client, deny Access, claimed bool) Status {
 	switch {
-	case claimed && !m.mayReclaim(c):
+	case claimed && !g.mayReclaim(c):
 		return nfs4wire.NFS4ErrNoGrace
-	case claimed && heldBy(deny)&^m.claimOf(c).Held != 0:
+	case claimed && heldBy(deny)&^g.claimOf(c).Held != 0:
 		// The record lists no open with a deny mode, so other callers may have used the file since
 		// the restart.
 		return nfs4wire.NFS4ErrReclaimBad
 	case claimed:
-		m.grace.claimed = m.now()
+		g.grace.claimed = g.now()
 		return nfs4wire.NFS4OK
-	case m.InGrace(), c.Minor > 0 && !c.known.reclaim.complete:
+	case g.InGrace(), c.Minor > 0 && !c.known.reclaim.complete:
 		return nfs4wire.NFS4ErrGrace
-	case m.withheld:
+	case g.withheld:
 		return nfs4wire.NFS4ErrDelay
 	}
 	return nfs4wire.NFS4OK
 }
 
 // reclaimed marks the claim of a client of minor version 0 as done, because the client has
-// reclaimed something. Its record then stays when the grace period ends. The caller holds m.mu.
-func (m *Manager) reclaimed(c *Client) {
-	if r := m.claimOf(c); r != nil && c.Minor == 0 {
+// reclaimed something. Its record then stays when the grace period ends.
+func (g *guard) reclaimed(c *Client) {
+	if r := g.claimOf(c); r != nil && c.Minor == 0 {
 		r.done = true // grace.open stays: a client of minor version 0 has no message to say that it is done
 		if c.known.reclaim.stored == nil {
 			c.known.reclaim.stored = &r.Record
@@ -195,17 +187,17 @@ func (m *Manager) reclaimed(c *Client) {
 }
 
 // settle marks a claim as done, and subtracts it from grace.open and, if it may include opens with
-// a deny mode, from grace.denials. The caller holds m.mu.
-func (m *Manager) settle(r *claim) {
+// a deny mode, from grace.denials.
+func (g *guard) settle(r *claim) {
 	if r.done {
 		return
 	}
 	r.done = true
-	m.grace.open--
+	g.grace.open--
 	if r.Held&HeldDenials != 0 {
-		m.expectDenials(-1)
+		g.expectDenials(-1)
 	}
-	m.wake()
+	g.wake()
 }
 
 // ReclaimComplete executes a RECLAIM_COMPLETE for all file systems (RFC 8881 §18.51): it writes the
@@ -214,37 +206,28 @@ func (m *Manager) settle(r *claim) {
 // NFS4ERR_COMPLETE_ALREADY if an earlier RECLAIM_COMPLETE of the client succeeded, and
 // NFS4ERR_DELAY if the record could not be written or the Manager has removed the client.
 func (m *Manager) ReclaimComplete(c *Client, try bool) (s Status, blocked bool) {
-	if m.cfg.Records == nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return m.complete(c), false
+	g := m.acquire()
+	if m.cfg.Records == nil || c.known.reclaim.complete {
+		defer g.release()
+		return g.complete(c), false
 	}
 	if try {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if c.known.reclaim.complete {
-			return nfs4wire.NFS4ErrCompleteAlready, false
-		}
+		g.release()
 		return 0, true
 	}
-	m.mu.Lock()
-	again := c.known.reclaim.complete
 	c.known.reclaim.said = true
-	m.mu.Unlock()
-	if again {
-		return nfs4wire.NFS4ErrCompleteAlready, false
-	}
+	g.release()
 	defer m.record(c)()
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	g = m.acquire()
+	defer g.release()
 	if c.known.reclaim.stored == nil && !c.known.reclaim.complete {
 		return nfs4wire.NFS4ErrDelay, false
 	}
-	return m.complete(c), false
+	return g.complete(c), false
 }
 
-// complete does the part of ReclaimComplete that needs no disk. The caller holds m.mu.
-func (m *Manager) complete(c *Client) Status {
+// complete does the part of ReclaimComplete that needs no disk.
+func (g *guard) complete(c *Client) Status {
 	k := &c.known.reclaim
 	switch {
 	case k.complete:
@@ -252,8 +235,8 @@ func (m *Manager) complete(c *Client) Status {
 	case c.known.gone:
 		return nfs4wire.NFS4ErrDelay // its next SEQUENCE finds that the session is gone
 	}
-	if r := m.claimOf(c); r != nil {
-		m.settle(r)
+	if r := g.claimOf(c); r != nil {
+		g.settle(r)
 	}
 	k.complete = true
 	k.needed.Store(false)
@@ -262,12 +245,12 @@ func (m *Manager) complete(c *Client) Status {
 
 // mayBeNeeded sets reclaim.needed of a client that has just confirmed itself: it is true if the
 // client may reclaim state. In that case mayBeNeeded also sets grace.claimed, so that the client
-// gets time to reclaim its state. The caller holds m.mu.
-func (m *Manager) mayBeNeeded(c *Client) {
-	needed := m.mayReclaim(c)
+// gets time to reclaim its state.
+func (g *guard) mayBeNeeded(c *Client) {
+	needed := g.mayReclaim(c)
 	c.known.reclaim.needed.Store(needed)
 	if needed {
-		m.grace.claimed = m.now()
+		g.grace.claimed = g.now()
 	}
 }
 
@@ -276,33 +259,33 @@ func (m *Manager) mayBeNeeded(c *Client) {
 // another client may now get that state (RFC 8881 §8.4.3, the second edge condition). If the
 // removal fails, the grace period goes on.
 func (m *Manager) sweepGrace() {
-	g := &m.grace
-	if !g.on.Load() {
+	p := &m.grace
+	if !p.on.Load() {
 		return
 	}
 	m.recording.lock()
 	defer m.recording.unlock()
-	m.mu.Lock()
-	if left := g.endsAt() - m.now(); g.open > 0 && left > 0 && !g.ending {
-		g.timer.Reset(left)
-		m.mu.Unlock()
+	g := m.acquire()
+	if left := p.endsAt() - m.now(); p.open > 0 && left > 0 && !p.ending {
+		p.timer.Reset(left)
+		g.release()
 		return
 	}
-	g.ending = true
+	p.ending = true
 	var lapsed []Record
-	for n, r := range g.claims {
-		if in := m.clients.byName[n]; !r.done && (in == nil || in.confirmed == nil || in.confirmed.known.reclaim.stored == nil) {
+	for n, r := range p.claims {
+		if !r.done && !g.hasRecord(n) {
 			lapsed = append(lapsed, r.Record)
 		}
 	}
-	m.mu.Unlock()
+	g.release()
 	if len(lapsed) > 0 && m.cfg.Records.Remove(lapsed) != nil {
 		return
 	}
-	m.mu.Lock()
-	g.claims = nil
-	m.expectDenials(-g.denials.Load())
-	m.mu.Unlock()
-	g.on.Store(false)
+	g = m.acquire()
+	p.claims = nil
+	g.expectDenials(-p.denials.Load())
+	g.release()
+	p.on.Store(false)
 	m.tell(&Event{Kind: GraceEnded, Clients: lapsed})
 }

@@ -139,7 +139,7 @@ func TestRestart(t *testing.T) {
 			d := &disk{}
 			last := func(t *testing.T, m *Manager) {
 				client := confirmed(t, m, me())
-				if m.MayReclaim(client) != c.claims {
+				if m.mayReclaimNow(client) != c.claims {
 					t.Errorf("it may claim: %v", !c.claims)
 				}
 				want := noGrace
@@ -173,11 +173,11 @@ func TestGrace(t *testing.T) {
 		is(t, "a stranger's claim", m.mayHoldNow(stranger, true), noGrace)
 		is(t, "a stranger's wish", m.mayHoldNow(stranger, false), inGrace)
 		is(t, "another principal", m.ExchangeID(identity("client", 1, "thief"), false).Status, nfs4wire.NFS4ErrDelay)
-		m.mu.Lock()
-		if m.claimOf(&Client{Minor: 1, Owner: "client", Principal: "thief"}) != nil {
+		g := m.acquire()
+		if g.claimOf(&Client{Minor: 1, Owner: "client", Principal: "thief"}) != nil {
 			t.Error("another principal may claim")
 		}
-		m.mu.Unlock()
+		g.release()
 		c := confirmed(t, m, me())
 		is(t, "a claim", m.mayHoldNow(c, true), ok)
 		is(t, "a wish", m.mayHoldNow(c, false), inGrace)

@@ -95,9 +95,9 @@ func (c *Client) AddSessions(n int) { c.known.sessions.Add(int64(n)) }
 
 // expired reports whether the client's lease has run out and no request of the client is under way.
 // now is the present time on the clock of Manager.now. Other clients may then get the client's
-// state, once Evict has removed the client. The caller holds m.mu.
-func (m *Manager) expired(c *Client, now time.Duration) bool {
-	if now-time.Duration(c.known.renewed.Load()) <= m.cfg.Lease+m.unwritten() {
+// state, once Evict has removed the client.
+func (g *guard) expired(c *Client, now time.Duration) bool {
+	if now-time.Duration(c.known.renewed.Load()) <= g.cfg.Lease+g.unwritten() {
 		return false
 	}
 	return !c.Busy()
@@ -118,25 +118,27 @@ func (m *Manager) evict(all []*Client, why Why) error {
 	for len(all) > 0 {
 		var mine, later []*Client
 		done := make(chan struct{})
-		m.mu.Lock()
+		g := m.acquire()
 		for _, c := range all {
 			switch {
 			case c.known.gone:
 			case c.known.evicted != nil:
 				later = append(later, c)
-			case m.condemned(c, why == Greedy):
+			case g.condemned(c, why == Greedy):
 				c.known.evicted = done
 				mine = append(mine, c)
 			}
 		}
-		m.mu.Unlock()
+		g.release()
 		err := m.removeRecords(mine)
-		var gone afterwards
+		g = &guard{Manager: m}
 		for _, c := range mine {
-			gone.add(m.evicted(c, err == nil, why))
+			m.mu.Lock()
+			g.evicted(c, err == nil, why)
+			m.mu.Unlock()
 		}
-		close(done) // before gone.run: other evictions wait for done, and closing files may take long
-		gone.run()
+		close(done) // before finish: other evictions wait for done, and closing files may take long
+		g.finish()
 		if err != nil {
 			return err
 		}
@@ -155,39 +157,29 @@ func (m *Manager) evict(all []*Client, why Why) error {
 }
 
 // condemned reports whether to evict c: its lease has run out, or anyhow is true. If so, c stays
-// marked as dying. condemned sets dying before it checks the lease: see BeginRequest. The caller
-// holds m.mu.
-func (m *Manager) condemned(c *Client, anyhow bool) bool {
+// marked as dying. condemned sets dying before it checks the lease: see BeginRequest.
+func (g *guard) condemned(c *Client, anyhow bool) bool {
 	c.known.dying.Store(true)
-	if anyhow || m.expired(c, m.now()) {
+	if anyhow || g.expired(c, g.now()) {
 		return true
 	}
 	c.known.dying.Store(false)
 	return false
 }
 
-// evicted ends the eviction of c. If goes is true, it removes c; otherwise c stays. The caller
-// holds no lock, and calls the returned function without a lock.
-func (m *Manager) evicted(c *Client, goes bool, why Why) (after func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// evicted ends the eviction of c. If goes is true, it removes c; otherwise c stays.
+func (g *guard) evicted(c *Client, goes bool, why Why) {
 	c.known.evicted = nil
-	if goes {
-		held := !c.known.gone && m.holds(c)
-		gone := m.remove(c)
-		if !held {
-			return gone
-		}
-		e := Event{Kind: Taken, Clients: []Record{m.recordOf(c)}, Why: why}
-		return func() {
-			gone()
-			m.tell(&e)
-		}
-	}
-	if !c.known.gone {
+	switch {
+	case c.known.gone:
+	case !goes:
 		c.known.dying.Store(false)
+	default:
+		if g.holds(c) {
+			g.events = append(g.events, &Event{Kind: Taken, Clients: []Record{g.recordOf(c)}, Why: why})
+		}
+		g.remove(c)
 	}
-	return func() {}
 }
 
 // SetStatus adds flags of SEQ4_STATUS (RFC 8881 §18.46.3) to each reply to SEQUENCE, until
@@ -214,11 +206,12 @@ type courtesy struct {
 	clients map[*Client]struct{}
 }
 
-// blame stores in l that state of c conflicts with the request. The caller holds m.mu.
-func (l *courtesy) blame(m *Manager, c *Client) {
+// blame stores in g.late that state of c conflicts with the request.
+func (g *guard) blame(c *Client) {
+	l := &g.late
 	switch _, known := l.clients[c]; {
 	case known:
-	case !m.courteous(c):
+	case !g.expired(c, g.now()):
 		l.firm = true
 	case !l.firm:
 		if l.clients == nil {
@@ -235,26 +228,21 @@ func (l *courtesy) blame(m *Manager, c *Client) {
 // be in the queue for its lock.
 const WouldWait Status = -1
 
-// settled executes a request. It calls f with m.mu held, and f does the request's work. If f puts
-// work into l that must run without the mutex, settled does that work after it has released m.mu. f
-// reports each client whose state conflicts with the request to late.blame. If the leases of all
-// these clients ran out, settled evicts the clients and calls f again. If an eviction fails, the
-// result of f stands. If try is true, settled evicts no client; it returns false if an eviction is
-// needed.
-func (m *Manager) settled(try bool, f func(l *leftovers, late *courtesy)) bool {
+// settled executes a request: f does the request's work. f calls blame for each client whose state
+// conflicts with the request. If the leases of all these clients ran out, settled evicts the clients
+// and calls f again. If an eviction fails, the result of f stands. If try is true, settled evicts no
+// client; it returns false if an eviction is needed.
+func (m *Manager) settled(try bool, f func(g *guard)) bool {
 	for {
-		var l leftovers
-		var late courtesy
-		m.mu.Lock()
-		f(&l, &late)
-		m.mu.Unlock()
-		m.finish(&l)
+		g := m.acquire()
+		f(g)
+		g.release()
 		switch {
-		case late.none():
+		case g.late.none():
 			return true
 		case try:
 			return false
-		case !m.expel(late.clients):
+		case !m.expel(g.late.clients):
 			return true
 		}
 	}
@@ -263,10 +251,6 @@ func (m *Manager) settled(try bool, f func(l *leftovers, late *courtesy)) bool {
 // none reports whether evictions would not help: there is no conflict, or a client with a valid
 // lease conflicts.
 func (l *courtesy) none() bool { return l.firm || len(l.clients) == 0 }
-
-// courteous reports whether the lease of c ran out. The server then keeps its state only until
-// another client wants it. The caller holds m.mu.
-func (m *Manager) courteous(c *Client) bool { return m.expired(c, m.now()) }
 
 // expel evicts the given clients, because another client wants their state. Their leases have run
 // out. It returns false if the record of one of them could not be removed.
@@ -279,17 +263,16 @@ func (m *Manager) expel(clients map[*Client]struct{}) bool {
 // NFS4ERR_GRACE, NFS4ERR_NO_GRACE, NFS4ERR_RECLAIM_BAD or NFS4ERR_DELAY. first is true if the
 // caller has to call Record before the grant.
 func (m *Manager) MayHold(c *Client, deny Access, claimed bool) (s Status, first bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mayHold(c, deny, claimed), !m.isRecorded(c, deny, claimed)
+	g := m.acquire()
+	defer g.release()
+	return g.mayHold(c, deny, claimed), !g.isRecorded(c, deny, claimed)
 }
 
 // isRecorded reports whether c may get an open with this deny mode before the Manager writes the
 // record of c again. That is so if its record on stable storage covers such an open. It is also so
 // if a client of minor version 1 or later reclaims the open: its record from before the restart
 // covers the open, and the Manager renews the record at RECLAIM_COMPLETE. A client of minor version
-// 0 sends no RECLAIM_COMPLETE, so its record is renewed before its first reclaim. The caller holds
-// m.mu.
-func (m *Manager) isRecorded(c *Client, deny Access, claimed bool) bool {
-	return m.cfg.Records == nil || c.known.reclaim.covers(heldBy(deny)) || claimed && c.Minor > 0
+// 0 sends no RECLAIM_COMPLETE, so its record is renewed before its first reclaim.
+func (g *guard) isRecorded(c *Client, deny Access, claimed bool) bool {
+	return g.cfg.Records == nil || c.known.reclaim.covers(heldBy(deny)) || claimed && c.Minor > 0
 }

@@ -283,7 +283,7 @@ func modeOf(r *byterange.Range) vfs.ClaimMode {
 func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.StateID4, d *Denied, status Status) {
 	for {
 		var late courtesy
-		id, d, status = m.lockOnce(a, r, &late)
+		id, d, status, late = m.lockOnce(a, r)
 		// Evict after lockOnce has released the localClaim, because the evicted clients may have
 		// locks on this file: to end these, the eviction takes the mutex of the localClaim.
 		if late.none() || !m.expel(late.clients) {
@@ -292,38 +292,36 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 	}
 }
 
-// lockOnce is one attempt of lockClaimed. It stores in late the clients whose locks conflict, so
-// that lockClaimed can evict those without a valid lease.
-func (m *Manager) lockOnce(a *LockArgs, r byterange.Range, late *courtesy) (id nfs4wire.StateID4, d *Denied, status Status) {
+// lockOnce is one attempt of lockClaimed. late has the clients whose locks conflict, so that
+// lockClaimed can evict those without a valid lease.
+func (m *Manager) lockOnce(a *LockArgs, r byterange.Range) (id nfs4wire.StateID4, d *Denied, status Status, late courtesy) {
 	c := m.claimed(a.Key, a.Claimer)
 	defer m.unclaimed(c)
 	var undo undo
-	var l leftovers
-	m.mu.Lock()
-	id, d, status = m.lock(a, r, &l, late, &undo)
-	m.mu.Unlock()
-	m.finish(&l)
+	g := m.acquire()
+	id, d, status = g.lock(a, r, &undo)
+	g.release()
 	if status != nfs4wire.NFS4OK {
-		return id, d, status
+		return id, d, status, g.late
 	}
 	around := c.around(r) // before follow, which may change c.whole even if it fails
 	err := m.follow(c, r)
 	if err == nil {
-		return id, nil, status
+		return id, nil, status, late
 	}
 	m.takeBack(&undo)
 	_ = m.follow(c, around) // this only weakens claims, so it conflicts with no process
 	switch {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
-		return id, m.localLock(c, &r), nfs4wire.NFS4ErrDenied
+		return id, m.localLock(c, &r), nfs4wire.NFS4ErrDenied, late
 	case errors.Is(err, syscall.ENOLCK), errors.Is(err, vfs.ErrDelay):
-		return id, nil, nfs4wire.NFS4ErrDelay
+		return id, nil, nfs4wire.NFS4ErrDelay, late
 	case errors.Is(err, syscall.EROFS):
-		return id, nil, nfs4wire.NFS4ErrOpenMode
+		return id, nil, nfs4wire.NFS4ErrOpenMode, late
 	case errors.Is(err, syscall.ESTALE):
-		return id, nil, nfs4wire.NFS4ErrStale
+		return id, nil, nfs4wire.NFS4ErrStale, late
 	}
-	return id, nil, nfs4wire.NFS4ErrServerFault
+	return id, nil, nfs4wire.NFS4ErrServerFault, late
 }
 
 // localLock returns the lock of a local process that conflicts with r. The result names no client
@@ -351,20 +349,20 @@ type undo struct {
 // the localClaim, so no other call has changed the state's ranges, but an eviction may have removed
 // the state.
 func (m *Manager) takeBack(u *undo) {
-	var l leftovers
-	m.mu.Lock()
-	if s := u.state; s.file != nil {
-		of := s.file
-		m.counted(s, of.locked.Unlock(&s.held, u.locked.First, u.locked.Last))
-		for _, r := range u.before {
-			m.counted(s, of.locked.Lock(&s.held, r))
-		}
-		s.seqid.Store(u.seqid)
-		if u.made {
-			m.endLock(s, false, &l)
-		}
-		m.released(of, &l)
+	g := m.acquire()
+	defer g.release()
+	s := u.state
+	if s.file == nil {
+		return
 	}
-	m.mu.Unlock()
-	m.finish(&l)
+	of := s.file
+	g.counted(s, of.locked.Unlock(&s.held, u.locked.First, u.locked.Last))
+	for _, r := range u.before {
+		g.counted(s, of.locked.Lock(&s.held, r))
+	}
+	s.seqid.Store(u.seqid)
+	if u.made {
+		g.endLock(s, false)
+	}
+	g.released(of)
 }

@@ -56,23 +56,23 @@ func (m *Manager) Lock(a *LockArgs) (id nfs4wire.StateID4, d *Denied, status Sta
 		return m.lockClaimed(a, r)
 	}
 	var undo undo
-	if !m.settled(a.Try, func(l *leftovers, late *courtesy) {
-		id, d, status = m.lock(a, r, l, late, &undo)
+	if !m.settled(a.Try, func(g *guard) {
+		id, d, status = g.lock(a, r, &undo)
 	}) {
 		return id, nil, WouldWait
 	}
 	return id, d, status
 }
 
-func (m *Manager) lock(a *LockArgs, r byterange.Range, l *leftovers, late *courtesy, u *undo) (id nfs4wire.StateID4, d *Denied, status Status) {
-	s, open, owner, status := m.locker(a)
+func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.StateID4, d *Denied, status Status) {
+	s, open, owner, status := g.locker(a)
 	if status != nfs4wire.NFS4OK {
 		return id, nil, status
 	}
-	if status := mayBegin(open.Client); status != nfs4wire.NFS4OK {
+	if status := g.mayBegin(open.Client); status != nfs4wire.NFS4OK {
 		return id, nil, status
 	}
-	if status := m.mayHold(open.Client, 0, a.Claimed); status != nfs4wire.NFS4OK {
+	if status := g.mayHold(open.Client, 0, a.Claimed); status != nfs4wire.NFS4OK {
 		return id, nil, status
 	}
 	if o := open.granted(); o.access&accessTo(&r) == 0 {
@@ -83,15 +83,15 @@ func (m *Manager) lock(a *LockArgs, r byterange.Range, l *leftovers, late *court
 	if owner != nil {
 		name = owner.name
 	}
-	d = m.lockConflict(of, &r, owner, late)
+	d = g.lockConflict(of, &r, owner)
 	if d == nil {
 		d = of.reserved(&r, c, name)
 	}
 	if d != nil {
 		if a.Wait {
-			of.queue(m, &waiter{client: c, owner: name, want: r, tag: a.Tag})
+			of.queue(g, &waiter{client: c, owner: name, want: r, tag: a.Tag})
 		} else {
-			of.waitsNot(m, c, name, &r)
+			of.waitsNot(g, c, name, &r)
 		}
 		return id, d, nfs4wire.NFS4ErrDenied
 	}
@@ -99,35 +99,35 @@ func (m *Manager) lock(a *LockArgs, r byterange.Range, l *leftovers, late *court
 	if s == nil {
 		more.locks = 1
 	}
-	if status := m.mayGrow(c, of, more); status != nfs4wire.NFS4OK {
+	if status := g.mayGrow(c, of, more); status != nfs4wire.NFS4OK {
 		return id, nil, status
 	}
 	if s == nil {
-		if s = m.newLock(open, owner, a.OwnerName); s == nil {
-			return id, nil, m.full(c)
+		if s = g.newLock(open, owner, a.OwnerName); s == nil {
+			return id, nil, g.full(c)
 		}
 		u.made = true
 		id = s.ID()
 	} else {
 		u.seqid = s.seqid.Load()
-		id = s.bump()
+		id = g.bump(s)
 	}
 	u.state = s
 	if a.Claimer != nil {
 		u.locked, u.before = r, s.held.Part(r.First, r.Last)
 	}
-	m.counted(s, of.locked.Lock(&s.held, r))
-	of.waitsNot(m, c, name, &r)
+	g.counted(s, of.locked.Lock(&s.held, r))
+	of.waitsNot(g, c, name, &r)
 	if !r.Write {
-		m.released(of, l) // waiters may now get their locks, because r may replace a write lock
+		g.released(of) // waiters may now get their locks, because r may replace a write lock
 	}
 	return id, nil, nfs4wire.NFS4OK
 }
 
 // waitsNot removes the owner's waiters that overlap r, because the owner has got the lock, or has
 // asked for it without wanting to wait (RFC 7530 §9.4).
-func (of *file) waitsNot(m *Manager, c *Client, owner string, r *byterange.Range) {
-	of.unqueue(m, func(w *waiter) bool { return w.client == c && w.owner == owner && w.want.Overlaps(r) })
+func (of *file) waitsNot(g *guard, c *Client, owner string, r *byterange.Range) {
+	of.unqueue(g, func(w *waiter) bool { return w.client == c && w.owner == owner && w.want.Overlaps(r) })
 }
 
 // accessTo returns the access that an open needs for a lock of r.
@@ -140,15 +140,15 @@ func accessTo(r *byterange.Range) Access {
 
 // locker finds the states and the owner that the arguments name. s is the lock state, or nil if
 // there is none yet. owner is nil if the Manager does not know the owner yet.
-func (m *Manager) locker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
+func (g *guard) locker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
 	if !a.New {
-		s, status = m.held(&a.Ref, KindLock)
+		s, status = g.held(&a.Ref, KindLock)
 		if status != nfs4wire.NFS4OK {
 			return nil, nil, nil, status
 		}
 		return s, s.open, s.Owner, status
 	}
-	open, status = m.held(&a.Ref, KindOpen)
+	open, status = g.held(&a.Ref, KindOpen)
 	if status != nfs4wire.NFS4OK {
 		return nil, nil, nil, status
 	}
@@ -168,22 +168,22 @@ func (m *Manager) locker(a *LockArgs) (s, open *State, owner *Owner, status Stat
 
 // newLock makes the lock state of an owner for an open. If owner is nil, it makes the lock-owner
 // with this name. It returns nil if the client can get no more state, or if no stateid is free.
-func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
+func (g *guard) newLock(open *State, owner *Owner, name []byte) *State {
 	c := open.Client
-	if m.crowded(c) {
+	if g.crowded(c) {
 		return nil
 	}
 	numbered := owner != nil
 	if owner == nil {
-		if owner = m.owner(c, name, true); owner == nil {
+		if owner = g.owner(c, name, true); owner == nil {
 			return nil
 		}
 	}
 	s := &State{Kind: KindLock, Client: c, Owner: owner, Key: open.Key, open: open}
 	s.held.Owner, s.held.Group = s, owner
-	if !m.enlist(s, open.file) {
+	if !g.enlist(s, open.file) {
 		if !numbered {
-			m.forgetOwner(owner)
+			g.forgetOwner(owner)
 		}
 		return nil
 	}
@@ -191,18 +191,18 @@ func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 		open.locks = make(map[*Owner]*State)
 	}
 	open.locks[owner] = s
-	m.files.usage.locks++
+	g.files.usage.locks++
 	return s
 }
 
 // lockConflict returns a lock of another owner that conflicts with r, or nil. It passes the clients
-// of such locks to late.blame. If one of them has a valid lease, it returns a lock of that client.
-func (m *Manager) lockConflict(of *file, r *byterange.Range, owner *Owner, late *courtesy) (d *Denied) {
+// of such locks to blame. If one of them has a valid lease, it returns a lock of that client.
+func (g *guard) lockConflict(of *file, r *byterange.Range, owner *Owner) (d *Denied) {
 	of.locked.Conflicts(r, owner, func(other *State, held *byterange.Range) bool {
-		if late.blame(m, other.Client); d == nil || late.firm {
+		if g.blame(other.Client); d == nil || g.late.firm {
 			d = denied(held, other.Client.ID, other.Owner.name)
 		}
-		return !late.firm
+		return !g.late.firm
 	})
 	return d
 }
@@ -220,10 +220,10 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 		return nil, nfs4wire.NFS4ErrGrace
 	}
 	id := key.id()
-	if !m.settled(try, func(_ *leftovers, late *courtesy) {
+	if !m.settled(try, func(g *guard) {
 		d = nil
-		if of := m.files.byID[id]; of != nil {
-			d = m.lockConflict(of, &r, c.holding.lockOwners[string(owner)], late)
+		if of := g.files.byID[id]; of != nil {
+			d = g.lockConflict(of, &r, c.holding.lockOwners[string(owner)])
 		}
 	}) {
 		return nil, WouldWait
@@ -261,22 +261,18 @@ func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (
 }
 
 func (m *Manager) unlock(ref *Ref, r byterange.Range) (id nfs4wire.StateID4, status Status) {
-	var l leftovers
-	m.mu.Lock()
-	s, status := m.held(ref, KindLock)
-	switch {
-	case status != nfs4wire.NFS4OK:
-	case s.held.Splits(r.First, r.Last):
-		status = m.mayGrow(s.Client, s.file, lockCount{ranges: 1})
+	g := m.acquire()
+	defer g.release()
+	s, status := g.held(ref, KindLock)
+	if status == nfs4wire.NFS4OK && s.held.Splits(r.First, r.Last) {
+		status = g.mayGrow(s.Client, s.file, lockCount{ranges: 1})
 	}
-	if status == nfs4wire.NFS4OK {
-		m.counted(s, s.file.locked.Unlock(&s.held, r.First, r.Last))
-		id = s.bump()
-		m.released(s.file, &l)
+	if status != nfs4wire.NFS4OK {
+		return id, status
 	}
-	m.mu.Unlock()
-	m.finish(&l)
-	return id, status
+	g.counted(s, s.file.locked.Unlock(&s.held, r.First, r.Last))
+	g.released(s.file)
+	return g.bump(s), status
 }
 
 // When a lock that clients wait for has become free, the server reserves it for the first waiter.

@@ -382,10 +382,7 @@ func (m *model) leave(t *rapid.T) {
 }
 
 func (m *model) drop(i int) {
-	m.m.mu.Lock()
-	after := m.m.remove(m.clients[i].Client)
-	m.m.mu.Unlock()
-	after()
+	m.m.removeNow(m.clients[i].Client)
 }
 
 func (m *model) join(i int) {

@@ -32,9 +32,9 @@ func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
 	return s, nfs4wire.NFS4OK
 }
 
-// held is Resolve for a caller that holds m.mu: the state exists until the caller releases m.mu.
-func (m *Manager) held(r *Ref, kind Kind) (*State, Status) {
-	s, status := m.Resolve(r, kind)
+// held is Resolve under the mutex: the state exists until release.
+func (g *guard) held(r *Ref, kind Kind) (*State, Status) {
+	s, status := g.Resolve(r, kind)
 	if status == nfs4wire.NFS4OK && s.file == nil {
 		return nil, nfs4wire.NFS4ErrBadStateID
 	}
@@ -89,124 +89,122 @@ func (o *Opening) For(want Access, by Principal) (vfs.File, Status) { return o.s
 // conflicts with another one, Open returns NFS4ERR_SHARE_DENIED (RFC 8881 §18.16.3).
 func (m *Manager) Open(a *OpenArgs) (o Opening, status Status) {
 	id, room := a.Key.id(), openRoomOf(a.Key.Domain)
-	if !m.settled(a.Try, func(l *leftovers, late *courtesy) {
-		o, status = m.open(a, id, room, l, late)
+	if !m.settled(a.Try, func(g *guard) {
+		o, status = g.open(a, id, room)
 	}) {
 		return o, WouldWait
 	}
 	return o, status
 }
 
-func (m *Manager) open(a *OpenArgs, id fileID, room openRoom, l *leftovers, late *courtesy) (o Opening, status Status) {
-	if status := mayBegin(a.Client); status != nfs4wire.NFS4OK {
+func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, status Status) {
+	if status := g.mayBegin(a.Client); status != nfs4wire.NFS4OK {
 		return o, status
 	}
-	if s := m.mayHold(a.Client, a.Deny, a.Claimed); s != nfs4wire.NFS4OK {
+	if s := g.mayHold(a.Client, a.Deny, a.Claimed); s != nfs4wire.NFS4OK {
 		return o, s
 	}
-	if !m.isRecorded(a.Client, a.Deny, a.Claimed) {
+	if !g.isRecorded(a.Client, a.Deny, a.Claimed) {
 		return o, nfs4wire.NFS4ErrDelay // the client's lease ran out during this request
 	}
 	if a.Owner != nil && !a.Owner.Confirmed() {
 		// The new OPEN replaces the unconfirmed opens (RFC 7530 §16.18.5).
-		m.abandon(a.Owner, l)
+		g.abandon(a.Owner)
 	}
-	if m.conflictLocked(id, a.Deny, a.Access|a.Needs, nil, late) { // opens of the same owner conflict too (RFC 8881 §9.7)
+	if g.conflict(id, a.Deny, a.Access|a.Needs, nil) { // opens of the same owner conflict too (RFC 8881 §9.7)
 		return o, nfs4wire.NFS4ErrShareDenied
 	}
-	if !a.Roomy && m.crowded(a.Client) {
-		return o, m.full(a.Client)
+	if !a.Roomy && g.crowded(a.Client) {
+		return o, g.full(a.Client)
 	}
 	owner := a.Owner
 	if owner == nil {
-		owner = m.owner(a.Client, a.OwnerName, false)
+		owner = g.owner(a.Client, a.OwnerName, false)
 	}
 	if owner == nil || !owner.known {
-		return o, m.full(a.Client)
+		return o, g.full(a.Client)
 	}
-	if s := m.mayOpen(a.Client, id, room); s != nfs4wire.NFS4OK && a.File != nil && !a.Roomy {
+	if s := g.mayOpen(a.Client, id, room); s != nfs4wire.NFS4OK && a.File != nil && !a.Roomy {
 		if !owner.holds() && a.Owner == nil {
-			m.forgetOwner(owner)
+			g.forgetOwner(owner)
 		}
 		return o, s
 	}
-	of := m.files.file(id)
+	of := g.files.file(id)
 	s := owner.states[shown{of, a.Key.Domain}]
 	if s == nil {
 		s = &State{Kind: KindOpen, Client: a.Client, Owner: owner, Key: a.Key}
 		s.opened.Store(&opened{})
-		if !m.enlist(s, of) {
-			m.tidy(of)
+		if !g.enlist(s, of) {
+			g.tidy(of)
 			if !owner.holds() && a.Owner == nil {
-				m.forgetOwner(owner)
+				g.forgetOwner(owner)
 			}
-			return o, m.full(a.Client)
+			return o, g.full(a.Client)
 		}
-		m.files.usage.opens++
+		g.files.usage.opens++
 		o.ID = s.ID()
 	} else {
 		o.before, o.beforeSeqid = s.modes, s.seqid.Load()
-		o.ID = s.bump()
+		o.ID = g.bump(s)
 	}
 	if a.Claimed {
 		owner.confirmed.Store(true) // RFC 7530 §9.1.11
 	}
 	if o.state, o.Confirm = s, !owner.Confirmed(); o.Confirm {
-		m.awaits(owner)
+		g.awaits(owner)
 	}
 	if old := s.opened.Load(); !old.grants[a.Access].open {
 		next := *old
 		next.grants[a.Access] = grant{true, a.By, a.File}
 		s.opened.Store(&next)
 	} else {
-		l.close(a.File)
+		g.close(a.File)
 	}
-	m.become(s, s.modes|mode(a.Access, a.Deny), l)
+	g.become(s, s.modes|mode(a.Access, a.Deny))
 	if a.Claimed {
 		a.Client.known.reclaim.held |= heldBy(a.Deny)
-		m.reclaimed(a.Client)
+		g.reclaimed(a.Client)
 	}
 	return o, nfs4wire.NFS4OK
 }
 
 // become gives s the modes in now, and closes the open files for accesses that s no longer has.
-func (m *Manager) become(s *State, now modes, l *leftovers) {
+func (g *guard) become(s *State, now modes) {
 	s.file.opens.remove(s)
 	s.modes = now
 	s.file.opens.add(s)
 	next := *s.opened.Load()
 	next.access, _ = now.union()
 	for i := range next.grants {
-		if g := &next.grants[i]; g.open && !now.has(Access(i)) {
-			l.close(g.file)
-			*g = grant{}
+		if unused := &next.grants[i]; unused.open && !now.has(Access(i)) {
+			g.close(unused.file)
+			*unused = grant{}
 		}
 	}
 	s.opened.Store(&next)
-	m.tidy(s.file)
+	g.tidy(s.file)
 }
 
 // TakeBack undoes an Open whose result does not reach the client, unless a later request already
 // uses its stateid.
 func (m *Manager) TakeBack(o *Opening) {
-	var l leftovers
-	m.mu.Lock()
+	g := m.acquire()
+	defer g.release()
 	if s := o.state; s.file != nil && s.seqid.Load() == o.ID.Seqid && len(s.locks) == 0 {
 		if o.before == 0 {
-			m.drop(s, &l)
+			g.drop(s)
 		} else {
-			m.become(s, o.before, &l)
+			g.become(s, o.before)
 			s.seqid.Store(o.beforeSeqid)
 		}
 	}
-	m.mu.Unlock()
-	m.finish(&l)
 }
 
 // ConfirmOpen is OPEN_CONFIRM (RFC 7530 §16.18).
 func (m *Manager) ConfirmOpen(r *Ref) (id nfs4wire.StateID4, status Status) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	g := m.acquire()
+	defer g.release()
 	s, status := m.Find(&r.ID, r.Client)
 	switch {
 	case status != nfs4wire.NFS4OK:
@@ -216,53 +214,48 @@ func (m *Manager) ConfirmOpen(r *Ref) (id nfs4wire.StateID4, status Status) {
 	}
 	s.Owner.confirmed.Store(true)
 	delete(m.files.unconfirmed, s.Owner)
-	return s.bump(), nfs4wire.NFS4OK
+	return g.bump(s), nfs4wire.NFS4OK
 }
 
 // Downgrade is OPEN_DOWNGRADE (RFC 8881 §18.18). The new access and deny bits must be the union
 // of some of the earlier opens.
 func (m *Manager) Downgrade(r *Ref, access, deny Access) (id nfs4wire.StateID4, status Status) {
-	var l leftovers
-	m.mu.Lock()
-	s, status := m.held(r, KindOpen)
-	if status == nfs4wire.NFS4OK {
-		left := s.modes.within(access, deny)
-		if a, d := left.union(); a != access || d != deny {
-			status = nfs4wire.NFS4ErrInvalid
-		} else {
-			m.become(s, left, &l)
-			id = s.bump()
-		}
+	g := m.acquire()
+	defer g.release()
+	s, status := g.held(r, KindOpen)
+	if status != nfs4wire.NFS4OK {
+		return id, status
 	}
-	m.mu.Unlock()
-	m.finish(&l)
-	return id, status
+	left := s.modes.within(access, deny)
+	if a, d := left.union(); a != access || d != deny {
+		return id, nfs4wire.NFS4ErrInvalid
+	}
+	g.become(s, left)
+	return g.bump(s), status
 }
 
 // CloseOpen is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2). It also ends the locks made through the
 // open; the RFCs leave that to the server. If the Manager has local claims for these locks, giving
 // them up waits for the file system: with try, CloseOpen then does nothing and returns WouldWait.
 func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Status) {
-	var l leftovers
-	m.mu.Lock()
-	s, status := m.held(r, KindOpen)
+	g := m.acquire()
+	defer g.release()
+	s, status := g.held(r, KindOpen)
 	switch {
 	case status != nfs4wire.NFS4OK:
-	case try && s.claims(m):
-		status = WouldWait
-	default:
-		id = s.bump()
-		m.drop(s, &l)
+		return id, status
+	case try && g.hasClaims(s):
+		return id, WouldWait
 	}
-	m.mu.Unlock()
-	m.finish(&l)
+	id = g.bump(s)
+	g.drop(s)
 	return id, status
 }
 
-// claims reports whether the server has claims in the local file system for locks made through the
-// open s (see localClaim).
-func (s *State) claims(m *Manager) bool {
-	if m.files.claims[s.Key] == nil {
+// hasClaims reports whether the server has claims in the local file system for locks made through
+// the open s (see localClaim).
+func (g *guard) hasClaims(s *State) bool {
+	if g.files.claims[s.Key] == nil {
 		return false
 	}
 	for _, lock := range s.locks {
@@ -275,22 +268,21 @@ func (s *State) claims(m *Manager) bool {
 
 // FreeStateID is FREE_STATEID (RFC 8881 §18.38). It also frees revoked stateids.
 func (m *Manager) FreeStateID(id *nfs4wire.StateID4, c *Client) Status {
-	var l leftovers
-	m.mu.Lock()
-	s, status := m.named(id, c)
+	g := m.acquire()
+	defer g.release()
+	s, status := g.named(id, c)
 	if status == nfs4wire.NFS4OK && !s.revoked.Load() {
 		status = s.current(id, c)
 	}
 	switch {
 	case status != nfs4wire.NFS4OK:
+		return status
 	case s.revoked.Load():
-		m.acknowledge(s)
+		g.acknowledge(s)
 	case s.Kind != KindLock, len(s.held.Ranges()) > 0:
-		status = nfs4wire.NFS4ErrLocksHeld
+		return nfs4wire.NFS4ErrLocksHeld
 	default:
-		m.endLock(s, false, &l)
+		g.endLock(s, false)
 	}
-	m.mu.Unlock()
-	m.finish(&l)
 	return status
 }

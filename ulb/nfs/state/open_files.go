@@ -35,15 +35,15 @@ func (o *openFiles) remove(of shown) {
 // DomainOf), or else the error to answer. A caller asks before it creates the file.
 func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	room := openRoomOf(domain)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := mayBegin(c); s != nfs4wire.NFS4OK {
+	g := m.acquire()
+	defer g.release()
+	if s := g.mayBegin(c); s != nfs4wire.NFS4OK {
 		return s
 	}
-	if m.crowded(c) {
-		return m.full(c)
+	if g.crowded(c) {
+		return g.full(c)
 	}
-	return m.mayOpen(c, fileID{}, room)
+	return g.mayOpen(c, fileID{}, room)
 }
 
 // An openRoom is how many files a file system (its domain) had open at one moment, and the most that
@@ -67,21 +67,21 @@ func openRoomOf(domain any) openRoom {
 // of an address may have at most three times as many open files of a file system as the file system
 // can still open; an eighth of the file system's limit is left out of this count. If mayOpen
 // refuses c, it makes the sweep free open files: see relieve.
-func (m *Manager) mayOpen(c *Client, id fileID, r openRoom) Status {
+func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
 	o := c.known.origin
-	if of := m.files.byID[id]; r.most == 0 || of != nil && o.files.opens[shown{of, r.domain}] > 0 {
+	if of := g.files.byID[id]; r.most == 0 || of != nil && o.files.opens[shown{of, r.domain}] > 0 {
 		return nfs4wire.NFS4OK
 	}
-	if r.open > r.most/2 && m.sweeper.courteous > 0 && m.sweeper.lack == nil {
+	if r.open > r.most/2 && g.sweeper.courteous > 0 && g.sweeper.lack == nil {
 		// Let the sweep evict clients without a valid lease already now, while the file system can
 		// still open files.
-		m.relieve(ofFiles(r), false)
+		g.relieve(ofFiles(r), false)
 	}
 	// The counter already includes files that are being opened and belong to no client yet. An
 	// eighth of the limit stays free for them.
 	if has := o.files.byDomain[r.domain]; has+1 > 3*(r.most-r.most/8-r.open) {
-		m.relieve(ofFiles(r), has < m.clients.part(r.most)/2)
-		return m.full(c)
+		g.relieve(ofFiles(r), has < g.clients.part(r.most)/2)
+		return g.full(c)
 	}
 	return nfs4wire.NFS4OK
 }

@@ -45,14 +45,14 @@ func (h *holdings) owners(locks bool) *map[string]*Owner {
 }
 
 // owner finds or makes the owner of c with this name: a lock-owner if locks is true, else an
-// open-owner. It returns nil if c is gone. The caller holds m.mu, and has checked that c may use
-// more memory (crowded).
-func (m *Manager) owner(c *Client, name []byte, locks bool) *Owner {
+// open-owner. It returns nil if c is gone. The caller has checked that c may use more memory
+// (crowded).
+func (g *guard) owner(c *Client, name []byte, locks bool) *Owner {
 	owners := c.holding.owners(locks)
 	if o := (*owners)[string(name)]; o != nil {
 		return o
 	}
-	m.prune(c)
+	g.prune(c)
 	if c.holding.over {
 		return nil
 	}
@@ -62,9 +62,9 @@ func (m *Manager) owner(c *Client, name []byte, locks bool) *Owner {
 		*owners = make(map[string]*Owner)
 	}
 	(*owners)[o.name] = o
-	m.files.usage.owners++
-	m.charge(c, o.size())
-	m.rest(o)
+	g.files.usage.owners++
+	g.charge(c, o.size())
+	g.rest(o)
 	return o
 }
 
@@ -80,20 +80,20 @@ func (o *Owner) size() int {
 // numbered (minor version 0). If c is gone or can get no more state, it returns the error to
 // answer.
 func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Status) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	g := m.acquire()
+	defer g.release()
 	if c.holding.over {
 		return nil, gone(c)
 	}
-	m.prune(c)
-	if (*c.holding.owners(locks))[string(name)] == nil && m.crowded(c) {
-		return nil, m.full(c)
+	g.prune(c)
+	if (*c.holding.owners(locks))[string(name)] == nil && g.crowded(c) {
+		return nil, g.full(c)
 	}
-	return m.owner(c, name, locks), nfs4wire.NFS4OK
+	return g.owner(c, name, locks), nfs4wire.NFS4OK
 }
 
 // joined adds a state to its owner.
-func (m *Manager) joined(o *Owner, s *State) {
+func (g *guard) joined(o *Owner, s *State) {
 	if s.Kind == KindLock {
 		if o.own == nil {
 			o.own = make(map[*State]struct{})
@@ -110,7 +110,7 @@ func (m *Manager) joined(o *Owner, s *State) {
 // left removes a state from its owner. If the owner has no state then, left forgets the owner. In
 // minor version 0 the owner stays until prune forgets it, because the client may repeat its last
 // request.
-func (m *Manager) left(o *Owner, s *State) {
+func (g *guard) left(o *Owner, s *State) {
 	if s.Kind == KindLock {
 		delete(o.own, s)
 	} else {
@@ -120,17 +120,17 @@ func (m *Manager) left(o *Owner, s *State) {
 		return
 	}
 	if o.Client.Minor != 0 {
-		m.forgetOwner(o)
+		g.forgetOwner(o)
 		return
 	}
-	m.rest(o)
+	g.rest(o)
 }
 
 func (o *Owner) holds() bool { return len(o.own) > 0 || len(o.states) > 0 }
 
 // rest stores that o holds no state from now on. In minor version 0 it adds o to holdings.idle,
 // from which prune forgets owners.
-func (m *Manager) rest(o *Owner) {
+func (g *guard) rest(o *Owner) {
 	if o.Client.Minor == 0 && o.idle.IsZero() {
 		h := &o.Client.holding
 		h.idle = append(h.idle, o)
@@ -141,11 +141,11 @@ func (m *Manager) rest(o *Owner) {
 // prune forgets owners of c that have held no state for longer than a lease. While c can get no
 // more state (see crowded), it forgets owners that hold no state even earlier, the longest idle
 // first. Their last replies are lost (RFC 7530 §9.1.10).
-func (m *Manager) prune(c *Client) {
+func (g *guard) prune(c *Client) {
 	h := &c.holding
 	for n := len(h.idle); n > 0; n-- {
 		o := h.idle[0]
-		long := time.Since(o.idle) > m.cfg.Lease || m.crowded(c)
+		long := time.Since(o.idle) > g.cfg.Lease || g.crowded(c)
 		if !o.holds() && !o.turn.busy && !long {
 			return // the later ones in the list became idle later
 		}
@@ -157,28 +157,28 @@ func (m *Manager) prune(c *Client) {
 		case o.turn.busy:
 			h.idle = append(h.idle, o)
 		default:
-			m.forgetOwner(o)
+			g.forgetOwner(o)
 		}
 	}
 }
 
-func (m *Manager) forgetOwner(o *Owner) {
+func (g *guard) forgetOwner(o *Owner) {
 	if !o.known {
 		return
 	}
 	o.known = false
-	delete(m.files.unconfirmed, o)
-	m.outlive(o, nil)
+	delete(g.files.unconfirmed, o)
+	g.outlive(o, nil)
 	delete(*o.Client.holding.owners(o.Locks), o.name)
-	m.files.usage.owners--
-	m.charge(o.Client, -o.size())
+	g.files.usage.owners--
+	g.charge(o.Client, -o.size())
 }
 
 // outlive keeps the stateid of s, which a CLOSE has just ended, for a repeated CLOSE. It drops the
 // stateid of o that it kept before. If s is nil, it drops that stateid and keeps no other.
-func (m *Manager) outlive(o *Owner, s *State) {
+func (g *guard) outlive(o *Owner, s *State) {
 	if o.closed != nil {
-		m.files.slab.remove(o.closed, o.Client.holding.over)
+		g.files.slab.remove(o.closed, o.Client.holding.over)
 	}
 	o.closed = s
 }
@@ -186,24 +186,28 @@ func (m *Manager) outlive(o *Owner, s *State) {
 // ReleaseLockOwner forgets a lock-owner and its stateids (RFC 7530 §16.37). If the owner still
 // holds locks, it returns NFS4ERR_LOCKS_HELD.
 func (m *Manager) ReleaseLockOwner(c *Client, name []byte) Status {
-	var l leftovers
-	m.mu.Lock()
+	g := m.acquire()
+	defer g.release()
 	o := c.holding.lockOwners[string(name)]
-	if o == nil {
-		m.mu.Unlock()
+	switch {
+	case o == nil:
 		return nfs4wire.NFS4OK
+	case o.locksRanges():
+		return nfs4wire.NFS4ErrLocksHeld
 	}
+	for s := range o.own {
+		g.endLock(s, false)
+	}
+	g.forgetOwner(o)
+	return nfs4wire.NFS4OK
+}
+
+// locksRanges reports whether the lock-owner o has locked any range.
+func (o *Owner) locksRanges() bool {
 	for s := range o.own {
 		if len(s.held.Ranges()) > 0 {
-			m.mu.Unlock()
-			return nfs4wire.NFS4ErrLocksHeld
+			return true
 		}
 	}
-	for s := range o.own {
-		m.endLock(s, false, &l)
-	}
-	m.forgetOwner(o)
-	m.mu.Unlock()
-	m.finish(&l)
-	return nfs4wire.NFS4OK
+	return false
 }

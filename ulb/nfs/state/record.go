@@ -60,16 +60,16 @@ func heldBy(deny Access) Held {
 	return HeldOpens
 }
 
-// recordOf returns the record of c as it should now be on stable storage. The caller holds m.mu.
-func (m *Manager) recordOf(c *Client) Record {
+// recordOf returns the record of c as it should now be on stable storage.
+func (g *guard) recordOf(c *Client) Record {
 	k := &c.known.reclaim
 	held := HeldOpens | k.held
-	if r := m.claimOf(c); r != nil && !k.said {
+	if r := g.claimOf(c); r != nil && !k.said {
 		held |= r.Held
 	}
 	return Record{
 		Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address,
-		Lease: m.cfg.Lease, Held: held, Revoked: k.revoked, Guarded: c.Guarded,
+		Lease: g.cfg.Lease, Held: held, Revoked: k.revoked, Guarded: c.Guarded,
 	}
 }
 
@@ -91,8 +91,12 @@ func (m *Manager) startFromRecords() error {
 	m.epoch = starts << 8
 	m.clients.init(m.epoch)
 	m.files.scramble = m.clients.scramble
-	m.beginGrace(known)
-	m.beginSweep()
+	g := m.acquire()
+	g.beginGrace(known)
+	g.release()
+	m.sweeper.stop = make(chan struct{})
+	m.sweeper.ended = make(chan struct{})
+	go m.sweepOn()
 	return nil
 }
 
@@ -137,7 +141,7 @@ func (m *Manager) record(c *Client) (release func()) {
 	m.unrecorded = append(m.unrecorded, c)
 	m.mu.Unlock()
 	m.recording.lock()
-	m.mu.Lock()
+	g := m.acquire()
 	var all []*Client
 	var more []Record
 	if len(m.forgotten) >= maxClients {
@@ -146,8 +150,8 @@ func (m *Manager) record(c *Client) (release func()) {
 	}
 	for _, c := range m.unrecorded {
 		k := &c.known.reclaim
-		need := m.recordOf(c)
-		if r := m.claimOf(c); r != nil && r.Record == need {
+		need := g.recordOf(c)
+		if r := g.claimOf(c); r != nil && r.Record == need {
 			k.stored = &need
 		}
 		if !c.known.gone && (k.stored == nil || *k.stored != need) {
@@ -155,18 +159,18 @@ func (m *Manager) record(c *Client) (release func()) {
 		}
 	}
 	m.unrecorded = nil
-	m.mu.Unlock()
+	g.release()
 	if len(more) == 0 || m.cfg.Records.Put(more) != nil {
 		return m.recording.unlock
 	}
-	m.mu.Lock()
+	g = m.acquire()
 	for i, c := range all {
 		c.known.reclaim.stored = &more[i]
 		if c.known.gone { // the Manager removed the client meanwhile, when it had no record to remove
-			m.forget(c)
+			g.forget(c)
 		}
 	}
-	m.mu.Unlock()
+	g.release()
 	return m.recording.unlock
 }
 
@@ -182,29 +186,29 @@ func (m *Manager) removeRecords(all []*Client) error {
 	var gone []Record
 	var recorded []*Client
 	claims := make(map[*Client]*claim)
-	m.mu.Lock()
+	g := m.acquire()
 	for _, c := range all {
 		r := m.grace.claims[c.name()]
 		if r != nil && r.Principal == c.Principal {
 			claims[c] = r
 		}
 		if !c.known.gone && (c.known.reclaim.stored != nil || claims[c] != nil) {
-			gone, recorded = append(gone, m.recordOf(c)), append(recorded, c)
+			gone, recorded = append(gone, g.recordOf(c)), append(recorded, c)
 		}
 	}
-	m.mu.Unlock()
+	g.release()
 	if len(gone) == 0 {
 		return nil
 	}
 	if err := m.cfg.Records.Remove(gone); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	g = m.acquire()
+	defer g.release()
 	for _, c := range recorded {
 		c.known.reclaim.stored = nil
 		if r := claims[c]; r != nil {
-			m.settle(r)
+			g.settle(r)
 			delete(m.grace.claims, c.name())
 		}
 	}
@@ -212,18 +216,24 @@ func (m *Manager) removeRecords(all []*Client) error {
 }
 
 // forget makes the sweep remove the record of a client that is gone, or whose lease ran out and
-// that holds nothing. The caller holds m.mu.
-func (m *Manager) forget(c *Client) {
-	r := m.claimOf(c)
+// that holds nothing.
+func (g *guard) forget(c *Client) {
+	r := g.claimOf(c)
 	if r == nil && c.known.reclaim.stored == nil {
 		return
 	}
 	if r != nil {
-		m.settle(r)
-		delete(m.grace.claims, c.name())
+		g.settle(r)
+		delete(g.grace.claims, c.name())
 	}
-	m.forgotten = append(m.forgotten, m.recordOf(c))
-	m.wake()
+	g.forgotten = append(g.forgotten, g.recordOf(c))
+	g.wake()
+}
+
+// hasRecord reports whether the confirmed client with this name has a record on stable storage.
+func (g *guard) hasRecord(n name) bool {
+	c := g.clients.byName[n].confirmed
+	return c != nil && c.known.reclaim.stored != nil
 }
 
 // removeForgotten removes the records of forgotten clients. It keeps a record if a new incarnation
@@ -237,16 +247,15 @@ func (m *Manager) removeForgotten() {
 	}
 	m.recording.lock()
 	defer m.recording.unlock()
-	m.mu.Lock()
 	var gone []Record
+	g := m.acquire()
 	for _, r := range m.forgotten {
-		in := m.clients.byName[name{r.Minor, r.Owner}]
-		if in == nil || in.confirmed == nil || in.confirmed.known.reclaim.stored == nil {
+		if !g.hasRecord(name{r.Minor, r.Owner}) {
 			gone = append(gone, r)
 		}
 	}
 	m.forgotten = nil
-	m.mu.Unlock()
+	g.release()
 	if len(gone) == 0 || m.cfg.Records.Remove(gone) == nil {
 		return
 	}

@@ -20,11 +20,11 @@ func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 		pass(2 * leaseTime / 3)
 		m.Renew(next)
 		pass(2 * leaseTime / 3) // the lease of old has run out, and next still exists
-		m.mu.Lock()
-		if !m.condemned(old, false) { // first half of evict
+		g := m.acquire()
+		if !g.condemned(old, false) { // first half of evict
 			t.Fatal("not condemned")
 		}
-		m.mu.Unlock()
+		g.release()
 		is(t, "CREATE_SESSION of the next", m.Confirm(next), ok)
 		s, _ := m.ReclaimComplete(next, false)
 		is(t, "RECLAIM_COMPLETE of the next", s, ok)

@@ -24,47 +24,42 @@ func (m *Manager) Revoke(domain any) {
 	default:
 		m.mark(domain)
 	}
-	var l leftovers
-	m.mu.Lock()
-	for _, s := range m.opensBy(domain) {
+	g := m.acquire()
+	defer g.release()
+	for _, s := range g.opensBy(domain) {
 		for _, lock := range s.locks {
 			lock.revoked.Store(true)
 		}
 		s.revoked.Store(true)
-		m.drop(s, &l)
+		g.drop(s)
 	}
-	m.mu.Unlock()
-	m.finish(&l)
 }
 
 // mark sets Record.Revoked in the record of each client that has opens in the file systems with
 // this domain.
 func (m *Manager) mark(domain any) {
-	m.mu.Lock()
-	for _, s := range m.opensBy(domain) {
+	g := m.acquire()
+	for _, s := range g.opensBy(domain) {
 		if k := &s.Client.known.reclaim; !k.revoked {
 			k.revoked = true
 			m.marked = append(m.marked, s.Client)
-			if r := m.claimOf(s.Client); r != nil {
+			if r := g.claimOf(s.Client); r != nil {
 				r.Revoked = true // so that the next incarnation writes a record of its own
 			}
 		}
 	}
-	m.mu.Unlock()
+	g.release()
 	m.rewrite()
 }
 
-// opensBy returns the opens in the file systems with this domain. The caller holds m.mu.
-func (m *Manager) opensBy(domain any) (all []*State) {
-	for _, of := range m.files.byID {
-		of.opens.each(AccessBoth, 0, func(s *State) bool {
-			for ; s != nil; s = s.next {
-				if s.Key.Domain == domain {
-					all = append(all, s)
-				}
+// opensBy returns the opens in the file systems with this domain.
+func (g *guard) opensBy(domain any) (all []*State) {
+	for _, c := range g.clients.byID {
+		for s := range c.holding.states {
+			if s.Kind == KindOpen && s.Key.Domain == domain {
+				all = append(all, s)
 			}
-			return true
-		})
+		}
 	}
 	return all
 }
@@ -75,24 +70,22 @@ func (m *Manager) opensBy(domain any) (all []*State) {
 func (m *Manager) rewrite() {
 	m.recording.lock()
 	defer m.recording.unlock()
-	m.mu.Lock()
+	g := m.acquire()
 	var all, recorded []*Client
 	var more []Record
 	for _, c := range m.marked {
 		if c.known.gone {
-			in := m.clients.byName[c.name()]
-			if in == nil || in.confirmed == nil {
+			if c = m.clients.byName[c.name()].confirmed; c == nil {
 				continue
 			}
-			c = in.confirmed
 		}
 		all = append(all, c)
-		if c.known.reclaim.stored != nil || m.claimOf(c) != nil {
-			recorded, more = append(recorded, c), append(more, m.recordOf(c))
+		if c.known.reclaim.stored != nil || g.claimOf(c) != nil {
+			recorded, more = append(recorded, c), append(more, g.recordOf(c))
 		}
 	}
 	m.marked = nil
-	m.mu.Unlock()
+	g.release()
 	failed := len(more) > 0 && m.cfg.Records.Put(more) != nil
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,9 +111,8 @@ func (m *Manager) sweepMarks() {
 	}
 }
 
-// retain keeps the stateid of s, which was revoked, until its client frees it or is removed. The
-// caller holds m.mu.
-func (m *Manager) retain(s *State) {
+// retain keeps the stateid of s, which was revoked, until its client frees it or is removed.
+func (g *guard) retain(s *State) {
 	h := &s.Client.holding
 	if h.revoked == nil {
 		h.revoked = make(map[*State]struct{})
@@ -130,15 +122,15 @@ func (m *Manager) retain(s *State) {
 }
 
 // acknowledge forgets a revoked stateid, because its client has freed it. When a client has freed
-// all of them, it may reclaim state again after a restart. The caller holds m.mu.
-func (m *Manager) acknowledge(s *State) {
+// all of them, it may reclaim state again after a restart.
+func (g *guard) acknowledge(s *State) {
 	c := s.Client
-	m.files.slab.remove(s, false)
-	m.charge(c, -s.size())
+	g.files.slab.remove(s, false)
+	g.charge(c, -s.size())
 	if delete(c.holding.revoked, s); len(c.holding.revoked) == 0 {
 		c.ClearStatus(nfs4wire.Seq4StatusAdminStateRevoked)
 		c.known.reclaim.revoked = false
-		m.marked = append(m.marked, c)
-		m.wake()
+		g.marked = append(g.marked, c)
+		g.wake()
 	}
 }

@@ -30,70 +30,21 @@ type setClientID struct {
 	updatedCallback Callback
 }
 
-// SetClientIDResult is the result of SETCLIENTID.
-type SetClientIDResult struct {
-	// Client and Confirm are valid if Status is NFS4_OK.
-	Client  *Client
-	Confirm nfs4wire.Verifier4
-	Status  Status
-	// InUse is the callback of the client that uses the name, for NFS4ERR_CLID_INUSE.
-	InUse Callback
-	// Expired, if not nil, is the client that keeps the request from succeeding. Its lease ran out,
-	// or the Manager is evicting it already. The caller calls Evict for it, then repeats the
-	// request.
-	Expired *Client
-}
-
 // SetClientID finds or makes the client of a SETCLIENTID (RFC 7530 §16.33.5).
-func (m *Manager) SetClientID(id *Identity, cb Callback) SetClientIDResult {
-	m.mu.Lock()
-	r, after := m.setClientID(id, cb)
-	m.mu.Unlock()
-	after()
+func (m *Manager) SetClientID(id *Identity, cb Callback) Registration {
+	g := m.acquire()
+	defer g.release()
+	r := g.register(0, id)
+	if r.Client == nil {
+		return r
+	}
+	r.Confirm = newConfirm()
+	if v := &r.Client.known.v40; r.Confirmed {
+		v.updating, v.updateConfirm, v.updatedCallback = true, r.Confirm, cb
+	} else {
+		v.confirm, v.callback = r.Confirm, cb
+	}
 	return r
-}
-
-func (m *Manager) setClientID(id *Identity, cb Callback) (r SetClientIDResult, after func()) {
-	after = func() {}
-	in := m.clients.byName[name{0, string(id.Owner)}]
-	var old *Client
-	if in != nil {
-		old = in.confirmed
-	}
-	switch {
-	case old == nil && m.keeps(0, id):
-		return SetClientIDResult{Status: nfs4wire.NFS4ErrDelay}, after
-	case old == nil:
-	case old.known.dying.Load():
-		return SetClientIDResult{Expired: old}, after
-	case old.Principal != id.Principal:
-		if m.holds(old) || m.claimOf(old) != nil {
-			if m.expired(old, m.now()) {
-				return SetClientIDResult{Expired: old}, after
-			}
-			return SetClientIDResult{Status: nfs4wire.NFS4ErrClIDInUse, InUse: old.known.v40.callback}, m.inUseBy(old, id)
-		}
-		after = m.remove(old)
-		m.forget(old)
-	case old.Verifier == id.Verifier:
-		if in.unconfirmed != nil {
-			after = m.remove(in.unconfirmed)
-		}
-		old.meet(id.Address)
-		v := &old.known.v40
-		v.updating, v.updateConfirm, v.updatedCallback = true, newConfirm(), cb
-		return SetClientIDResult{Client: old, Confirm: v.updateConfirm}, after
-	}
-	if old != nil && !old.known.gone && m.contested(old, id.Proven, id.Address) {
-		if m.expired(old, m.now()) {
-			return SetClientIDResult{Expired: old}, after
-		}
-		return SetClientIDResult{Status: nfs4wire.NFS4ErrDelay}, m.inUseBy(old, id)
-	}
-	c, more := m.add(0, id)
-	c.known.v40 = setClientID{confirm: newConfirm(), callback: cb}
-	gone := after
-	return SetClientIDResult{Client: c, Confirm: c.known.v40.confirm}, func() { gone(); more() }
 }
 
 // newConfirm returns a random verifier, which cannot be guessed.
@@ -107,34 +58,26 @@ func newConfirm() (v nfs4wire.Verifier4) {
 // no client has this ID and this verifier, NFS4ERR_CLID_INUSE if the principal is not the client's,
 // and NFS4ERR_DELAY if the client has to try again later: see confirm.
 func (m *Manager) ConfirmClientID(id uint64, confirm nfs4wire.Verifier4, principal string) Status {
-	m.mu.Lock()
-	s, after := m.confirmClientID(id, confirm, principal)
-	m.mu.Unlock()
-	after()
-	return s
-}
-
-func (m *Manager) confirmClientID(id uint64, confirm nfs4wire.Verifier4, principal string) (s Status, after func()) {
-	nothing := func() {}
-	c := m.clients.byID[id]
+	g := m.acquire()
+	defer g.release()
+	c := g.clients.byID[id]
 	if c == nil || c.Minor != 0 || c.known.dying.Load() {
-		return nfs4wire.NFS4ErrStaleClientID, nothing
+		return nfs4wire.NFS4ErrStaleClientID
 	}
 	v := &c.known.v40
 	update := c.known.confirmed && v.updating && confirm == v.updateConfirm
 	switch {
 	case !update && confirm != v.confirm:
-		return nfs4wire.NFS4ErrStaleClientID, nothing
+		return nfs4wire.NFS4ErrStaleClientID
 	case c.Principal != principal:
-		return nfs4wire.NFS4ErrClIDInUse, nothing
+		return nfs4wire.NFS4ErrClIDInUse
 	case update:
 		v.confirm, v.callback, v.updating = v.updateConfirm, v.updatedCallback, false
-		return nfs4wire.NFS4OK, nothing
+		return nfs4wire.NFS4OK
 	case c.known.confirmed: // a repeated request: the client did not get the answer
-		return nfs4wire.NFS4OK, nothing
+		return nfs4wire.NFS4OK
 	}
-	after, s = m.confirm(c)
-	return s, after
+	return g.confirm(c)
 }
 
 // CallbackOf returns the callback of a client of minor version 0.

@@ -60,115 +60,52 @@ func (m modes) has(access Access) (has bool) {
 	return has
 }
 
-// opens are the opens of a file, grouped by their access and deny bits. There are at most 16
-// groups, and a search looks at one open of each client in a group. So the search stays short,
-// however often one client has the file open.
+// opens counts the opens of a file by their access and deny bits. There are at most 16 groups, and a
+// search looks at one client of a group after the other. So the search stays short, however often
+// one client has the file open.
 type opens []openGroup
 
 type openGroup struct {
 	access, deny Access
-	// heads has one open of each client; it is never empty. State.next links the other opens that
-	// the client has in the group to this one.
-	heads []*State
-	// byClient finds the head of a client. It is nil until there are more than fewHeads.
-	byClient map[*Client]*State
+	clients      map[*Client]int // number of opens of each client; never empty
 }
 
-// fewHeads is the largest length of heads at which a group searches heads itself instead of
-// byClient.
-const fewHeads = 8
-
-// group finds or makes the group of s.
-func (all *opens) group(s *State) *openGroup {
+func (g *openGroup) holds(s *State) bool {
 	access, deny := s.modes.union()
-	for i := range *all {
-		if g := &(*all)[i]; g.access == access && g.deny == deny {
-			return g
-		}
-	}
-	*all = append(*all, openGroup{access: access, deny: deny})
-	return &(*all)[len(*all)-1]
-}
-
-// head returns the open of c in heads, or nil.
-func (g *openGroup) head(c *Client) *State {
-	if g.byClient != nil {
-		return g.byClient[c]
-	}
-	for _, s := range g.heads {
-		if s.Client == c {
-			return s
-		}
-	}
-	return nil
-}
-
-// setHead stores s in heads at the index s.at. s then is the head of its client's opens.
-func (g *openGroup) setHead(s *State) {
-	g.heads[s.at] = s
-	switch {
-	case g.byClient != nil:
-		g.byClient[s.Client] = s
-	case len(g.heads) > fewHeads:
-		g.byClient = make(map[*Client]*State, len(g.heads))
-		for _, s := range g.heads {
-			g.byClient[s.Client] = s
-		}
-	}
+	return g.access == access && g.deny == deny
 }
 
 func (all *opens) add(s *State) {
-	g := all.group(s)
-	if h := g.head(s.Client); h != nil {
-		if s.prev, s.next = h, h.next; s.next != nil {
-			s.next.prev = s
-		}
-		h.next = s
-		return
+	i := slices.IndexFunc(*all, func(g openGroup) bool { return g.holds(s) })
+	if i < 0 {
+		i = len(*all)
+		access, deny := s.modes.union()
+		*all = append(*all, openGroup{access, deny, make(map[*Client]int)})
 	}
-	s.at = len(g.heads)
-	g.heads = append(g.heads, s)
-	g.setHead(s)
+	(*all)[i].clients[s.Client]++
 }
 
 func (all *opens) remove(s *State) {
-	g := all.group(s)
-	if s.next != nil {
-		s.next.prev = s.prev
+	i := slices.IndexFunc(*all, func(g openGroup) bool { return g.holds(s) })
+	clients := (*all)[i].clients
+	if clients[s.Client]--; clients[s.Client] > 0 {
+		return
 	}
-	switch {
-	case s.prev != nil:
-		s.prev.next = s.next
-	case s.next != nil:
-		s.next.at = s.at
-		g.setHead(s.next)
-	default:
-		delete(g.byClient, s.Client)
-		if g.heads = without(g.heads, s); len(g.heads) == 0 {
-			*all = slices.DeleteFunc(*all, func(g openGroup) bool { return len(g.heads) == 0 })
-		}
+	if delete(clients, s.Client); len(clients) == 0 {
+		*all = slices.Delete(*all, i, i+1)
 	}
-	s.prev, s.next = nil, nil
 }
 
-// without removes s from list and moves the last state to its place. The field at of each state is
-// its index in list.
-func without(list []*State, s *State) []*State {
-	last := len(list) - 1
-	list[s.at], list[last].at = list[last], s.at
-	list[last] = nil
-	return list[:last]
-}
-
-// each calls f for the heads of each group that has any of the access bits or any of the deny bits
-// (see openGroup), until f returns false.
-func (all opens) each(access, deny Access, f func(head *State) bool) {
+// each calls f for the clients of each group that has any of the access bits or any of the deny
+// bits, until f returns false.
+func (all opens) each(access, deny Access, f func(g *openGroup, c *Client) bool) {
 	for i := range all {
-		if g := &all[i]; g.access&access == 0 && g.deny&deny == 0 {
+		g := &all[i]
+		if g.access&access == 0 && g.deny&deny == 0 {
 			continue
 		}
-		for _, s := range all[i].heads {
-			if !f(s) {
+		for c := range g.clients {
+			if !f(g, c) {
 				return
 			}
 		}

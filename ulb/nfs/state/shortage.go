@@ -18,16 +18,16 @@ type shortage struct {
 	takes func(c *Client) int
 }
 
-func (m *Manager) ofMemory() *shortage {
+func (g *guard) ofMemory() *shortage {
 	return &shortage{
-		all: m.cfg.Memory, used: func() int { return m.files.usage.memory },
+		all: g.cfg.Memory, used: func() int { return g.files.usage.memory },
 		has: func(o *origin) int { return o.memory }, takes: func(c *Client) int { return c.holding.memory },
 	}
 }
 
-func (m *Manager) ofPlaces() *shortage {
+func (g *guard) ofPlaces() *shortage {
 	return &shortage{
-		all: maxClients, used: func() int { return m.clients.confirmed },
+		all: maxClients, used: func() int { return g.clients.confirmed },
 		has: func(o *origin) int { return o.confirmed }, takes: func(*Client) int { return 1 },
 	}
 }
@@ -36,20 +36,20 @@ func (m *Manager) ofPlaces() *shortage {
 // that limits something else, such as sessions, calls it each time that it refuses a client.
 // Relieve returns at once.
 func (m *Manager) Relieve() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.relieve(m.ofMemory(), false)
+	g := m.acquire()
+	defer g.release()
+	g.relieve(g.ofMemory(), false)
 }
 
 // relieve makes the sweep run soon, because a client was refused a resource; lack describes that
 // resource. The sweep then removes clients whose leases ran out: all that hold nothing, and others
 // to free some of the resource (see discourteous). starved is true if the address of the refused
 // client has less than half its fair share (clients.part). Then the sweep may also evict clients
-// with valid leases, of an address with more than its fair share. The caller holds m.mu.
-func (m *Manager) relieve(lack *shortage, starved bool) {
-	w := &m.sweeper
+// with valid leases, of an address with more than its fair share.
+func (g *guard) relieve(lack *shortage, starved bool) {
+	w := &g.sweeper
 	if w.lack == nil {
-		time.AfterFunc(w.swept+relieveAfter-m.now(), m.wake)
+		time.AfterFunc(w.swept+relieveAfter-g.now(), g.wake)
 	}
 	if w.lack == nil || starved {
 		w.lack = lack
@@ -62,10 +62,9 @@ const relieveAfter = 20 * time.Millisecond
 
 // greedy returns clients to evict although their leases are valid, so that starved addresses get
 // their fair share (clients.part). It takes clients of the address that uses most of the short
-// resource: as many as are needed to bring this address down to its fair share. The caller holds
-// m.mu.
-func (m *Manager) greedy(lack *shortage) (all []*Client) {
-	t, part := &m.clients, m.clients.part(lack.all)
+// resource: as many as are needed to bring this address down to its fair share.
+func (g *guard) greedy(lack *shortage) (all []*Client) {
+	t, part := &g.clients, g.clients.part(lack.all)
 	var most *origin
 	for _, o := range t.from {
 		if most == nil || lack.has(o) > lack.has(most) {
@@ -103,11 +102,11 @@ func (m *Manager) greedy(lack *shortage) (all []*Client) {
 // courtesyOf returns how long the server keeps c after its lease ran out. If c has locks, that is
 // two leases at most, because its locks also block programs of this machine, and the lock requests
 // of programs do not evict clients.
-func (m *Manager) courtesyOf(c *Client) time.Duration {
+func (g *guard) courtesyOf(c *Client) time.Duration {
 	if c.holding.ranges > 0 {
-		return min(m.cfg.Courtesy, 2*m.cfg.Lease)
+		return min(g.cfg.Courtesy, 2*g.cfg.Lease)
 	}
-	return m.cfg.Courtesy
+	return g.cfg.Courtesy
 }
 
 // discourteous returns the courteous clients (clients whose leases ran out) that the server no
@@ -117,11 +116,11 @@ func (m *Manager) courtesyOf(c *Client) time.Duration {
 // courtesyOf); if its address may confirm no more clients (one client of each such address); if
 // more than half of the resource is still in use and the client uses some of it; or if otherwise
 // more than maxCourteous clients would stay (half as many while maxClients/2 clients or more are
-// confirmed). The caller holds m.mu.
-func (m *Manager) discourteous(courteous []*Client, now time.Duration) (late []*Client) {
-	t, lack := &m.clients, m.sweeper.lack
+// confirmed).
+func (g *guard) discourteous(courteous []*Client, now time.Duration) (late []*Client) {
+	t, lack := &g.clients, g.sweeper.lack
 	if lack == nil {
-		lack = m.ofMemory()
+		lack = g.ofMemory()
 	}
 	used := lack.used()
 	short := used > lack.all/2
@@ -141,7 +140,7 @@ func (m *Manager) discourteous(courteous []*Client, now time.Duration) (late []*
 	for _, c := range courteous {
 		o := c.known.origin
 		crowded := !o.mayConfirm(t) && !full[o]
-		old := now-time.Duration(c.known.renewed.Load()) > m.cfg.Lease+m.courtesyOf(c)
+		old := now-time.Duration(c.known.renewed.Load()) > g.cfg.Lease+g.courtesyOf(c)
 		short := used > lack.all/2 && lack.takes(c) > 0
 		if old || crowded || short || len(courteous)-len(late) > keep {
 			full[o] = full[o] || crowded

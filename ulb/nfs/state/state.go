@@ -38,7 +38,8 @@ type Manager struct {
 	sweeper sweeper
 	// recording is the lock for changes of cfg.Records. A goroutine takes it before mu.
 	recording token
-	// mu guards the fields below, and every Client, Owner and State reached from them.
+	// mu guards the fields below, and every Client, Owner, State and file reached from them. See
+	// guard.
 	mu      sync.Mutex
 	clients clients
 	grace   grace

@@ -58,13 +58,9 @@ type State struct {
 	// Manager.mu guards the fields below.
 
 	file *file // nil once the state is gone
-	// Only opens use the fields at, next, prev, modes and locks. next and prev link the opens of one
-	// client in an openGroup of file.opens. The first open of each client is in the group's heads,
-	// at the index at. locks has the lock state of each lock-owner.
-	at         int
-	next, prev *State
-	modes      modes
-	locks      map[*Owner]*State
+	// Only opens use the fields modes and locks. locks has the lock state of each lock-owner.
+	modes modes
+	locks map[*Owner]*State
 	// open and held are set only in a lock. open is the open through which the lock was made. held
 	// has the lock's byte ranges.
 	open *State
@@ -136,8 +132,8 @@ func (s *State) OpenedBy(want Access, by Principal) bool {
 	return o != nil && o.grant(want, by) != nil
 }
 
-// bump advances the seqid of s and returns the new stateid. The caller holds Manager.mu.
-func (s *State) bump() nfs4wire.StateID4 {
+// bump advances the seqid of s and returns the new stateid.
+func (g *guard) bump(s *State) nfs4wire.StateID4 {
 	n := s.seqid.Load() + 1
 	if n == 0 {
 		n = 1 // RFC 8881 §8.2.2

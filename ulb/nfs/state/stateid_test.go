@@ -94,10 +94,7 @@ func TestStateidsOfMinorVersion0(t *testing.T) {
 	ref.ID.Other[0] ^= 1
 	want("of another life", nfs4wire.NFS4ErrStaleStateID)
 	ref.ID.Other[0] ^= 1
-	m.mu.Lock()
-	after := m.remove(c)
-	m.mu.Unlock()
-	after()
+	m.removeNow(c)
 	want("taken away", nfs4wire.NFS4ErrExpired)
 	ref.ID.Other[11]--
 	want("one that never was", nfs4wire.NFS4ErrBadStateID)

@@ -54,10 +54,7 @@ func TestNoTwoHoldTheSame(t *testing.T) {
 			for life := range 5 {
 				c := newClient(m, 1, fmt.Sprintf("client %d %d", i, life))
 				stress(t, m, c, claimer, &count, rng, &writers, &readers, &granted)
-				m.mu.Lock()
-				after := m.remove(c)
-				m.mu.Unlock()
-				after()
+				m.removeNow(c)
 			}
 		})
 	}

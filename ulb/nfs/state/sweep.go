@@ -22,12 +22,6 @@ type sweeper struct {
 	courteous int
 }
 
-func (m *Manager) beginSweep() {
-	m.sweeper.stop = make(chan struct{})
-	m.sweeper.ended = make(chan struct{})
-	go m.sweepOn()
-}
-
 // Close ends the Manager's goroutine. It does not close Config.Records: the caller does that
 // afterwards.
 func (m *Manager) Close() {
@@ -68,51 +62,49 @@ func (m *Manager) sweepOn() {
 // then reported an address as starved, and no client without a lease is left to evict, it evicts
 // clients with valid leases: see greedy.
 func (m *Manager) sweepClients() {
-	var gone afterwards
-	m.mu.Lock()
-	now := m.now()
-	t := &m.clients
+	g := m.acquire()
+	now := g.now()
+	t, w := &g.clients, &g.sweeper
 	for e := t.unconfirmed.Front(); e != nil; e = t.unconfirmed.Front() {
 		c := e.Value.(*Client)
-		if now-time.Duration(c.known.renewed.Load()) <= m.cfg.Lease {
+		if now-time.Duration(c.known.renewed.Load()) <= g.cfg.Lease {
 			break
 		}
-		gone.add(m.remove(c))
+		g.remove(c)
 	}
+	holdsNothing := func(c *Client) bool { return !g.holds(c) && g.claimOf(c) == nil }
 	var courteous []*Client
 	for _, in := range t.byName {
 		switch c := in.confirmed; {
-		case c == nil || !m.expired(c, now):
-		case m.sweeper.lack != nil && !m.holds(c) && m.claimOf(c) == nil:
+		case c == nil || !g.expired(c, now):
+		case w.lack != nil && holdsNothing(c):
 			// The client holds nothing, so it can simply register again.
-			gone.add(m.remove(c))
-			m.forget(c)
+			g.remove(c)
+			g.forget(c)
 		default:
 			courteous = append(courteous, c)
-			if !m.holds(c) && m.claimOf(c) == nil {
+			if holdsNothing(c) {
 				// The client has only sessions. Its record on disk is removed, so that after a
 				// restart the grace period does not wait for the client.
-				m.forget(c)
+				g.forget(c)
 				c.known.reclaim.stored, c.known.reclaim.held = nil, 0
 			}
 		}
 	}
-	late := m.discourteous(courteous, now)
+	late := g.discourteous(courteous, now)
 	var greedy []*Client
-	if m.sweeper.starved && len(late) == 0 {
-		greedy = slices.DeleteFunc(m.greedy(m.sweeper.lack), func(c *Client) bool {
-			nothing := !m.holds(c) && m.claimOf(c) == nil
-			if nothing {
-				gone.add(m.remove(c))
-				m.forget(c)
+	if w.starved && len(late) == 0 {
+		for _, c := range g.greedy(w.lack) {
+			if holdsNothing(c) {
+				g.remove(c)
+				g.forget(c)
+			} else {
+				greedy = append(greedy, c)
 			}
-			return nothing
-		})
+		}
 	}
-	m.sweeper.swept, m.sweeper.lack, m.sweeper.starved = now, nil, false
-	m.sweeper.courteous = len(courteous)
-	m.mu.Unlock()
-	gone.run()
+	w.swept, w.lack, w.starved, w.courteous = now, nil, false, len(courteous)
+	g.release()
 	m.evictBy(evictedTogether, late, Swept)
 	m.evictBy(evictedTogether, greedy, Greedy)
 }

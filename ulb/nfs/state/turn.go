@@ -114,15 +114,7 @@ func (m *Manager) EndTurn(o *Owner, seqid uint32, reply *Reply) {
 func (m *Manager) Follows(o *Owner, seqid uint32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !o.turn.begun || o.turn.precedes(seqid) {
-		return true
-	}
-	for s := range o.own {
-		if len(s.held.Ranges()) > 0 {
-			return false
-		}
-	}
-	return true
+	return !o.turn.begun || o.turn.precedes(seqid) || !o.locksRanges()
 }
 
 // Number sets the sequence number of the last request of the lock-owner o. It is for the LOCK with

@@ -26,7 +26,7 @@ func (w *waiter) size() int { return sizeWaiter + len(w.owner) }
 
 // gaveUp reports whether the owner has sent no LOCK for this waiter during the last lease time. A
 // client that still waits repeats its LOCK within that time, whether it gets notices or not.
-func (w *waiter) gaveUp(m *Manager, now time.Time) bool { return now.Sub(w.asked) > m.cfg.Lease }
+func (w *waiter) gaveUp(g *guard, now time.Time) bool { return now.Sub(w.asked) > g.cfg.Lease }
 
 // lapsed reports whether the reservation ended before the owner took the lock.
 func (w *waiter) lapsed(now time.Time) bool { return w.offered && !now.Before(w.until) }
@@ -52,7 +52,7 @@ func (m *Manager) NotifiesLocks() bool { return m.files.notify.Load() != nil }
 // earlier waiter keeps its place in the queue, takes the tag of w, and loses its reservation. w is
 // not added either if the client or its address has reached a limit (mayWait, crowded), or if the
 // file has maxFileWaiters waiters and none makes room (yield): the client then gets no LockNotice.
-func (of *file) queue(m *Manager, w *waiter) {
+func (of *file) queue(g *guard, w *waiter) {
 	now := time.Now()
 	for _, other := range of.waiting {
 		if other.client == w.client && other.owner == w.owner && other.want == w.want {
@@ -60,14 +60,14 @@ func (of *file) queue(m *Manager, w *waiter) {
 			return
 		}
 	}
-	of.unqueue(m, func(other *waiter) bool { return other.gaveUp(m, now) })
-	if !w.client.mayWait(m) || m.crowded(w.client) || len(of.waiting) >= maxFileWaiters && !of.yield(m, w.client, now) {
+	of.unqueue(g, func(other *waiter) bool { return other.gaveUp(g, now) })
+	if !w.client.mayWait(g) || g.crowded(w.client) || len(of.waiting) >= maxFileWaiters && !of.yield(g, w.client, now) {
 		return
 	}
 	w.asked = now
 	of.waiting = append(of.waiting, w)
-	m.files.usage.waiters++
-	m.charge(w.client, w.size())
+	g.files.usage.waiters++
+	g.charge(w.client, w.size())
 	h := &w.client.holding
 	h.waiters++
 	w.client.known.origin.waiters++
@@ -79,10 +79,10 @@ func (of *file) queue(m *Manager, w *waiter) {
 
 // mayWait reports whether c may wait for one more lock. The clients of an address may have half of
 // the waiters that other addresses do not use. Of these, a client may have half of what the other
-// clients of its address do not use. The caller holds m.mu.
-func (c *Client) mayWait(m *Manager) bool {
+// clients of its address do not use.
+func (c *Client) mayWait(g *guard) bool {
 	o := c.known.origin
-	free := maxWaiters - m.files.usage.waiters
+	free := maxWaiters - g.files.usage.waiters
 	return o.waiters < free && c.holding.waiters < (o.waiters+free)/2-o.waiters
 }
 
@@ -90,7 +90,7 @@ func (c *Client) mayWait(m *Manager) bool {
 // address with the most waiters in the file, then the client of that address with the most, and
 // removes that client's latest waiter. It returns false if no other address or client has more
 // waiters than c would have. Waiters for which the server has reserved a lock stay.
-func (of *file) yield(m *Manager, c *Client, now time.Time) bool {
+func (of *file) yield(g *guard, c *Client, now time.Time) bool {
 	byOrigin := make(map[*origin]int)
 	for _, w := range of.waiting {
 		byOrigin[w.client.known.origin]++
@@ -118,18 +118,18 @@ func (of *file) yield(m *Manager, c *Client, now time.Time) bool {
 	if victim == nil {
 		return false
 	}
-	of.unqueue(m, func(w *waiter) bool { return w == victim })
+	of.unqueue(g, func(w *waiter) bool { return w == victim })
 	return true
 }
 
 // unqueue removes the waiters for which over returns true.
-func (of *file) unqueue(m *Manager, over func(w *waiter) bool) {
+func (of *file) unqueue(g *guard, over func(w *waiter) bool) {
 	of.waiting = slices.DeleteFunc(of.waiting, func(w *waiter) bool {
 		if !over(w) {
 			return false
 		}
-		m.files.usage.waiters--
-		m.charge(w.client, -w.size())
+		g.files.usage.waiters--
+		g.charge(w.client, -w.size())
 		h := &w.client.holding
 		h.waiters--
 		w.client.known.origin.waiters--
@@ -163,13 +163,13 @@ func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 // 128 waiters (the square root of maxHindrances), it takes them in the order of inTurn instead, so
 // that a client that waits for many locks does not keep others from their notices. It stops after
 // it has checked maxHindrances locks and waiters.
-func (m *Manager) released(of *file, l *leftovers) {
+func (g *guard) released(of *file) {
 	if len(of.waiting) == 0 {
 		return
 	}
-	m.files.searches++
+	g.files.searches++
 	now := time.Now()
-	of.unqueue(m, func(w *waiter) bool { return w.gaveUp(m, now) })
+	of.unqueue(g, func(w *waiter) bool { return w.gaveUp(g, now) })
 	left := maxHindrances
 	var turns []int // nil means the order of arrival
 	if n := len(of.waiting); n*n > left {
@@ -188,7 +188,7 @@ func (m *Manager) released(of *file, l *leftovers) {
 			continue
 		}
 		w.offered, w.until = true, now.Add(reservation)
-		l.notices = append(l.notices, LockNotice{Client: w.client, Owner: w.owner, Tag: w.tag})
+		g.notices = append(g.notices, LockNotice{Client: w.client, Owner: w.owner, Tag: w.tag})
 	}
 }
 

@@ -114,10 +114,7 @@ func TestWaitersGoWithTheirClients(t *testing.T) {
 		t.Errorf("%d wait", n)
 	}
 	for _, l := range []*locker{waits, holder} {
-		m.mu.Lock()
-		after := m.remove(l.c)
-		m.mu.Unlock()
-		after()
+		m.removeNow(l.c)
 	}
 	nothingLeft(t, m)
 }
@@ -174,10 +171,7 @@ func TestWaitersAreLookedForOnce(t *testing.T) {
 			if how == "CLOSE" {
 				is(t, how, holder.close(true), ok)
 			} else {
-				m.mu.Lock()
-				after := m.remove(holder.c)
-				m.mu.Unlock()
-				after()
+				m.removeNow(holder.c)
 			}
 			if told != 100 || m.files.searches != before+1 {
 				t.Errorf("%d were told in %d searches", told, m.files.searches-before)
@@ -258,10 +252,7 @@ func TestPlacesOfWaitersAreShared(t *testing.T) {
 		t.Errorf("told: %v", told)
 	}
 	for _, l := range append(all, holder) {
-		m.mu.Lock()
-		after := m.remove(l.c)
-		m.mu.Unlock()
-		after()
+		m.removeNow(l.c)
 	}
 	for _, l := range all {
 		if l.c.holding.waiters != 0 || l.c.known.origin.waiters != 0 {
@@ -302,9 +293,9 @@ func TestWaitersOfAllFilesAreShared(t *testing.T) {
 	m := newManager(t)
 	one, neighbour, other := waits(t, m, "one", "10.0.0.1"), waits(t, m, "neighbour", "10.0.0.1"), waits(t, m, "other", "10.0.0.2")
 	take := func(l *locker) (n int) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		for ; l.c.mayWait(m); n++ {
+		g := m.acquire()
+		defer g.release()
+		for ; l.c.mayWait(g); n++ {
 			m.files.usage.waiters++
 			l.c.holding.waiters++
 			l.c.known.origin.waiters++
@@ -322,9 +313,9 @@ func TestWaitersOfAllFilesAreShared(t *testing.T) {
 func TestWaitersOfManyAddresses(t *testing.T) {
 	m := newManager(t)
 	take := func(l *locker) (n int) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		for ; l.c.mayWait(m); n++ {
+		g := m.acquire()
+		defer g.release()
+		for ; l.c.mayWait(g); n++ {
 			m.files.usage.waiters++
 			l.c.holding.waiters++
 			l.c.known.origin.waiters++
