@@ -22,7 +22,7 @@ type calls struct {
 	slots []backSlot
 	// target is the highest slot that the client wants the server to use.
 	target uint32
-	queue  waiting
+	queue  []*call
 	ended  bool
 }
 
@@ -32,31 +32,6 @@ type backSlot struct {
 	busy     bool
 	// uncertain is true if the client may or may not have seen the next sequence number.
 	uncertain bool
-}
-
-// waiting is a list of calls that have no slot yet, or have just got one.
-type waiting []*call
-
-func (w waiting) startAll() {
-	for _, c := range w {
-		c.start()
-	}
-}
-
-// setLimits sets up the backchannel with the limits that the client has set.
-func (b *calls) setLimits(c *channel) {
-	b.slots = make([]backSlot, min(c.Maxrequests, maxBackSlots))
-	b.target = maxBackSlots
-}
-
-// highest returns the highest slot in use, or 0 if no slot is in use.
-func (b *calls) highest() (n uint32) {
-	for i := range b.slots {
-		if b.slots[i].busy {
-			n = uint32(i)
-		}
-	}
-	return n
 }
 
 // free returns the index of a free slot that the client wants the server to use, or -1.
@@ -73,6 +48,12 @@ func (b *calls) free() int {
 func (b *calls) give(i int, c *call) {
 	b.slots[i].busy = true
 	c.slot, c.probe = i, b.slots[i].uncertain
+}
+
+func startAll(calls []*call) {
+	for _, c := range calls {
+		c.start()
+	}
 }
 
 // queue gives c a slot and returns true, or lets c wait for a slot and returns false. It returns
@@ -96,7 +77,7 @@ func (s *Session) queue(c *call) (ok bool, err error) {
 
 // release frees slot i and sets its backSlot.uncertain. It gives free slots to queued calls and
 // returns these calls; the caller starts them.
-func (s *Session) release(i int, uncertain bool) (next waiting) {
+func (s *Session) release(i int, uncertain bool) (next []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := &s.calls
@@ -113,23 +94,6 @@ func (s *Session) release(i int, uncertain bool) (next waiting) {
 		next = append(next, c)
 	}
 	return next
-}
-
-// advance records that the client has seen the next sequence number of slot i.
-func (s *Session) advance(i int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls.slots[i].sequence++
-}
-
-// heard records that the client has answered. target is the highest slot that the client wants the
-// server to use.
-func (s *Session) heard(target uint32) {
-	s.mu.Lock()
-	s.calls.target = target
-	s.mu.Unlock()
-	s.down.Store(false)
-	s.answered.Store(true)
 }
 
 // protect chooses the security of the call x on the connection k. With an RPCSEC_GSS context, it
@@ -158,15 +122,6 @@ func (s *Session) endCalls() {
 		c.fail(ErrNoPath)
 	}
 }
-
-// setDown records that the client does not answer. Each reply to SEQUENCE tells the client so,
-// until the client binds a connection, sends BACKCHANNEL_CTL, or answers a call.
-func (s *Session) setDown() { s.down.Store(true) }
-
-// setFault records that server and client disagree about the sequence numbers of the
-// backchannel. That cannot be repaired: the client has to end the session (RFC 8881
-// §18.46.3).
-func (s *Session) setFault() { s.fault.Store(true) }
 
 // caller returns the latest bound connection over which the client can be called, or nil.
 func (s *Session) caller() rpc.Caller {
@@ -212,19 +167,6 @@ func (s *Session) status() uint32 {
 		}
 	}
 	return flags
-}
-
-// Reachable reports whether a client can be called back over one of its sessions.
-func Reachable(c *state.Client) bool {
-	x := clientOf(c)
-	return x != nil && x.reachable()
-}
-
-// Answered reports whether a client can be called back and has answered a call before. Only then
-// may the server grant it something that the server may have to recall, such as a delegation.
-func Answered(c *state.Client) bool {
-	x := clientOf(c)
-	return x != nil && x.anySession(func(s *Session) bool { return s.answered.Load() && s.reachable() })
 }
 
 // Call starts a callback to a client. It prefers a session over which the client can be called. It

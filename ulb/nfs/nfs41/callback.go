@@ -8,7 +8,9 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
 // Errors of callbacks. A callback may also fail with an error of the connection.
@@ -165,7 +167,12 @@ func (c *call) exchange() *rpc.Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	args := wire.CBSequence4Args{
-		Sessionid: s.ID, Sequenceid: s.calls.slots[c.slot].sequence + 1, Slotid: uint32(c.slot), HighestSlotid: s.calls.highest(),
+		Sessionid: s.ID, Sequenceid: s.calls.slots[c.slot].sequence + 1, Slotid: uint32(c.slot),
+	}
+	for i := range s.calls.slots {
+		if s.calls.slots[i].busy {
+			args.HighestSlotid = uint32(i)
+		}
 	}
 	body, count := c.body, uint32(2)
 	if c.probe {
@@ -203,12 +210,14 @@ func (c *call) answered(x *rpc.Exchange) {
 		// The client is still executing the previous call of the slot.
 		c.finish(ErrUnanswered, true)
 	case c.probe && a.sequence == wire.NFS4ErrSeqMisordered, a.sequence == wire.NFS4OK && !a.matches:
-		c.session.setFault()
+		c.session.fault.Store(true)
 		c.finish(ErrBadAnswer, true)
 	case c.probe:
 		// The answer to the probe shows that the client has seen this sequence number: send the
 		// call itself with the next number.
-		c.session.advance(c.slot)
+		c.session.mu.Lock()
+		c.session.calls.slots[c.slot].sequence++
+		c.session.mu.Unlock()
 		c.probe = false
 		c.again()
 	case a.sequence == wire.NFS4ErrRetryUncachedRep || a.sequence == wire.NFS4ErrSeqFalseRetry || a.sequence == wire.NFS4ErrSeqMisordered:
@@ -220,8 +229,12 @@ func (c *call) answered(x *rpc.Exchange) {
 		c.finish(&StatusError{a.sequence}, false)
 	default:
 		s := c.session
-		s.advance(c.slot)
-		s.heard(a.target)
+		s.mu.Lock()
+		s.calls.slots[c.slot].sequence++
+		s.calls.target = a.target
+		s.mu.Unlock()
+		s.down.Store(false)
+		s.answered.Store(true)
 		next := s.release(c.slot, false)
 		if a.short {
 			c.fail(ErrBadAnswer)
@@ -229,7 +242,7 @@ func (c *call) answered(x *rpc.Exchange) {
 			c.giveBack()
 			c.Done(a.status, &a.rest, nil)
 		}
-		next.startAll()
+		startAll(next)
 	}
 }
 
@@ -245,10 +258,10 @@ func (c *call) lost(err error) {
 	var refused *rpc.ReplyError
 	switch {
 	case errors.As(err, &refused):
-		c.session.setDown()
+		c.session.down.Store(true)
 		c.finish(err, false)
 	case errors.Is(err, ErrUnanswered):
-		c.session.setDown()
+		c.session.down.Store(true)
 		c.finish(err, true)
 	default:
 		c.probe = true
@@ -270,7 +283,7 @@ func (c *call) again() {
 func (c *call) finish(err error, uncertain bool) {
 	next := c.session.release(c.slot, uncertain || c.probe)
 	c.fail(err)
-	next.startAll()
+	startAll(next)
 }
 
 // An answer is a client's reply to a CB_COMPOUND.
@@ -291,10 +304,7 @@ func readAnswer(d *xdr.Decoder, c *call) (a answer) {
 	d.Opaque(maxResult) // tag
 	n := d.Uint32()
 	if d.Err() != nil || n == 0 || wire.CBOpNum(d.Int32()) != wire.OpCBSequence {
-		// A client that fails before CB_SEQUENCE gives the reason in the compound's status.
-		if a.sequence = whole; whole == wire.NFS4OK {
-			a.matches = false
-		}
+		a.sequence = whole // a client that fails before CB_SEQUENCE gives the reason here
 		return a
 	}
 	var res wire.CBSequence4Res
@@ -313,4 +323,21 @@ func readAnswer(d *xdr.Decoder, c *call) (a answer) {
 	a.short = d.Err() != nil
 	a.rest = *d
 	return a
+}
+
+// notifyLock sends CB_NOTIFY_LOCK (RFC 8881 §20.11): a lock that the client waits for may be
+// free now. It is only a hint: without it, the client asks again after a time.
+func (m *Minor) notifyLock(n state.LockNotice) {
+	o, ok := n.Tag.(nfs4.Object)
+	if !ok || n.Client.Minor == 0 {
+		return
+	}
+	Call(n.Client, &Callback{
+		Number: wire.OpCBNotifyLock,
+		Args: &wire.CBNotifyLock4Args{
+			FH:        m.cfg.Exports.Seal(nil, o.Export, o.Handle),
+			LockOwner: wire.StateOwner4{Clientid: n.Client.ID, Owner: []byte(n.Owner)},
+		},
+		Done: func(wire.NFSStat4, *xdr.Decoder, error) {},
+	})
 }

@@ -94,9 +94,6 @@ func (c *client) full() bool {
 	return len(c.sessions) >= maxSessions
 }
 
-// reachable reports whether the client can be called over one of its sessions.
-func (c *client) reachable() bool { return c.anySession((*Session).reachable) }
-
 func (c *client) anySession(is func(*Session) bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

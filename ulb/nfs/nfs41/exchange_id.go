@@ -1,14 +1,10 @@
 package nfs41
 
 import (
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
-
-// nfs4ExchangeID is the size of the largest result of EXCHANGE_ID, in bytes.
-const nfs4ExchangeID = nfs.MaxExchangeID4
 
 // exchangeFlags are the flags that a client may set. Minor version 2 has one more (RFC 7862
 // §14.1).

@@ -1,6 +1,8 @@
 package nfs41
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"net/netip"
 	"slices"
 	"sync"
@@ -41,8 +43,10 @@ type Session struct {
 	// it.
 	wanted atomic.Bool
 	// answered is true if the client has ever answered a callback. down is true after a callback
-	// that it did not answer: see setDown. fault is true if server and client disagree about the
-	// sequence numbers of the backchannel.
+	// that it did not answer. Each reply to SEQUENCE then tells the client so, until it binds a
+	// connection, sends BACKCHANNEL_CTL, or answers a call. fault is true if server and client
+	// disagree about the sequence numbers of the backchannel. That cannot be repaired: the client
+	// has to end the session (RFC 8881 §18.46.3).
 	answered, down, fault atomic.Bool
 	// conns are the connections bound to the session. To change the list, a goroutine replaces it.
 	conns atomic.Pointer[[]*binding]
@@ -87,7 +91,8 @@ func (s *Session) giveBack() {
 func (s *Session) init() {
 	s.slots = make([]atomic.Pointer[slot], s.fore.Maxrequests)
 	s.conns.Store(&[]*binding{})
-	s.calls.setLimits(&s.back)
+	s.calls.slots = make([]backSlot, min(s.back.Maxrequests, maxBackSlots))
+	s.calls.target = maxBackSlots
 }
 
 // end ends a session that is in the table. It is called once, by the goroutine that has removed the
@@ -243,3 +248,92 @@ func (c *channel) accept(a *wire.ChannelAttrs4) bool {
 
 // maxCached returns the size of the largest reply that a slot keeps, in bytes.
 func (c *channel) maxCached() int { return int(c.MaxresponsesizeCached) }
+
+// The table of sessions grows by one chunk at a time and never moves a session, so that readers
+// need no lock. chunkSize is the number of sessions in a chunk, chunks the maximum number of
+// chunks.
+const (
+	chunkSize = 256
+	chunks    = 256
+)
+
+// table finds sessions by session ID. The ID holds the epoch of this run of the server, the
+// session's index in the table, and eight random bytes. The random bytes protect the session: a
+// peer that knows the ID may send requests in the session.
+type table struct {
+	epoch uint32
+	rows  [chunks]atomic.Pointer[chunk]
+
+	mu    sync.Mutex
+	free  []uint32 // indexes of removed sessions
+	used  uint32   // number of indexes used so far
+	count uint64
+}
+
+type chunk [chunkSize]atomic.Pointer[Session]
+
+// find returns the session with an ID, or nil.
+func (t *table) find(id *wire.SessionID4) *Session {
+	i := binary.BigEndian.Uint32(id[4:])
+	if i >= chunks*chunkSize {
+		return nil
+	}
+	c := t.rows[i/chunkSize].Load()
+	if c == nil {
+		return nil
+	}
+	if s := c[i%chunkSize].Load(); s != nil && s.ID == *id {
+		return s
+	}
+	return nil
+}
+
+// all yields every session.
+func (t *table) all(yield func(s *Session) bool) {
+	for i := range t.rows {
+		c := t.rows[i].Load()
+		if c == nil {
+			return // rows are filled in order
+		}
+		for j := range c {
+			if s := c[j].Load(); s != nil && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// add gives s an ID and a free index in the table. It returns false if the table is full.
+func (t *table) add(s *Session) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.used
+	switch n := len(t.free); {
+	case n > 0:
+		i = t.free[n-1]
+		t.free = t.free[:n-1]
+	case i == chunks*chunkSize:
+		return false
+	default:
+		t.used++
+	}
+	row := &t.rows[i/chunkSize]
+	if row.Load() == nil {
+		row.Store(new(chunk))
+	}
+	t.count++
+	binary.BigEndian.PutUint32(s.ID[:], t.epoch+uint32(t.count>>32))
+	binary.BigEndian.PutUint32(s.ID[4:], i)
+	rand.Read(s.ID[8:])
+	row.Load()[i%chunkSize].Store(s)
+	return true
+}
+
+// remove removes s, which is in the table.
+func (t *table) remove(s *Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := binary.BigEndian.Uint32(s.ID[4:])
+	t.rows[i/chunkSize].Load()[i%chunkSize].Store(nil)
+	t.free = append(t.free, i)
+}
