@@ -11,6 +11,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
 // The server keeps owners without state for one lease, because their last requests may be
@@ -80,7 +81,7 @@ func TestPlacesOfCallbackConnectionsComeBack(t *testing.T) {
 		"it is not made":               nil,
 		"the client does not answer":   func(*called, *nfs40.Channel) { time.Sleep(time.Minute) },
 		"it is idle":                   func(c *called, _ *nfs40.Channel) { c.callbacks.set(false, false); time.Sleep(time.Minute) },
-		"it goes elsewhere":            func(_ *called, ch *nfs40.Channel) { ch.Retarget(nfs40.Target{}); time.Sleep(time.Minute) },
+		"it goes elsewhere":            func(_ *called, ch *nfs40.Channel) { ch.Retarget(state.Callback{}); time.Sleep(time.Minute) },
 		"the caller waits no longer":   func(c *called, ch *nfs40.Channel) { time.Sleep(time.Minute); nullNow(ch) },
 		"the client begins once more":  nil,
 		"the client's connection dies": nil,

@@ -2,7 +2,6 @@ package nfs40
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,14 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
-
-// A Target is the address, program and ident for callbacks to a client (RFC 7530 §16.33.4).
-type Target struct {
-	// Address is the zero value if the client gave no address that the server may connect to.
-	Address        netip.AddrPort
-	Program, Ident uint32
-}
 
 // A Channel makes callbacks to one client. It connects to the client's address when it has to, and
 // has at most one connection at a time.
@@ -35,7 +28,7 @@ type Channel struct {
 	// lock.
 	mu     sync.Mutex
 	turn   chan struct{}
-	target Target
+	target state.Callback
 	conn   *connection
 	gone   bool
 }
@@ -49,7 +42,7 @@ func (ch *Channel) Up() bool { return ch.up.Load() }
 
 // Retarget sets the target of later calls. Up is false until a call has reached the new
 // target.
-func (ch *Channel) Retarget(t Target) {
+func (ch *Channel) Retarget(t state.Callback) {
 	ch.mu.Lock()
 	var over *connection
 	if ch.target != t {
@@ -99,7 +92,7 @@ func (ch *Channel) Null(ctx context.Context) error {
 // d of the results. results returns an error only if it cannot decode the results.
 func (ch *Channel) Compound(ctx context.Context, n, most int, operations func(w *xdr.Writer), results func(s wire.NFSStat4, n uint32, d *xdr.Decoder) error) error {
 	x := &rpc.Exchange{Procedure: wire.ProcCBCompound, MaxArgs: 16 + most, MaxResults: maxCallbackReply}
-	args := func(t *Target, w *xdr.Writer) {
+	args := func(t *state.Callback, w *xdr.Writer) {
 		w.String("") // tag
 		w.Uint32(0)  // minor version
 		w.Uint32(t.Ident)
@@ -121,7 +114,7 @@ func (ch *Channel) Compound(ctx context.Context, n, most int, operations func(w 
 const maxCallbackReply = 4096
 
 // do makes one call, within callTime, and stores in ch.up whether the call reached the client.
-func (ch *Channel) do(ctx context.Context, x *rpc.Exchange, args func(t *Target, w *xdr.Writer), decode func(d *xdr.Decoder) error) error {
+func (ch *Channel) do(ctx context.Context, x *rpc.Exchange, args func(t *state.Callback, w *xdr.Writer), decode func(d *xdr.Decoder) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	stop := context.AfterFunc(ch.dialer.ctx, cancel)
@@ -148,12 +141,12 @@ func (ch *Channel) do(ctx context.Context, x *rpc.Exchange, args func(t *Target,
 
 // acquire returns the connection for one call, and the target of the call. If there is no
 // connection, acquire makes one. After the call, the caller calls release.
-func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
+func (ch *Channel) acquire(ctx context.Context) (*connection, state.Callback, error) {
 	select {
 	case ch.turn <- struct{}{}:
 		defer func() { <-ch.turn }()
 	case <-ctx.Done():
-		return nil, Target{}, context.Cause(ctx)
+		return nil, state.Callback{}, context.Cause(ctx)
 	}
 	ch.mu.Lock()
 	t, c, gone := ch.target, ch.conn, ch.gone
@@ -166,14 +159,14 @@ func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
 		return c, t, nil
 	case gone:
 		return nil, t, errGone
-	case !t.Address.IsValid():
+	case !t.Dial.IsValid():
 		return nil, t, ErrNoAddress
 	}
 	c, err := ch.dialer.connect(ctx, &t, ch.protect)
 	if err != nil {
 		return nil, t, err
 	}
-	c.unwatch = context.AfterFunc(ch.dialer.ctx, func() { ch.abandon(c) })
+	c.unwatch = context.AfterFunc(ch.dialer.ctx, func() { ch.retire(c, false) })
 	ch.mu.Lock()
 	if ch.gone || ch.target != t {
 		c.over = true // no call but this one uses the connection
@@ -195,7 +188,7 @@ func (ch *Channel) release(c *connection, worked bool) {
 	case !worked || c.over:
 		over = ch.giveUp(c)
 	case c.users == 0 && c.idle == nil:
-		c.idle = time.AfterFunc(idleTime, func() { ch.rest(c) })
+		c.idle = time.AfterFunc(idleTime, func() { ch.retire(c, true) })
 	case c.users == 0:
 		c.idle.Reset(idleTime)
 	}
@@ -203,22 +196,12 @@ func (ch *Channel) release(c *connection, worked bool) {
 	over.closeIdle()
 }
 
-// rest closes a connection that has been idle for idleTime.
-func (ch *Channel) rest(c *connection) {
+// retire closes a connection. If a call uses it, the last one closes it, or retire does nothing if
+// idle is true.
+func (ch *Channel) retire(c *connection, idle bool) {
 	ch.mu.Lock()
 	var over *connection
-	if c.users == 0 && !c.over {
-		over = ch.giveUp(c)
-	}
-	ch.mu.Unlock()
-	over.closeIdle()
-}
-
-// abandon closes a connection. If it is in use, its last user closes it.
-func (ch *Channel) abandon(c *connection) {
-	ch.mu.Lock()
-	var over *connection
-	if c.users > 0 || !c.over { // otherwise it is being closed already
+	if !c.over && (c.users == 0 || !idle) {
 		over = ch.giveUp(c)
 	}
 	ch.mu.Unlock()

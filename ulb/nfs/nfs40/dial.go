@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
 // Limits of connections for callbacks.
@@ -128,7 +129,7 @@ type connection struct {
 // connect makes a connection and counts its caller as the first user. It prepares the protection
 // first, so that no socket is open while connect waits for other servers, such as a Kerberos
 // server.
-func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*connection, error) {
+func (d *dialer) connect(ctx context.Context, t *state.Callback, protect Protect) (*connection, error) {
 	if !d.addWork() {
 		return nil, errGone
 	}
@@ -140,11 +141,11 @@ func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*conn
 			return nil, err
 		}
 	}
-	if !d.countConnection(t.Address.Addr()) {
+	if !d.countConnection(t.Dial.Addr()) {
 		d.work.Done()
 		return nil, errTooMany
 	}
-	c := &connection{dialer: d, to: t.Address.Addr(), users: 1}
+	c := &connection{dialer: d, to: t.Dial.Addr(), users: 1}
 	if err := c.open(ctx, t, start); err != nil {
 		c.gone()
 		return nil, err
@@ -153,10 +154,10 @@ func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*conn
 }
 
 // open connects to the client. If start is not nil, open then calls it to make c.protected.
-func (c *connection) open(ctx context.Context, t *Target, start func(context.Context, rpc.Caller) (rpc.Client, error)) (err error) {
+func (c *connection) open(ctx context.Context, t *state.Callback, start func(context.Context, rpc.Caller) (rpc.Client, error)) (err error) {
 	dialing, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	if c.client, err = c.dialer.dial(dialing, "tcp", t.Address.String()); err != nil || start == nil {
+	if c.client, err = c.dialer.dial(dialing, "tcp", t.Dial.String()); err != nil || start == nil {
 		return err
 	}
 	if c.protected, err = start(ctx, c.client); err != nil {

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -68,6 +69,25 @@ func callbackOf(args *wire.SetClientID4Args, from netip.Addr) state.Callback {
 	return cb
 }
 
+// maxAddress is the maximum length of a netid and of a universal address that the server
+// keeps, in bytes. Every valid one is shorter.
+const maxAddress = 120
+
+// callbackAddress returns the address for callbacks to the client that named this netid and this
+// universal address: the IP address from which the client calls (caller), with the port that it
+// named. It returns the zero value if the client named another IP address, which may be another
+// machine's, or no valid TCP address.
+func callbackAddress(netid, address string, caller netip.Addr) netip.AddrPort {
+	if netid != rpcbind.TCP && netid != rpcbind.TCP6 {
+		return netip.AddrPort{}
+	}
+	a, err := rpcbind.ParseUniversalAddress(address)
+	if err != nil || a.Port() == 0 || a.Addr().Unmap() != caller.Unmap().WithZone("") {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(caller.Unmap(), a.Port())
+}
+
 // channel returns a new Channel for a client whose SETCLIENTID has the credential c, or nil if the
 // server cannot call the client back.
 func (m *Minor) channel(c *rpc.Cred) *Channel {
@@ -99,8 +119,7 @@ func (m *Minor) setClientIDConfirm(k *nfs4.Compound) nfs4.Status {
 	}
 	if c := m.state.Client(args.Clientid); c != nil {
 		if ch := companion(c).channel; ch != nil {
-			cb := m.state.CallbackOf(c)
-			ch.Retarget(Target{Address: cb.Dial, Program: cb.Program, Ident: cb.Ident})
+			ch.Retarget(m.state.CallbackOf(c))
 			ch.Probe()
 		}
 	}
