@@ -13,6 +13,28 @@ import (
 // A Status is an NFSv4 status code, the result of a request.
 type Status = nfs4wire.NFSStat4
 
+// A Client is one incarnation of a client. An EXCHANGE_ID or a SETCLIENTID creates it.
+type Client struct {
+	// ID is never used again, not even after a restart of the server. Its upper 32 bits are the
+	// server's epoch: see clients.epoch.
+	ID uint64
+	// Minor is 0 for a client of minor version 0, and 1 for one of a later version.
+	Minor uint32
+	// Owner is the client's own name for itself. Verifier tells its incarnations apart.
+	Owner    string
+	Verifier nfs4wire.Verifier4
+	// Principal is the caller that made the client, in the notation of the protocol package
+	// (nfs40 or nfs41).
+	Principal string
+	// Guarded is true if the client asked for state protection by SP4_MACH_CRED (RFC 8881 §2.4.3).
+	// The Manager then accepts an EXCHANGE_ID as this client's own only if Principal sent it with
+	// integrity protection.
+	Guarded bool
+
+	known   lease    // lease and identity; see lease.go
+	holding holdings // opens and locks; see files.go
+}
+
 // Limits on the number of clients. The limits with From in their names are for each address, the
 // others for the whole server. The clients of one address may take at most half of the places that
 // the clients of other addresses leave free, both of maxClients and of maxUnconfirmed. If a new

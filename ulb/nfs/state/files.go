@@ -52,7 +52,7 @@ type files struct {
 
 	byID        map[fileID]*file
 	claims      map[FileKey]*localClaim
-	usage       usage
+	usage       Usage // without Files
 	unconfirmed waitingOwners
 	// searches counts how often the method released searched a file's waiters. Tests read it.
 	searches uint64
@@ -172,7 +172,7 @@ func (g *guard) endOpen(s *State, expired bool) {
 			g.close(o.grants[i].file)
 		}
 	}
-	g.files.usage.opens--
+	g.files.usage.Opens--
 	g.tidy(of)
 }
 
@@ -185,7 +185,7 @@ func (g *guard) endLock(s *State, expired bool) {
 	delete(s.open.locks, s.Owner)
 	s.file.count(s.Client, lockCount{locks: -1})
 	g.unlist(s, expired)
-	g.files.usage.locks--
+	g.files.usage.Locks--
 }
 
 // unlist removes s from all tables. Two kinds of stateids stay known for a while: revoked ones (see

@@ -37,8 +37,8 @@ type lease struct {
 	// renewed is the time at which the client last renewed its lease, or was created, on the clock
 	// of Manager.now.
 	renewed atomic.Int64
-	// status holds the SEQ4_STATUS flags for the replies to SEQUENCE.
-	status atomic.Uint32
+	// hasRevoked is true while the client has revoked stateids that it has not freed.
+	hasRevoked atomic.Bool
 	// inAll and inOrigin are the elements of an unconfirmed client in the lists clients.unconfirmed
 	// and origin.unconfirmed. A confirmed client has none.
 	inAll, inOrigin *list.Element
@@ -182,16 +182,11 @@ func (g *guard) evicted(c *Client, goes bool, why Why) {
 	}
 }
 
-// SetStatus adds flags of SEQ4_STATUS (RFC 8881 §18.46.3) to each reply to SEQUENCE, until
-// ClearStatus.
-func (c *Client) SetStatus(flags uint32) { c.known.status.Or(flags) }
-
-// ClearStatus removes flags that SetStatus added.
-func (c *Client) ClearStatus(flags uint32) { c.known.status.And(^flags) }
-
-// Status returns the SEQ4_STATUS flags for the client now.
-func (m *Manager) Status(c *Client) uint32 {
-	flags := c.known.status.Load()
+// Status returns the SEQ4_STATUS flags for a reply to SEQUENCE (RFC 8881 §18.46.3).
+func (m *Manager) Status(c *Client) (flags uint32) {
+	if c.known.hasRevoked.Load() {
+		flags = nfs4wire.Seq4StatusAdminStateRevoked
+	}
 	if m.grace.on.Load() && c.known.reclaim.needed.Load() {
 		flags |= nfs4wire.Seq4StatusRestartReclaimNeeded
 	}

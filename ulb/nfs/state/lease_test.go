@@ -161,14 +161,3 @@ func TestCourteousClientsAreBounded(t *testing.T) {
 		}
 	})
 }
-
-func TestStatusFlags(t *testing.T) {
-	m := manager(t, Config{})
-	defer m.Close()
-	c := confirmed(t, m, identity("client", 1, "me"))
-	c.SetStatus(nfs4wire.Seq4StatusRecallableStateRevoked | nfs4wire.Seq4StatusLeaseMoved)
-	c.ClearStatus(nfs4wire.Seq4StatusLeaseMoved)
-	if got := m.Status(c); got != nfs4wire.Seq4StatusRecallableStateRevoked {
-		t.Errorf("%#x", got)
-	}
-}

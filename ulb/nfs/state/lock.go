@@ -191,7 +191,7 @@ func (g *guard) newLock(open *State, owner *Owner, name []byte) *State {
 		open.locks = make(map[*Owner]*State)
 	}
 	open.locks[owner] = s
-	g.files.usage.locks++
+	g.files.usage.Locks++
 	return s
 }
 

@@ -41,6 +41,15 @@ func (g *guard) held(r *Ref, kind Kind) (*State, Status) {
 	return s, status
 }
 
+// A Principal identifies the caller of a call. Two calls have the same caller if their Principals
+// are equal.
+type Principal struct {
+	// Proven is the caller's name if the RPC flavor proves it. Otherwise it is empty, and UID is
+	// the number that the caller claims.
+	Proven string
+	UID    uint32
+}
+
 // OpenArgs are the arguments of Open.
 type OpenArgs struct {
 	Client *Client
@@ -142,7 +151,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, status S
 			}
 			return o, g.full(a.Client)
 		}
-		g.files.usage.opens++
+		g.files.usage.Opens++
 		o.ID = s.ID()
 	} else {
 		o.before, o.beforeSeqid = s.modes, s.seqid.Load()

@@ -1,10 +1,6 @@
 package state
 
-import (
-	"slices"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
-)
+import "slices"
 
 // Revoke takes away all opens and locks in the file systems with this domain (see DomainOf). The
 // caller is about to close these file systems, and no call uses them any more. Requests with the
@@ -118,7 +114,7 @@ func (g *guard) retain(s *State) {
 		h.revoked = make(map[*State]struct{})
 	}
 	h.revoked[s] = struct{}{}
-	s.Client.SetStatus(nfs4wire.Seq4StatusAdminStateRevoked)
+	s.Client.known.hasRevoked.Store(true)
 }
 
 // acknowledge forgets a revoked stateid, because its client has freed it. When a client has freed
@@ -128,7 +124,7 @@ func (g *guard) acknowledge(s *State) {
 	g.files.slab.remove(s, false)
 	g.charge(c, -s.size())
 	if delete(c.holding.revoked, s); len(c.holding.revoked) == 0 {
-		c.ClearStatus(nfs4wire.Seq4StatusAdminStateRevoked)
+		c.known.hasRevoked.Store(false)
 		c.known.reclaim.revoked = false
 		g.marked = append(g.marked, c)
 		g.wake()

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -124,4 +125,149 @@ func (m *Manager) evictBy(n int, all []*Client, why Why) {
 			_ = m.evict(some, why)
 		}
 	}
+}
+
+// A shortage is a resource that ran out for a client: memory, entries in the table of clients, or
+// open files of a file system.
+type shortage struct {
+	// all is the total amount, in bytes of memory or as a number of entries or files. used returns
+	// the amount in use.
+	all  int
+	used func() int
+	// has returns the amount that an address uses; takes returns the amount that a client uses.
+	has   func(o *origin) int
+	takes func(c *Client) int
+}
+
+func (g *guard) ofMemory() *shortage {
+	return &shortage{
+		all: g.cfg.Memory, used: func() int { return g.files.usage.Memory },
+		has: func(o *origin) int { return o.memory }, takes: func(c *Client) int { return c.holding.memory },
+	}
+}
+
+func (g *guard) ofPlaces() *shortage {
+	return &shortage{
+		all: maxClients, used: func() int { return g.clients.confirmed },
+		has: func(o *origin) int { return o.confirmed }, takes: func(*Client) int { return 1 },
+	}
+}
+
+// Relieve makes the sweep run soon and remove clients whose leases ran out: see relieve. A package
+// that limits something else, such as sessions, calls it each time that it refuses a client.
+// Relieve returns at once.
+func (m *Manager) Relieve() {
+	g := m.acquire()
+	defer g.release()
+	g.relieve(g.ofMemory(), false)
+}
+
+// relieve makes the sweep run soon, because a client was refused a resource; lack describes that
+// resource. The sweep then removes clients whose leases ran out: all that hold nothing, and others
+// to free some of the resource (see discourteous). starved is true if the address of the refused
+// client has less than half its fair share (clients.part). Then the sweep may also evict clients
+// with valid leases, of an address with more than its fair share.
+func (g *guard) relieve(lack *shortage, starved bool) {
+	w := &g.sweeper
+	if w.lack == nil {
+		time.AfterFunc(w.swept+relieveAfter-g.now(), g.wake)
+	}
+	if w.lack == nil || starved {
+		w.lack = lack
+	}
+	w.starved = w.starved || starved
+}
+
+// relieveAfter is the shortest time between two sweeps that relieve causes.
+const relieveAfter = 20 * time.Millisecond
+
+// greedy returns clients to evict although their leases are valid, so that starved addresses get
+// their fair share (clients.part). It takes clients of the address that uses most of the short
+// resource: as many as are needed to bring this address down to its fair share.
+func (g *guard) greedy(lack *shortage) (all []*Client) {
+	t, part := &g.clients, g.clients.part(lack.all)
+	var most *origin
+	for _, o := range t.from {
+		if most == nil || lack.has(o) > lack.has(most) {
+			most = o
+		}
+	}
+	if most == nil || lack.has(most) <= part {
+		return nil
+	}
+	type one struct {
+		c     *Client
+		takes int
+	}
+	var those []one
+	for _, in := range t.byName {
+		if c := in.confirmed; c != nil && c.known.origin == most {
+			if n := lack.takes(c); n > 0 {
+				those = append(those, one{c, n})
+			}
+		}
+	}
+	// Evict the largest users of the short resource first. Among equals evict those with the least
+	// memory, then those that have been silent for longest.
+	slices.SortFunc(those, func(a, b one) int {
+		return cmp.Or(cmp.Compare(b.takes, a.takes), cmp.Compare(a.c.holding.memory, b.c.holding.memory),
+			cmp.Compare(a.c.known.renewed.Load(), b.c.known.renewed.Load()))
+	})
+	for left := lack.has(most); left > part && len(those) > 0; those = those[1:] {
+		all = append(all, those[0].c)
+		left -= those[0].takes
+	}
+	return all
+}
+
+// courtesyOf returns how long the server keeps c after its lease ran out. If c has locks, that is
+// two leases at most, because its locks also block programs of this machine, and the lock requests
+// of programs do not evict clients.
+func (g *guard) courtesyOf(c *Client) time.Duration {
+	if c.holding.ranges > 0 {
+		return min(g.cfg.Courtesy, 2*g.cfg.Lease)
+	}
+	return g.cfg.Courtesy
+}
+
+// discourteous returns the courteous clients (clients whose leases ran out) that the server no
+// longer keeps. It looks first at those whose leases ran out first. But if more than half of the
+// scarce resource (sweeper.lack, or else memory) is in use, it looks first at the clients of the
+// addresses that use most of it. discourteous returns a client if its courtesy time is over (see
+// courtesyOf); if its address may confirm no more clients (one client of each such address); if
+// more than half of the resource is still in use and the client uses some of it; or if otherwise
+// more than maxCourteous clients would stay (half as many while maxClients/2 clients or more are
+// confirmed).
+func (g *guard) discourteous(courteous []*Client, now time.Duration) (late []*Client) {
+	t, lack := &g.clients, g.sweeper.lack
+	if lack == nil {
+		lack = g.ofMemory()
+	}
+	used := lack.used()
+	short := used > lack.all/2
+	slices.SortFunc(courteous, func(a, b *Client) int {
+		if short && a.known.origin != b.known.origin {
+			if d := cmp.Compare(lack.has(b.known.origin), lack.has(a.known.origin)); d != 0 {
+				return d
+			}
+		}
+		return cmp.Compare(a.known.renewed.Load(), b.known.renewed.Load())
+	})
+	keep := maxCourteous
+	if t.confirmed >= maxClients/2 {
+		keep = maxCourteous / 2
+	}
+	full := map[*origin]bool{}
+	for _, c := range courteous {
+		o := c.known.origin
+		crowded := !o.mayConfirm(t) && !full[o]
+		old := now-time.Duration(c.known.renewed.Load()) > g.cfg.Lease+g.courtesyOf(c)
+		short := used > lack.all/2 && lack.takes(c) > 0
+		if old || crowded || short || len(courteous)-len(late) > keep {
+			full[o] = full[o] || crowded
+			used -= lack.takes(c)
+			late = append(late, c)
+		}
+	}
+	return late
 }

@@ -66,7 +66,7 @@ func (of *file) queue(g *guard, w *waiter) {
 	}
 	w.asked = now
 	of.waiting = append(of.waiting, w)
-	g.files.usage.waiters++
+	g.files.usage.Waiters++
 	g.charge(w.client, w.size())
 	h := &w.client.holding
 	h.waiters++
@@ -82,7 +82,7 @@ func (of *file) queue(g *guard, w *waiter) {
 // clients of its address do not use.
 func (c *Client) mayWait(g *guard) bool {
 	o := c.known.origin
-	free := maxWaiters - g.files.usage.waiters
+	free := maxWaiters - g.files.usage.Waiters
 	return o.waiters < free && c.holding.waiters < (o.waiters+free)/2-o.waiters
 }
 
@@ -128,7 +128,7 @@ func (of *file) unqueue(g *guard, over func(w *waiter) bool) {
 		if !over(w) {
 			return false
 		}
-		g.files.usage.waiters--
+		g.files.usage.Waiters--
 		g.charge(w.client, -w.size())
 		h := &w.client.holding
 		h.waiters--

@@ -296,7 +296,7 @@ func TestWaitersOfAllFilesAreShared(t *testing.T) {
 		g := m.acquire()
 		defer g.release()
 		for ; l.c.mayWait(g); n++ {
-			m.files.usage.waiters++
+			m.files.usage.Waiters++
 			l.c.holding.waiters++
 			l.c.known.origin.waiters++
 		}
@@ -316,7 +316,7 @@ func TestWaitersOfManyAddresses(t *testing.T) {
 		g := m.acquire()
 		defer g.release()
 		for ; l.c.mayWait(g); n++ {
-			m.files.usage.waiters++
+			m.files.usage.Waiters++
 			l.c.holding.waiters++
 			l.c.known.origin.waiters++
 		}
@@ -340,7 +340,7 @@ func TestWaitersOfManyAddresses(t *testing.T) {
 	}
 	m.mu.Lock()
 	for l, n := range all {
-		m.files.usage.waiters -= n
+		m.files.usage.Waiters -= n
 		l.c.holding.waiters -= n
 		l.c.known.origin.waiters -= n
 	}
