@@ -1,5 +1,10 @@
 package byterange
 
+import (
+	"slices"
+	"sort"
+)
+
 // ToEnd is the Last of a Range that reaches to the end of the file, however long the file
 // becomes. On the wire, the length of such a range is also ToEnd.
 const ToEnd = 1<<64 - 1
@@ -38,3 +43,81 @@ func (r *Range) Overlaps(o *Range) bool { return r.First <= o.Last && o.First <=
 // Conflicts reports whether r and o conflict if they belong to different owners: they
 // overlap, and at least one of them is a write lock.
 func (r *Range) Conflicts(o *Range) bool { return (r.Write || o.Write) && r.Overlaps(o) }
+
+// A set holds the ranges that one Holder has locked in a file, in ascending order. They do
+// not overlap. Adjacent ranges of the same mode are merged into one.
+type set []Range
+
+// from returns the index of the first range whose last byte is at or after offset.
+func (rs set) from(offset uint64) int {
+	return sort.Search(len(rs), func(i int) bool { return rs[i].Last >= offset })
+}
+
+// touching returns the ranges that overlap r or are directly adjacent to it.
+func (rs set) touching(r Range) set {
+	if r.First > 0 {
+		r.First--
+	}
+	if r.Last < ToEnd {
+		r.Last++
+	}
+	from := rs.from(r.First)
+	to := from
+	for to < len(rs) && rs[to].First <= r.Last {
+		to++
+	}
+	return rs[from:to]
+}
+
+// lock returns the set after r was locked. Within r, the mode of r replaces earlier modes.
+func (rs set) lock(r Range) set {
+	rs = rs.unlock(r.First, r.Last)
+	i := rs.from(r.First)
+	if i < len(rs) && rs[i].Write == r.Write && r.Last != ToEnd && rs[i].First == r.Last+1 {
+		r.Last = rs[i].Last
+		rs = slices.Delete(rs, i, i+1)
+	}
+	if i > 0 && rs[i-1].Write == r.Write && rs[i-1].Last+1 == r.First {
+		rs[i-1].Last = r.Last
+		return rs
+	}
+	return slices.Insert(rs, i, r)
+}
+
+// part returns the parts of the ranges that lie between the offsets first and last, both
+// included.
+func (rs set) part(first, last uint64) (all []Range) {
+	for i := rs.from(first); i < len(rs) && rs[i].First <= last; i++ {
+		all = append(all, Range{max(rs[i].First, first), min(rs[i].Last, last), rs[i].Write})
+	}
+	return all
+}
+
+// splits reports whether an unlock from first to last would split one range into two.
+func (rs set) splits(first, last uint64) bool {
+	i := rs.from(first)
+	return i < len(rs) && rs[i].First < first && rs[i].Last > last
+}
+
+// unlock returns the ranges without the part from first to last.
+func (rs set) unlock(first, last uint64) set {
+	i := rs.from(first)
+	j := i
+	for j < len(rs) && rs[j].First <= last {
+		j++
+	}
+	if i == j {
+		return rs
+	}
+	var rest [2]Range
+	keep := rest[:0]
+	if head := rs[i]; head.First < first {
+		head.Last = first - 1
+		keep = append(keep, head)
+	}
+	if tail := rs[j-1]; tail.Last > last {
+		tail.First = last + 1
+		keep = append(keep, tail)
+	}
+	return slices.Replace(rs, i, j, keep...)
+}

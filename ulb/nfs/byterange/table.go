@@ -15,8 +15,8 @@ type Table[O any] struct {
 // the same Holder do not conflict: a later lock replaces an earlier one.
 type Holder[O any] struct {
 	Owner O
-	// Group, if not nil, is a comparable value. Locks of Holders with the same Group do not conflict.
-	// It is set before the first Lock.
+	// Group, if not nil, is a comparable value. Locks of Holders with the same Group do not
+	// conflict. It is set before the first Lock.
 	Group  any
 	ranges set
 	number uint64 // orders ranges that have the same first byte; 0 until the first Lock or Unlock
