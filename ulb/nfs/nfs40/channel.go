@@ -48,7 +48,7 @@ func (ch *Channel) Retarget(t state.Callback) {
 	if ch.target != t {
 		ch.target = t
 		ch.up.Store(false)
-		over = ch.giveUp(ch.conn)
+		over = ch.giveUpLocked(ch.conn)
 	}
 	ch.mu.Unlock()
 	over.closeIdle()
@@ -58,7 +58,7 @@ func (ch *Channel) Retarget(t state.Callback) {
 func (ch *Channel) close() {
 	ch.mu.Lock()
 	ch.gone = true
-	over := ch.giveUp(ch.conn)
+	over := ch.giveUpLocked(ch.conn)
 	ch.mu.Unlock()
 	ch.up.Store(false)
 	over.closeIdle()
@@ -186,7 +186,7 @@ func (ch *Channel) release(c *connection, worked bool) {
 	var over *connection
 	switch {
 	case !worked || c.over:
-		over = ch.giveUp(c)
+		over = ch.giveUpLocked(c)
 	case c.users == 0 && c.idle == nil:
 		c.idle = time.AfterFunc(idleTime, func() { ch.retire(c, true) })
 	case c.users == 0:
@@ -202,15 +202,15 @@ func (ch *Channel) retire(c *connection, idle bool) {
 	ch.mu.Lock()
 	var over *connection
 	if !c.over && (c.users == 0 || !idle) {
-		over = ch.giveUp(c)
+		over = ch.giveUpLocked(c)
 	}
 	ch.mu.Unlock()
 	over.closeIdle()
 }
 
-// giveUp marks c as no longer usable. If no call uses c, it returns c: the caller then closes c
-// after it has released ch.mu. Otherwise it returns nil. The caller holds ch.mu. c may be nil.
-func (ch *Channel) giveUp(c *connection) *connection {
+// giveUpLocked marks c as no longer usable. If no call uses c, it returns c: the caller then closes
+// c after it has released ch.mu. Otherwise it returns nil. c may be nil.
+func (ch *Channel) giveUpLocked(c *connection) *connection {
 	if c == nil {
 		return nil
 	}

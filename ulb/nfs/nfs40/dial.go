@@ -1,6 +1,7 @@
 package nfs40
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -15,8 +16,6 @@ import (
 
 // Limits of connections for callbacks.
 const (
-	// usualConnections is the default of Config.Connections.
-	usualConnections = 256
 	// dialTime is the time limit for making a TCP connection. callTime is the time limit for a
 	// whole callback, with the connection if it needs one.
 	dialTime = 5 * time.Second
@@ -55,10 +54,7 @@ type dialer struct {
 }
 
 func newDialer(dial rpc.Dialer, most int) *dialer {
-	if most == 0 {
-		most = usualConnections
-	}
-	d := &dialer{dial: dial, most: most, taken: make(map[netip.Addr]int)}
+	d := &dialer{dial: dial, most: cmp.Or(most, 256), taken: make(map[netip.Addr]int)}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d
 }
