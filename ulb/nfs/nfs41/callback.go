@@ -269,7 +269,7 @@ func (c *call) lost(err error) {
 	}
 }
 
-// again repeats the call over any connection, unless its attempts or its time are used up.
+// againLocked repeats the call over any connection, unless its attempts or its time are used up.
 func (c *call) again() {
 	if c.attempts >= maxAttempts || !time.Now().Before(c.expires) {
 		c.finish(ErrUnanswered, c.probe)

@@ -1,6 +1,7 @@
 package nfs41
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -49,12 +50,8 @@ type Minor struct {
 
 // New returns a Minor.
 func New(cfg Config) *Minor {
-	if cfg.Slots == 0 {
-		cfg.Slots = 1024
-	}
-	if cfg.CacheMemory == 0 {
-		cfg.CacheMemory = 128 << 20
-	}
+	cfg.Slots = cmp.Or(cfg.Slots, 1024)
+	cfg.CacheMemory = cmp.Or(cfg.CacheMemory, 128<<20)
 	m := &Minor{cfg: cfg, state: cfg.State}
 	m.sessions.epoch = cfg.State.Epoch()
 	m.cache.init(cfg.CacheMemory)

@@ -121,18 +121,18 @@ func (l *slot) accept(k *nfs4.Compound, args *wire.Sequence4Args) nfs4.Status {
 	defer l.mu.Unlock()
 	switch args.Sequenceid - l.sequence {
 	case 0:
-		return l.again(k, digest)
+		return l.againLocked(k, digest)
 	case 1:
-		return l.startRequest(k, args, digest)
+		return l.startRequestLocked(k, args, digest)
 	}
 	return wire.NFS4ErrSeqMisordered
 }
 
-// again handles a request with the sequence number of the slot's latest request. While that request
-// is running, the client gets NFS4ERR_DELAY. If this is the same request, the client gets the
-// stored reply or, if the slot has none, NFS4ERR_RETRY_UNCACHED_REP. If it is a different request,
-// the client gets NFS4ERR_SEQ_FALSE_RETRY.
-func (l *slot) again(k *nfs4.Compound, digest uint64) nfs4.Status {
+// againLocked handles a request with the sequence number of the slot's latest request. While that
+// request is running, the client gets NFS4ERR_DELAY. If this is the same request, the client gets
+// the stored reply or, if the slot has none, NFS4ERR_RETRY_UNCACHED_REP. If it is a different
+// request, the client gets NFS4ERR_SEQ_FALSE_RETRY.
+func (l *slot) againLocked(k *nfs4.Compound, digest uint64) nfs4.Status {
 	switch {
 	case !l.used:
 		return wire.NFS4ErrSeqMisordered
@@ -151,12 +151,12 @@ func (l *slot) again(k *nfs4.Compound, digest uint64) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// startRequest begins a new request. finish ends it.
-func (l *slot) startRequest(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) nfs4.Status {
+// startRequestLocked begins a new request. finish ends it.
+func (l *slot) startRequestLocked(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) nfs4.Status {
 	if l.busy {
 		return wire.NFS4ErrSeqMisordered
 	}
-	if st := l.carries(k, args.Cachethis); st != wire.NFS4OK {
+	if st := l.carriesLocked(k, args.Cachethis); st != wire.NFS4OK {
 		return st
 	}
 	if l.ended || !l.session.owner.BeginRequest() {
@@ -175,10 +175,10 @@ func (l *slot) startRequest(k *nfs4.Compound, args *wire.Sequence4Args, digest u
 	return wire.NFS4OK
 }
 
-// carries checks that the reply has room for the result of SEQUENCE and the head of the next
+// carriesLocked checks that the reply has room for the result of SEQUENCE and the head of the next
 // result, and that the slot can store the reply if the client asks for that (cache). If SEQUENCE
 // failed after the slot had changed, the slot would be useless.
-func (l *slot) carries(k *nfs4.Compound, cache bool) nfs4.Status {
+func (l *slot) carriesLocked(k *nfs4.Compound, cache bool) nfs4.Status {
 	result := wire.Sequence4ResOKMaxSize + k.Tail()
 	fore, size := &l.session.fore, k.W.StreamLen()+result
 	switch {
@@ -302,7 +302,7 @@ func (l *slot) finish(k *nfs4.Compound) {
 	l.mu.Lock()
 	l.kept, l.asked, l.shared = kept, l.cache, false
 	l.busy = false
-	l.account(size)
+	l.accountLocked(size)
 	l.mu.Unlock()
 }
 
@@ -321,9 +321,9 @@ func (l *slot) keeps(k *nfs4.Compound) bool {
 		(l.index == 0 || l.session.minor.cache.ample(l.session.share))
 }
 
-// account sets the memory that the slot uses to n bytes. The memory of slot 0 is set aside when the
-// session is created, so account does not count it. l.mu is held.
-func (l *slot) account(n int) {
+// accountLocked sets the memory that the slot uses to n bytes. The memory of slot 0 is set aside
+// when the session is created, so accountLocked does not count it.
+func (l *slot) accountLocked(n int) {
 	if l.index == 0 || l.ended || n == l.charge {
 		return // for most requests: all processors share the counters
 	}
@@ -340,7 +340,7 @@ func (l *slot) drop(turn uint64) {
 	defer l.mu.Unlock()
 	if !l.busy && l.kept != nil && (l.turn < turn || !l.asked) {
 		l.kept, l.shared = nil, false
-		l.account(0)
+		l.accountLocked(0)
 	}
 }
 
@@ -348,6 +348,6 @@ func (l *slot) drop(turn uint64) {
 func (l *slot) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.account(0)
+	l.accountLocked(0)
 	l.ended, l.kept = true, nil
 }
