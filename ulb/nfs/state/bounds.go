@@ -5,9 +5,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// usualMemory is the Config.Memory used when the configuration has 0, in bytes.
-const usualMemory = 128 << 20
-
 const (
 	// maxFileRanges is the largest number of locked ranges in one file. maxFileLocks is the largest
 	// number of lock stateids for one file. The function part returns how many of these a single
@@ -205,8 +202,8 @@ func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	return g.mayOpen(c, fileID{}, room)
 }
 
-// An openRoom is how many files a file system (its domain) had open at one moment, and the most that
-// it can open. most is 0 if there is no limit.
+// An openRoom is how many files a file system (its domain) had open at one moment, and the most
+// that it can open. most is 0 if there is no limit.
 type openRoom struct {
 	domain     any
 	open, most int

@@ -278,7 +278,10 @@ func (g *guard) confirm(c *Client) Status {
 	if o.confirmed++; o.confirmed == 1 {
 		t.origins++
 	}
-	g.mayBeNeeded(c)
+	if g.mayReclaim(c) {
+		c.known.reclaim.needed.Store(true)
+		g.grace.claimed = g.now() // the client gets time to reclaim its state
+	}
 	return nfs4wire.NFS4OK
 }
 

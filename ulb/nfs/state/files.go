@@ -179,7 +179,7 @@ func (g *guard) endOpen(s *State, expired bool) {
 // endLock ends a lock stateid with all its ranges. If s had locked any range, the caller calls
 // released afterwards.
 func (g *guard) endLock(s *State, expired bool) {
-	g.unclaim(s.Key, s.held.Ranges())
+	g.giveUpLater(s.Key, s.held.Ranges())
 	g.counted(s, s.file.locked.Unlock(&s.held, 0, byterange.ToEnd))
 	s.held = byterange.Holder[*State]{}
 	delete(s.open.locks, s.Owner)

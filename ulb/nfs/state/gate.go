@@ -84,7 +84,8 @@ const (
 	// the call to a goroutine that may wait, and asks again without Op.Try. Ask then waits.
 	AfterWait
 	// Failed: the file system could not look up Name, for example because the disk failed. So the
-	// Manager does not know whether a client denies the access. The operation fails with Intent.Err.
+	// Manager does not know whether a client denies the access. The operation fails with
+	// Intent.Err.
 	Failed
 )
 
@@ -157,9 +158,9 @@ func (s *State) allows(access Access) bool {
 }
 
 // exempts reports whether the access i is allowed in spite of the deny modes of the opens that the
-// client c has in the group. That is so in two cases. First, the caller uses the stateid of the only
-// one of these opens, or of one of its locks. Second, the caller changes a name of a file that its
-// own client has open. (Linux's server allows that as well.) A request of minor version 0 that
+// client c has in the group. That is so in two cases. First, the caller uses the stateid of the
+// only one of these opens, or of one of its locks. Second, the caller changes a name of a file that
+// its own client has open. (Linux's server allows that as well.) A request of minor version 0 that
 // changes a name does not identify its client, so exempts compares the addresses. A caller of NFSv3
 // has no opens.
 func (i *Intent) exempts(of *file, group *openGroup, c *Client) bool {

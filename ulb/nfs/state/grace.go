@@ -243,17 +243,6 @@ func (g *guard) complete(c *Client) Status {
 	return nfs4wire.NFS4OK
 }
 
-// mayBeNeeded sets reclaim.needed of a client that has just confirmed itself: it is true if the
-// client may reclaim state. In that case mayBeNeeded also sets grace.claimed, so that the client
-// gets time to reclaim its state.
-func (g *guard) mayBeNeeded(c *Client) {
-	needed := g.mayReclaim(c)
-	c.known.reclaim.needed.Store(needed)
-	if needed {
-		g.grace.claimed = g.now()
-	}
-}
-
 // sweepGrace ends the grace period if its time is over or all claims are settled. Before that it
 // removes the records of the clients that did not reclaim their state, in one transaction, because
 // another client may now get that state (RFC 8881 §8.4.3, the second edge condition). If the

@@ -64,8 +64,8 @@ func (g *guard) close(f vfs.File) {
 	}
 }
 
-// unclaim makes finish give up the local claims on ranges of a file that are no longer locked.
-func (g *guard) unclaim(key FileKey, dropped []byterange.Range) {
+// giveUpLater makes finish give up the local claims on ranges of a file that are no longer locked.
+func (g *guard) giveUpLater(key FileKey, dropped []byterange.Range) {
 	c := g.files.claims[key]
 	if c == nil || len(dropped) == 0 {
 		return

@@ -224,9 +224,9 @@ func (g *guard) blame(c *Client) {
 const WouldWait Status = -1
 
 // settled executes a request: f does the request's work. f calls blame for each client whose state
-// conflicts with the request. If the leases of all these clients ran out, settled evicts the clients
-// and calls f again. If an eviction fails, the result of f stands. If try is true, settled evicts no
-// client; it returns false if an eviction is needed.
+// conflicts with the request. If the leases of all these clients ran out, settled evicts the
+// clients and calls f again. If an eviction fails, the result of f stands. If try is true, settled
+// evicts no client; it returns false if an eviction is needed.
 func (m *Manager) settled(try bool, f func(g *guard)) bool {
 	for {
 		g := m.acquire()

@@ -62,27 +62,27 @@ func (m *Manager) unclaimed(c *localClaim) {
 	}
 }
 
-// follow makes the kernel's claims within r match the clients' locks in the table. The caller holds
-// c.mu, but not m.mu.
-func (m *Manager) follow(c *localClaim, r byterange.Range) error {
+// followLocked makes the kernel's claims within r match the clients' locks in the table. The caller
+// holds c.mu, but not m.mu.
+func (m *Manager) followLocked(c *localClaim, r byterange.Range) error {
 	switch n := m.rangesOf(c); {
 	case n == 0:
-		c.drop()
+		c.dropLocked()
 		return nil
 	case n > maxFileClaims, c.whole.mode != 0 && n > maxFileClaims/2:
 		changed := r
 		if c.whole.mode == 0 {
 			changed = byterange.Range{Last: byterange.ToEnd}
 		}
-		if c.claimWhole(m.within(c.key, changed)) {
-			return c.claim(beside(r, c.whole)) // give up the claims where no client has a lock
+		if c.claimWholeLocked(m.within(c.key, changed)) {
+			return c.claimLocked(beside(r, c.whole)) // give up the claims where no client has a lock
 		}
-		// claimWhole fails if a process of this machine holds a lock between the clients' locks.
-		// Claim each range then.
+		// claimWholeLocked fails if a process of this machine holds a lock between the clients'
+		// locks. Claim each range then.
 	}
 	r = c.around(r)
 	c.whole = need{}
-	return c.claim(cover(r, m.within(c.key, r)))
+	return c.claimLocked(cover(r, m.within(c.key, r)))
 }
 
 // around returns the smallest range that contains r and, if c.whole is set, c.whole.
@@ -117,24 +117,24 @@ func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	// If a change of claims fails, the kernel keeps claims that are no longer needed, until the
 	// file is closed.
 	if m.rangesOf(c) == 0 || c.whole.mode != 0 {
-		_ = m.follow(c, around)
+		_ = m.followLocked(c, around)
 	} else {
-		_ = c.claim(weaker(cover(around, m.within(c.key, around)), cover(around, dropped)))
+		_ = c.claimLocked(weaker(cover(around, m.within(c.key, around)), cover(around, dropped)))
 	}
 }
 
-// drop ends all claims of the server on the file. The caller holds c.mu.
-func (c *localClaim) drop() {
+// dropLocked ends all claims of the server on the file.
+func (c *localClaim) dropLocked() {
 	if c.held {
 		c.claimer.DropClaims(c.key.Handle)
 		c.held, c.whole = false, need{}
 	}
 }
 
-// claimWhole makes one claim from the first to the last lock, in the strongest mode among them.
-// locks are all locks through the claimer or, if there is such a claim already, the locks in the
-// range that has changed since. claimWhole returns false if the claim fails. The caller holds c.mu.
-func (c *localClaim) claimWhole(locks []byterange.Range) bool {
+// claimWholeLocked makes one claim from the first to the last lock, in the strongest mode among
+// them. locks are all locks through the claimer or, if there is such a claim already, the locks in
+// the range that has changed since. It returns false if the claim fails.
+func (c *localClaim) claimWholeLocked(locks []byterange.Range) bool {
 	wanted := c.whole
 	for _, l := range locks {
 		if wanted.mode == 0 {
@@ -145,15 +145,15 @@ func (c *localClaim) claimWhole(locks []byterange.Range) bool {
 	if wanted == c.whole {
 		return true
 	}
-	if c.claim([]need{wanted}) != nil {
+	if c.claimLocked([]need{wanted}) != nil {
 		return false
 	}
 	c.whole = wanted
 	return true
 }
 
-// claim makes the wanted claims in the file system. The caller holds c.mu.
-func (c *localClaim) claim(wanted []need) error {
+// claimLocked makes the wanted claims in the file system.
+func (c *localClaim) claimLocked(wanted []need) error {
 	c.held = true
 	for _, w := range wanted {
 		length := uint64(vfs.ToEnd)
@@ -304,16 +304,19 @@ func (m *Manager) lockOnce(a *LockArgs, r byterange.Range) (id nfs4wire.StateID4
 	if status != nfs4wire.NFS4OK {
 		return id, d, status, g.late
 	}
-	around := c.around(r) // before follow, which may change c.whole even if it fails
-	err := m.follow(c, r)
+	around := c.around(r) // before followLocked, which may change c.whole even if it fails
+	err := m.followLocked(c, r)
 	if err == nil {
 		return id, nil, status, late
 	}
 	m.takeBack(&undo)
-	_ = m.follow(c, around) // this only weakens claims, so it conflicts with no process
+	_ = m.followLocked(c, around) // this only weakens claims, so it conflicts with no process
 	switch {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
-		return id, m.localLock(c, &r), nfs4wire.NFS4ErrDenied, late
+		if d = localLock(c.claimer, c.key.Handle, &r); d == nil {
+			d = denied(&r, 0, "") // that lock has ended meanwhile
+		}
+		return id, d, nfs4wire.NFS4ErrDenied, late
 	case errors.Is(err, syscall.ENOLCK), errors.Is(err, vfs.ErrDelay):
 		return id, nil, nfs4wire.NFS4ErrDelay, late
 	case errors.Is(err, syscall.EROFS):
@@ -324,15 +327,14 @@ func (m *Manager) lockOnce(a *LockArgs, r byterange.Range) (id nfs4wire.StateID4
 	return id, nil, nfs4wire.NFS4ErrServerFault, late
 }
 
-// localLock returns the lock of a local process that conflicts with r. The result names no client
-// and no owner. If that lock has ended meanwhile, the result describes the whole of r instead.
-func (m *Manager) localLock(c *localClaim, r *byterange.Range) *Denied {
-	d := denied(r, 0, "")
-	found, ok, err := c.claimer.TestClaim(c.key.Handle, d.Offset, d.Length, modeOf(r))
-	if err == nil && ok {
-		return &Denied{Offset: found.Start, Length: found.Length, Write: found.Mode == vfs.ClaimWrite}
+// localLock returns the lock of a local process that conflicts with r, or nil. The result names no
+// client and no owner.
+func localLock(claimer vfs.Claimer, h vfs.Handle, r *byterange.Range) *Denied {
+	found, ok, err := claimer.TestClaim(h, r.First, r.Length(), modeOf(r))
+	if err != nil || !ok {
+		return nil
 	}
-	return d
+	return &Denied{Offset: found.Start, Length: found.Length, Write: found.Mode == vfs.ClaimWrite}
 }
 
 // undo is the information needed to undo a lock.

@@ -229,10 +229,7 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 		return nil, WouldWait
 	}
 	if d == nil && claimer != nil {
-		found, ok, err := claimer.TestClaim(key.Handle, offset, length, modeOf(&r))
-		if err == nil && ok {
-			d = &Denied{Offset: found.Start, Length: found.Length, Write: found.Mode == vfs.ClaimWrite}
-		}
+		d = localLock(claimer, key.Handle, &r)
 	}
 	if d != nil {
 		return d, nfs4wire.NFS4ErrDenied
@@ -253,9 +250,9 @@ func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (
 	c := m.claimed(ref.Key, claimer)
 	defer m.unclaimed(c)
 	if id, status = m.unlock(ref, r); status == nfs4wire.NFS4OK {
-		// If follow fails, the kernel keeps locks that are no longer needed, until the file is
-		// closed.
-		_ = m.follow(c, r)
+		// If followLocked fails, the kernel keeps locks that are no longer needed, until the file
+		// is closed.
+		_ = m.followLocked(c, r)
 	}
 	return id, status
 }

@@ -64,6 +64,12 @@ func (g *guard) opensBy(domain any) (all []*State) {
 // its next incarnation has taken over the record. rewrite then writes the record of that
 // incarnation, which has no revoked state.
 func (m *Manager) rewrite() {
+	m.mu.Lock()
+	none := len(m.marked) == 0
+	m.mu.Unlock()
+	if none {
+		return
+	}
 	m.recording.lock()
 	defer m.recording.unlock()
 	g := m.acquire()
@@ -94,16 +100,6 @@ func (m *Manager) rewrite() {
 		if c.known.reclaim.stored != nil {
 			c.known.reclaim.stored = &more[i]
 		}
-	}
-}
-
-// sweepMarks calls rewrite if there is something to write.
-func (m *Manager) sweepMarks() {
-	m.mu.Lock()
-	none := len(m.marked) == 0
-	m.mu.Unlock()
-	if !none {
-		m.rewrite()
 	}
 }
 

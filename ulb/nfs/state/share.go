@@ -55,8 +55,8 @@ func (m modes) has(access Access) (has bool) {
 	return has
 }
 
-// opens counts the opens of a file by their access and deny bits. There are at most 16 groups, and a
-// search looks at one client of a group after the other. So the search stays short, however often
+// opens counts the opens of a file by their access and deny bits. There are at most 16 groups, and
+// a search looks at one client of a group after the other. So the search stays short, however often
 // one client has the file open.
 type opens []openGroup
 

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
@@ -65,18 +66,10 @@ func (t token) unlock() { <-t }
 
 // New returns a Manager. Close ends its goroutine. If cfg.Records returns an error, New returns it.
 func New(cfg Config) (*Manager, error) {
-	if cfg.Lease == 0 {
-		cfg.Lease = 90 * time.Second
-	}
-	if cfg.Grace == 0 {
-		cfg.Grace = cfg.Lease
-	}
-	if cfg.Courtesy == 0 {
-		cfg.Courtesy = 24 * time.Hour
-	}
-	if cfg.Memory == 0 {
-		cfg.Memory = usualMemory
-	}
+	cfg.Lease = cmp.Or(cfg.Lease, 90*time.Second)
+	cfg.Grace = cmp.Or(cfg.Grace, cfg.Lease)
+	cfg.Courtesy = cmp.Or(cfg.Courtesy, 24*time.Hour)
+	cfg.Memory = cmp.Or(cfg.Memory, 128<<20)
 	m := &Manager{cfg: cfg, recording: make(token, 1)}
 	if err := m.startFromRecords(); err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func (m *Manager) sweepOn() {
 		case <-m.sweeper.woken:
 		}
 		m.sweepGrace()
-		m.sweepMarks()
+		m.rewrite()
 		m.removeForgotten()
 		m.sweepUnconfirmed()
 		m.sweepClients()
@@ -106,18 +106,18 @@ func (m *Manager) sweepClients() {
 	}
 	w.swept, w.lack, w.starved, w.courteous = now, nil, false, len(courteous)
 	g.release()
-	m.evictBy(evictedTogether, late, Swept)
-	m.evictBy(evictedTogether, greedy, Greedy)
+	m.evictSome(late, Swept)
+	m.evictSome(greedy, Greedy)
 }
 
 // evictedTogether is the largest number of clients that the sweep evicts at a time. They share one
 // wait for the disk, and none of them can start a request meanwhile.
 const evictedTogether = 256
 
-// evictBy evicts clients, n at a time, until the Manager is closed. If an eviction fails, a later
-// sweep tries again.
-func (m *Manager) evictBy(n int, all []*Client, why Why) {
-	for some := range slices.Chunk(all, n) {
+// evictSome evicts clients, some at a time, until the Manager is closed. If an eviction fails, a
+// later sweep tries again.
+func (m *Manager) evictSome(all []*Client, why Why) {
+	for some := range slices.Chunk(all, evictedTogether) {
 		select {
 		case <-m.sweeper.stop:
 			return
