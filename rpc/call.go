@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"math"
+	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -147,8 +149,20 @@ func (c *Call) Resume(lane any) {
 	c.state.server.exec.submit(c, lane)
 }
 
-// Contended reports whether other calls wait for a worker of the executor.
-func (c *Call) Contended() bool { return c.state.server.exec.contended() }
+// GiveWay lets other work of the server run, if the call has run on a worker for long enough. The
+// argument ran is that time. If other calls should run before the rest of this call, GiveWay returns
+// true, and the program has to call Detach and Resume. Otherwise GiveWay may let other goroutines run
+// once, and returns false.
+func (c *Call) GiveWay(ran time.Duration) bool {
+	if ran < yieldAfter {
+		return false
+	}
+	if c.state.server.exec.mustGiveWay(ran) {
+		return true
+	}
+	runtime.Gosched()
+	return false
+}
 
 // Placed is the position and the length of an item that travels outside the message, in a Read
 // chunk.

@@ -228,11 +228,15 @@ func (x *executor) wait(l *lane) {
 	}
 }
 
-// contended reports whether a call waits for a worker.
-func (x *executor) contended() bool {
+// usualTurn is the turn of a call: after this time it gives way to calls that wait for a worker.
+// While the pace is slowed, the turn is yieldAfter, because the calls then compete for processors.
+// Otherwise they wait for disks, and an earlier end of the turn would only make them wait twice.
+const usualTurn = 100 * time.Millisecond
+
+func (x *executor) mustGiveWay(ran time.Duration) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.waiting.n > 0
+	return x.waiting.n > 0 && (ran > usualTurn || x.slowed())
 }
 
 func (x *executor) enqueue(l *lane, c *Call) {
@@ -293,8 +297,7 @@ func (x *executor) next(w *worker, now time.Time) *Call {
 }
 
 // work runs c and then further calls. It returns when the executor is closed, or when w got no call
-// for idleFor. A worker that never waits yields the processor after yieldAfter; otherwise the Go
-// runtime would let it use the processor for 10 ms.
+// for idleFor. A worker that never waits yields the processor after yieldAfter.
 func (x *executor) work(w *worker, c *Call) {
 	defer x.wg.Done()
 	timer := time.NewTimer(x.idleFor)
@@ -328,8 +331,9 @@ func (x *executor) work(w *worker, c *Call) {
 	}
 }
 
-// yieldAfter is the time after which a worker yields the processor. A shorter time would cost more:
-// each yield wakes an idle processor, and may move the worker there.
+// yieldAfter is the time after which a worker yields the processor, between two calls or between
+// two operations of a call. Otherwise the Go runtime would let it use the processor for 10 ms. A
+// shorter time would cost more: each yield wakes an idle processor, and may move the worker there.
 const yieldAfter = 500 * time.Microsecond
 
 // await waits for the next call of an idle worker. It returns nil if the worker has to end.

@@ -84,3 +84,37 @@ func TestPaceBesideStuckCalls(t *testing.T) {
 		}
 	})
 }
+
+// A call that runs gives way to waiting calls after 500 us while the processors are crowded, and
+// after 100 ms if they are not. It never gives way if no call waits.
+func TestTurnOfACall(t *testing.T) {
+	crowded(t, func(s *rpc.Server, p *rpctest.Program, conn *rpc.Conn, ready *atomic.Int64) {
+		first := stall(conn, 1).Go(s)
+		synctest.Wait()
+		gives := func(ran time.Duration) bool { return first.GiveWay(ran) }
+		if gives(time.Hour) {
+			t.Error("a call gives way although no other call waits")
+		}
+		all := []*rpctest.Call{first}
+		more := func(n int) {
+			for range n {
+				all = append(all, stall(conn, 1).Go(s))
+				time.Sleep(time.Millisecond)
+			}
+			synctest.Wait()
+		}
+		more(400) // more than a lane runs
+		if gives(99*time.Millisecond) || !gives(101*time.Millisecond) {
+			t.Error("beside waiting calls the turn is not 100 ms")
+		}
+		ready.Store(1000)
+		more(1)
+		if gives(499*time.Microsecond) || !gives(501*time.Microsecond) {
+			t.Error("while the processors are crowded the turn is not 500 us")
+		}
+		p.Release(1)
+		for _, c := range all {
+			<-c.Done
+		}
+	})
+}

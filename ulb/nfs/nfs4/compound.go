@@ -61,7 +61,7 @@ type Compound struct {
 	keepBody bool
 	lane     any       // the executor lane in which a Blocked operation will wait
 	on       any       // the executor lane in which the compound runs without Try
-	since    time.Time // when the compound last began to run without Try, or let other goroutines run
+	since    time.Time // when the compound last began to run without Try
 	start    func()
 	tagged   bool // the tag is valid UTF-8
 	inside   bool // Operation.Run has not returned; still true in leave after a panic
@@ -236,7 +236,7 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 				k.W.PatchUint32(k.statusAt, uint32(s))
 				return k.ended(), true
 			}
-			if !k.Op.Try && k.Index+1 < k.Count && time.Since(k.since) > k.Program.turn && k.giveWay() {
+			if !k.Op.Try && k.Index+1 < k.Count && k.giveWay() {
 				return rpc.Outcome{Pending: true}, false
 			}
 		}

@@ -34,8 +34,7 @@ type Program struct {
 	state     *state.Manager
 	minors    [3]*minor
 	compounds sync.Pool
-	turn      time.Duration // after this time a compound lets other calls run: see usualTurn
-	contended func(*rpc.Call) bool
+	givesWay  func(k *rpc.Call, ran time.Duration) bool
 	counters  counters
 	identity  *identity.Map
 	sendNames bool
@@ -60,7 +59,7 @@ func (m *minor) find(n wire.OpNum) *Operation {
 // New returns the program.
 func New(cfg Config) *Program {
 	p := &Program{
-		exports: cfg.Exports, state: cfg.State, turn: usualTurn, contended: (*rpc.Call).Contended, identity: cfg.Identity, sendNames: cfg.SendNames,
+		exports: cfg.Exports, state: cfg.State, givesWay: (*rpc.Call).GiveWay, identity: cfg.Identity, sendNames: cfg.SendNames,
 		names:     pseudo.Of(cfg.Exports),
 		compounds: sync.Pool{New: func() any { return &Compound{plans: new(plans)} }},
 	}
