@@ -88,10 +88,16 @@ func (m *Minor) create(k *nfs4.Compound, owner *state.Client, args *wire.CreateS
 		return nil, s
 	}
 	sess.security.Store(sec)
-	if from := k.Call.Conn.Peer.Addr(); c.full() || !sess.reserve(from) && !(m.makeRoom(from) && sess.reserve(from)) {
+	from, slots := k.Call.Conn.Peer.Addr(), 0
+	reserve := func() bool {
+		slots, sess.share = m.cache.session(from, int(sess.fore.Maxrequests), sess.fore.maxCached())
+		return sess.share != nil
+	}
+	if c.full() || !reserve() && !(m.makeRoom(from) && reserve()) {
 		m.state.Relieve()
 		return nil, wire.NFS4ErrNoSpace
 	}
+	sess.fore.Maxrequests = uint32(slots)
 	if s := m.state.Confirm(owner); s != wire.NFS4OK {
 		sess.giveBack()
 		return nil, s

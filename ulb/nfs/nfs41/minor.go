@@ -85,7 +85,7 @@ func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 	}
 	switch run := k.Session.(type) {
 	case *slot:
-		if k.Call.Conn.Gone() && !run.session.bound() && mayWait(op.Number) {
+		if k.Call.Conn.Gone() && len(*run.session.conns.Load()) == 0 && mayWait(op.Number) {
 			// The client has no connection left, so the compound ends here. The client reconnects,
 			// gets the reply so far from the slot, and sends the other operations again.
 			return wire.NFS4ErrDelay

@@ -65,7 +65,10 @@ func (m *Minor) choose(by *rpc.Cred, list parameters) (*security, nfs4.Status) {
 			}
 			s.setSysCred(cred)
 		case wire.RPCSECGSS:
-			c := m.context(by, &p.GSSHandles)
+			var c BackContext
+			if h := &p.GSSHandles; m.cfg.BackContext != nil && by.Flavor == rpc.AuthGSS {
+				c = m.cfg.BackContext(by, h.HandleFromServer, h.HandleFromClient, rpc.GSSService(h.Service))
+			}
 			if c == nil {
 				return nil, wire.NFS4ErrNoEnt
 			}
@@ -75,14 +78,6 @@ func (m *Minor) choose(by *rpc.Cred, list parameters) (*security, nfs4.Status) {
 	}
 	s.contexts = newest(s.contexts)
 	return s, wire.NFS4OK
-}
-
-// context returns the context for the handles that a caller offers, or nil.
-func (m *Minor) context(by *rpc.Cred, h *wire.GSSCBHandles4) BackContext {
-	if m.cfg.BackContext == nil || by.Flavor != rpc.AuthGSS {
-		return nil
-	}
-	return m.cfg.BackContext(by, h.HandleFromServer, h.HandleFromClient, rpc.GSSService(h.Service))
 }
 
 func (s *security) setSysCred(cred rpc.AuthBytes) {

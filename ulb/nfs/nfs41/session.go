@@ -3,7 +3,6 @@ package nfs41
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -70,29 +69,17 @@ type binding struct {
 // Client returns the client that owns the session.
 func (s *Session) Client() *state.Client { return s.owner }
 
-// reserve sets memory aside for the session and its slots, and sets the number of slots that the
-// session gets. from is the address of the client that creates the session. reserve returns false
-// if no memory is left.
-func (s *Session) reserve(from netip.Addr) bool {
-	slots, share := s.minor.cache.session(from, int(s.fore.Maxrequests), s.fore.maxCached())
-	if share == nil {
-		return false
-	}
-	s.share, s.fore.Maxrequests = share, uint32(slots)
-	return true
-}
-
-// giveBack gives back the memory that reserve set aside.
-func (s *Session) giveBack() {
-	s.minor.cache.endSession(s.share, int(s.fore.Maxrequests), s.fore.maxCached())
-}
-
-// init makes the table for the session's slots, and sets the limits of the backchannel.
+// init makes the tables for the slots of both channels.
 func (s *Session) init() {
 	s.slots = make([]atomic.Pointer[slot], s.fore.Maxrequests)
 	s.conns.Store(&[]*binding{})
 	s.calls.slots = make([]backSlot, min(s.back.Maxrequests, maxBackSlots))
 	s.calls.target = maxBackSlots
+}
+
+// giveBack gives back the memory that cache.session set aside.
+func (s *Session) giveBack() {
+	s.minor.cache.endSession(s.share, int(s.fore.Maxrequests), s.fore.maxCached())
 }
 
 // end ends a session that is in the table. It is called once, by the goroutine that has removed the
@@ -133,9 +120,6 @@ func (s *Session) binding(c *rpc.Conn) *binding {
 	return nil
 }
 
-// bound reports whether any connection is bound to the session.
-func (s *Session) bound() bool { return len(*s.conns.Load()) > 0 }
-
 // bind binds a connection to channels of the session until the connection is closed. If the
 // connection is bound already, bind adds the channels. bind returns false if the session has ended
 // or has too many connections, or no memory is left.
@@ -160,7 +144,7 @@ func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 		s.mu.Unlock()
 		return true
 	}
-	if len(list) > 0 { // reserve set aside the memory for the first connection
+	if len(list) > 0 { // cache.session set aside the memory for the first connection
 		if !s.minor.cache.reserve(s.share, bindingCost) {
 			s.mu.Unlock()
 			return false
