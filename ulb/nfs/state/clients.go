@@ -2,7 +2,6 @@ package state
 
 import (
 	"container/list"
-	"hash/maphash"
 	"net/netip"
 	"slices"
 
@@ -132,14 +131,6 @@ func (id *Identity) of(c *Client) bool {
 	return id.Principal == c.Principal && (id.Intact || !c.Guarded)
 }
 
-func (c *clients) init(epoch uint32) {
-	c.epoch = epoch
-	c.scramble.seed = maphash.MakeSeed()
-	c.byID = map[uint64]*Client{}
-	c.byName = map[name]incarnations{}
-	c.from = map[netip.Addr]*origin{}
-}
-
 // nextID returns a client ID that was never used before and that no client can guess. It must not
 // be guessable, because in minor version 0 the ID is all that a request needs to act as the client.
 // When the counter (c.last) overflows, nextID adds 1 to the epoch. The epochs of two starts differ
@@ -210,6 +201,10 @@ func (g *guard) add(minor uint32, id *Identity) *Client {
 	c := &Client{
 		ID: t.nextID(), Minor: minor, Owner: string(id.Owner),
 		Verifier: id.Verifier, Principal: id.Principal, Guarded: id.Guarded,
+	}
+	c.holding = holdings{
+		states: make(map[*State]struct{}), revoked: make(map[*State]struct{}), waiting: make(map[*file]int),
+		openOwners: make(map[string]*Owner), lockOwners: make(map[string]*Owner),
 	}
 	c.known.address = clientaddr.Of(id.Address)
 	c.known.proven = id.Proven

@@ -2,6 +2,7 @@ package state
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -50,10 +51,12 @@ type files struct {
 
 	// Manager.mu guards the fields below.
 
-	byID        map[fileID]*file
-	claims      map[FileKey]*localClaim
-	usage       Usage // without Files
-	unconfirmed waitingOwners
+	byID   map[fileID]*file
+	claims map[FileKey]*localClaim
+	usage  Usage // without Files
+	// unconfirmed maps each unconfirmed open-owner of minor version 0 that has opens to the time of
+	// its last OPEN, on the clock of Manager.now.
+	unconfirmed map[*Owner]time.Duration
 	// searches counts how often the method released searched a file's waiters. Tests read it.
 	searches uint64
 }
@@ -75,19 +78,6 @@ type file struct {
 type shown struct {
 	file   *file
 	domain any
-}
-
-// file finds or makes the file with this ID.
-func (f *files) file(id fileID) *file {
-	of := f.byID[id]
-	if of == nil {
-		if f.byID == nil {
-			f.byID = make(map[fileID]*file)
-		}
-		of = &file{id: id}
-		f.byID[id] = of
-	}
-	return of
 }
 
 // tidy updates the entry of the file in files.denials: the accesses that its opens deny. If the
@@ -138,7 +128,7 @@ func (g *guard) dropAll(c *Client) {
 		g.files.slab.remove(s, true)
 		g.charge(c, -s.size())
 	}
-	c.holding.revoked = nil
+	clear(c.holding.revoked)
 	for of := range c.holding.waiting {
 		of.unqueue(g, func(w *waiter) bool { return w.client == c })
 	}
@@ -201,13 +191,23 @@ func (g *guard) unlist(s *State, expired bool) {
 		g.files.slab.remove(s, expired)
 	}
 	delete(s.Client.holding.states, s)
+	o := s.Owner
 	if s.Kind == KindOpen {
 		s.Client.known.origin.files.remove(s.shown())
+		delete(o.states, s.shown())
+	} else {
+		delete(o.own, s)
 	}
 	if !revoked {
 		g.charge(s.Client, -s.size())
 	}
-	g.left(s.Owner, s)
+	switch {
+	case o.holds():
+	case o.Client.Minor != 0:
+		g.forgetOwner(o)
+	default: // the client may repeat its last request, so the owner stays until prune forgets it
+		g.rest(o)
+	}
 	s.file = nil
 }
 
@@ -218,19 +218,22 @@ func (g *guard) enlist(s *State, of *file) bool {
 		return false
 	}
 	s.file = of
-	if s.Kind == KindOpen {
+	if o := s.Owner; s.Kind == KindOpen {
 		of.opens.add(s)
 		s.Client.known.origin.files.add(s.shown())
+		if o.states == nil {
+			o.states = make(map[shown]*State)
+		}
+		o.states[s.shown()] = s
 	} else {
 		of.count(s.Client, lockCount{locks: 1})
+		if o.own == nil {
+			o.own = make(map[*State]struct{})
+		}
+		o.own[s] = struct{}{}
 	}
-	h := &s.Client.holding
-	if h.states == nil {
-		h.states = make(map[*State]struct{})
-	}
-	h.states[s] = struct{}{}
+	s.Client.holding.states[s] = struct{}{}
 	g.charge(s.Client, s.size())
-	g.joined(s.Owner, s)
 	return true
 }
 

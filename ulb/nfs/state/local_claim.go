@@ -40,9 +40,6 @@ func (m *Manager) claimed(key FileKey, claimer vfs.Claimer) *localClaim {
 	c := m.files.claims[key]
 	if c == nil {
 		c = &localClaim{key: key, claimer: claimer}
-		if m.files.claims == nil {
-			m.files.claims = make(map[FileKey]*localClaim)
-		}
 		m.files.claims[key] = c
 	}
 	c.users++

@@ -139,7 +139,11 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, status S
 		}
 		return o, s
 	}
-	of := g.files.file(id)
+	of := g.files.byID[id]
+	if of == nil {
+		of = &file{id: id}
+		g.files.byID[id] = of
+	}
 	s := owner.states[shown{of, a.Key.Domain}]
 	if s == nil {
 		s = &State{Kind: KindOpen, Client: a.Client, Owner: owner, Key: a.Key}
@@ -161,7 +165,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, status S
 		owner.confirmed.Store(true) // RFC 7530 §9.1.11
 	}
 	if o.state, o.Confirm = s, !owner.Confirmed(); o.Confirm {
-		g.awaits(owner)
+		g.files.unconfirmed[owner] = g.now()
 	}
 	if old := s.opened.Load(); !old.grants[a.Access].open {
 		next := *old

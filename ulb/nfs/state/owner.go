@@ -37,11 +37,11 @@ func (o *Owner) Name() string { return o.name }
 func (o *Owner) Confirmed() bool { return o.confirmed.Load() }
 
 // owners returns the table of the client's lock-owners or open-owners.
-func (h *holdings) owners(locks bool) *map[string]*Owner {
+func (h *holdings) owners(locks bool) map[string]*Owner {
 	if locks {
-		return &h.lockOwners
+		return h.lockOwners
 	}
-	return &h.openOwners
+	return h.openOwners
 }
 
 // owner finds or makes the owner of c with this name: a lock-owner if locks is true, else an
@@ -49,7 +49,7 @@ func (h *holdings) owners(locks bool) *map[string]*Owner {
 // (crowded).
 func (g *guard) owner(c *Client, name []byte, locks bool) *Owner {
 	owners := c.holding.owners(locks)
-	if o := (*owners)[string(name)]; o != nil {
+	if o := owners[string(name)]; o != nil {
 		return o
 	}
 	g.prune(c)
@@ -58,10 +58,7 @@ func (g *guard) owner(c *Client, name []byte, locks bool) *Owner {
 	}
 	o := &Owner{Client: c, Locks: locks, name: string(name), known: true}
 	o.confirmed.Store(locks || c.Minor != 0)
-	if *owners == nil {
-		*owners = make(map[string]*Owner)
-	}
-	(*owners)[o.name] = o
+	owners[o.name] = o
 	g.files.usage.Owners++
 	g.charge(c, o.size())
 	g.rest(o)
@@ -86,44 +83,10 @@ func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Status) {
 		return nil, gone(c)
 	}
 	g.prune(c)
-	if (*c.holding.owners(locks))[string(name)] == nil && g.crowded(c) {
+	if c.holding.owners(locks)[string(name)] == nil && g.crowded(c) {
 		return nil, g.full(c)
 	}
 	return g.owner(c, name, locks), nfs4wire.NFS4OK
-}
-
-// joined adds a state to its owner.
-func (g *guard) joined(o *Owner, s *State) {
-	if s.Kind == KindLock {
-		if o.own == nil {
-			o.own = make(map[*State]struct{})
-		}
-		o.own[s] = struct{}{}
-		return
-	}
-	if o.states == nil {
-		o.states = make(map[shown]*State)
-	}
-	o.states[s.shown()] = s
-}
-
-// left removes a state from its owner. If the owner has no state then, left forgets the owner. In
-// minor version 0 the owner stays until prune forgets it, because the client may repeat its last
-// request.
-func (g *guard) left(o *Owner, s *State) {
-	if s.Kind == KindLock {
-		delete(o.own, s)
-	} else {
-		delete(o.states, s.shown())
-	}
-	if o.holds() {
-		return
-	}
-	if o.Client.Minor != 0 {
-		g.forgetOwner(o)
-		return
-	}
-	g.rest(o)
 }
 
 func (o *Owner) holds() bool { return len(o.own) > 0 || len(o.states) > 0 }
@@ -169,7 +132,7 @@ func (g *guard) forgetOwner(o *Owner) {
 	o.known = false
 	delete(g.files.unconfirmed, o)
 	g.outlive(o, nil)
-	delete(*o.Client.holding.owners(o.Locks), o.name)
+	delete(o.Client.holding.owners(o.Locks), o.name)
 	g.files.usage.Owners--
 	g.charge(o.Client, -o.size())
 }
@@ -210,18 +173,6 @@ func (o *Owner) locksRanges() bool {
 		}
 	}
 	return false
-}
-
-// waitingOwners maps each unconfirmed open-owner of minor version 0 that has opens to the time of
-// its last OPEN, on the clock of Manager.now.
-type waitingOwners map[*Owner]time.Duration
-
-// awaits stores that o, an unconfirmed owner, has just opened a file.
-func (g *guard) awaits(o *Owner) {
-	if g.files.unconfirmed == nil {
-		g.files.unconfirmed = make(waitingOwners)
-	}
-	g.files.unconfirmed[o] = g.now()
 }
 
 // abandon ends the opens of o, an unconfirmed open-owner, and forgets its last reply. If the client

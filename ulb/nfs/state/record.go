@@ -1,8 +1,6 @@
 package state
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"net/netip"
 	"time"
@@ -71,33 +69,6 @@ func (g *guard) recordOf(c *Client) Record {
 		Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address,
 		Lease: g.cfg.Lease, Held: held, Revoked: k.revoked, Guarded: c.Guarded,
 	}
-}
-
-// startFromRecords reads the records and starts the Manager's goroutine.
-func (m *Manager) startFromRecords() error {
-	m.sweeper.start, m.sweeper.woken = time.Now(), make(chan struct{}, 1)
-	var starts uint32
-	var known []Record
-	if m.cfg.Records != nil {
-		var err error
-		if starts, known, err = m.cfg.Records.Begin(); err != nil {
-			return err
-		}
-	} else {
-		var b [4]byte
-		rand.Read(b[:])
-		starts = binary.BigEndian.Uint32(b[:])
-	}
-	m.epoch = starts << 8
-	m.clients.init(m.epoch)
-	m.files.scramble = m.clients.scramble
-	g := m.acquire()
-	g.beginGrace(known)
-	g.release()
-	m.sweeper.stop = make(chan struct{})
-	m.sweeper.ended = make(chan struct{})
-	go m.sweepOn()
-	return nil
 }
 
 // Epoch returns the number of this start of the server in client IDs and stateids: a multiple of

@@ -105,11 +105,7 @@ func (m *Manager) rewrite() {
 
 // retain keeps the stateid of s, which was revoked, until its client frees it or is removed.
 func (g *guard) retain(s *State) {
-	h := &s.Client.holding
-	if h.revoked == nil {
-		h.revoked = make(map[*State]struct{})
-	}
-	h.revoked[s] = struct{}{}
+	s.Client.holding.revoked[s] = struct{}{}
 	s.Client.known.hasRevoked.Store(true)
 }
 

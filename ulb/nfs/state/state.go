@@ -2,6 +2,10 @@ package state
 
 import (
 	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"hash/maphash"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -71,9 +75,34 @@ func New(cfg Config) (*Manager, error) {
 	cfg.Courtesy = cmp.Or(cfg.Courtesy, 24*time.Hour)
 	cfg.Memory = cmp.Or(cfg.Memory, 128<<20)
 	m := &Manager{cfg: cfg, recording: make(token, 1)}
-	if err := m.startFromRecords(); err != nil {
-		return nil, err
+	m.sweeper = sweeper{start: time.Now(), woken: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	var starts uint32
+	var known []Record
+	if cfg.Records != nil {
+		var err error
+		if starts, known, err = cfg.Records.Begin(); err != nil {
+			return nil, err
+		}
+	} else {
+		var b [4]byte
+		rand.Read(b[:])
+		starts = binary.BigEndian.Uint32(b[:])
 	}
+	m.epoch = starts << 8
+	scramble := scrambler{maphash.MakeSeed()}
+	m.clients = clients{
+		epoch: m.epoch, scramble: scramble,
+		byID: make(map[uint64]*Client), byName: make(map[name]incarnations), from: make(map[netip.Addr]*origin),
+	}
+	m.files.scramble = scramble
+	m.files.denials.deny = make(map[fileID]Access)
+	m.files.byID = make(map[fileID]*file)
+	m.files.claims = make(map[FileKey]*localClaim)
+	m.files.unconfirmed = make(map[*Owner]time.Duration)
+	g := m.acquire()
+	g.beginGrace(known)
+	g.release()
+	go m.sweepOn()
 	return m, nil
 }
 

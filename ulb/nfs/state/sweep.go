@@ -220,24 +220,13 @@ func (g *guard) greedy(lack *shortage) (all []*Client) {
 	return all
 }
 
-// courtesyOf returns how long the server keeps c after its lease ran out. If c has locks, that is
-// two leases at most, because its locks also block programs of this machine, and the lock requests
-// of programs do not evict clients.
-func (g *guard) courtesyOf(c *Client) time.Duration {
-	if c.holding.ranges > 0 {
-		return min(g.cfg.Courtesy, 2*g.cfg.Lease)
-	}
-	return g.cfg.Courtesy
-}
-
 // discourteous returns the courteous clients (clients whose leases ran out) that the server no
 // longer keeps. It looks first at those whose leases ran out first. But if more than half of the
 // scarce resource (sweeper.lack, or else memory) is in use, it looks first at the clients of the
-// addresses that use most of it. discourteous returns a client if its courtesy time is over (see
-// courtesyOf); if its address may confirm no more clients (one client of each such address); if
-// more than half of the resource is still in use and the client uses some of it; or if otherwise
-// more than maxCourteous clients would stay (half as many while maxClients/2 clients or more are
-// confirmed).
+// addresses that use most of it. discourteous returns a client if its courtesy time is over; if its
+// address may confirm no more clients (one client of each such address); if more than half of the
+// resource is still in use and the client uses some of it; or if otherwise more than maxCourteous
+// clients would stay (half as many while maxClients/2 clients or more are confirmed).
 func (g *guard) discourteous(courteous []*Client, now time.Duration) (late []*Client) {
 	t, lack := &g.clients, g.sweeper.lack
 	if lack == nil {
@@ -261,7 +250,12 @@ func (g *guard) discourteous(courteous []*Client, now time.Duration) (late []*Cl
 	for _, c := range courteous {
 		o := c.known.origin
 		crowded := !o.mayConfirm(t) && !full[o]
-		old := now-time.Duration(c.known.renewed.Load()) > g.cfg.Lease+g.courtesyOf(c)
+		courtesy := g.cfg.Courtesy
+		if c.holding.ranges > 0 {
+			// The locks also block programs of this machine, whose requests do not evict clients.
+			courtesy = min(courtesy, 2*g.cfg.Lease)
+		}
+		old := now-time.Duration(c.known.renewed.Load()) > g.cfg.Lease+courtesy
 		short := used > lack.all/2 && lack.takes(c) > 0
 		if old || crowded || short || len(courteous)-len(late) > keep {
 			full[o] = full[o] || crowded

@@ -71,9 +71,6 @@ func (of *file) queue(g *guard, w *waiter) {
 	h := &w.client.holding
 	h.waiters++
 	w.client.known.origin.waiters++
-	if h.waiting == nil {
-		h.waiting = make(map[*file]int)
-	}
 	h.waiting[of]++
 }
 
