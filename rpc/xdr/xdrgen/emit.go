@@ -23,7 +23,7 @@ type emitter struct {
 func emit(pkg, name string, m *model) ([]byte, error) {
 	e := &emitter{m: m, constants: map[string]bool{}, queued: map[string]bool{}}
 	e.emitConstants()
-	for _, d := range m.spec.definitions {
+	for _, d := range m.definitions {
 		switch d := d.(type) {
 		case *enumDef:
 			e.emitEnum(d)
@@ -86,7 +86,7 @@ func (e *emitter) later(name string, write func()) {
 }
 
 func (e *emitter) emitConstants() {
-	for _, d := range e.m.spec.definitions {
+	for _, d := range e.m.definitions {
 		c, ok := d.(*constDef)
 		if !ok {
 			continue
@@ -95,6 +95,35 @@ func (e *emitter) emitConstants() {
 		name := goName(&c.header)
 		e.printf("%s\nconst %s = %s\n\n", documentation(name, &c.header, "constant"), name, e.m.goValue(c.value))
 	}
+}
+
+// emitTypedef writes a type for d, unless xdrgen generates none for d (vanishes). If d is annotated
+// @external, it writes only the constants for the sizes.
+func (e *emitter) emitTypedef(d *typedefDef) {
+	if e.m.vanishes(d) {
+		return
+	}
+	name := goName(&d.header)
+	if d.notes.external {
+		e.emitSizes(d.name, name)
+		return
+	}
+	s := e.shapeOf(d.decl, "")
+	if e.m.isIterator(d.decl) { // shapeOf has queued the iterator type, which has the typedef's name
+		return
+	}
+	e.printf("%s\ntype %s %s\n\n", documentation(name, &d.header, "type"), name, s.goType())
+	e.emitMethods(name, s.decode("*v"), s.encode("*v"))
+	e.emitSizes(d.name, name)
+}
+
+// vanishes reports whether xdrgen generates no Go type for t, because t only renames a scalar, a
+// defined type, a list, optional data or an eligible opaque.
+func (m *model) vanishes(t *typedefDef) bool {
+	if t.decl.kind == declPlain {
+		return t.decl.spec.builtin != builtinQuadruple
+	}
+	return t.decl.kind == declOptional || t.decl.notes.ddp
 }
 
 // emitMethods writes the methods Decode and Encode of the type called name. decode and encode are

@@ -52,8 +52,7 @@ func (e *emitter) maxTag(d *declaration) string {
 	if d.kind != declVarArray || d.bound == nil {
 		return ""
 	}
-	n, _ := e.m.number(*d.bound)
-	return "max=" + strconv.FormatInt(n, 10)
+	return "max=" + strconv.FormatInt(e.m.number(*d.bound), 10)
 }
 
 // emitHeadTail writes the methods EncodeHead and EncodeTail. head and tail are the statements
@@ -83,10 +82,7 @@ func (m *model) splitField(d *structDef) int {
 // isIterator reports whether d is decoded as an iterator.
 func (m *model) isIterator(d *declaration) bool {
 	d = m.plain(d)
-	if node := m.optionalOf(d); node != "" && m.nodes[node] {
-		return true
-	}
-	return d.kind == declVarArray && !d.isBytes() && (d.bound == nil || d.notes.iterate)
+	return m.nodes[m.optionalOf(d)] || d.kind == declVarArray && !d.isBytes() && (d.bound == nil || d.notes.iterate)
 }
 
 // iterators returns the number of iterators in d. A result of 2 or more only means that there are
@@ -106,7 +102,7 @@ func (m *model) iterators(d *declaration) int {
 			n += m.iterators(f)
 		}
 	case *unionDef:
-		for _, a := range t.everyArm() {
+		for _, a := range t.arms {
 			n = max(n, m.iterators(a.decl))
 		}
 	}

@@ -21,9 +21,9 @@ func (e *emitter) emitUnion(d *unionDef) {
 	}
 	fmt.Fprintf(&tail, "switch %s {\n", discAt)
 	splits := false
-	for _, a := range d.everyArm() {
+	for _, a := range d.arms {
 		label := "default:\n"
-		if a != d.otherwise {
+		if len(a.cases) > 0 {
 			label = "case " + e.caseLabels(d, a) + ":\n"
 		}
 		for _, b := range []*strings.Builder{&decode, &encode, &head} {
@@ -73,8 +73,8 @@ func (e *emitter) caseLabels(d *unionDef, a *arm) string {
 	var labels []string
 	for _, c := range a.cases {
 		label := e.m.goValue(c)
-		if n, _ := e.m.number(c); kind == builtinBool {
-			label = map[int64]string{0: "false", 1: "true"}[n]
+		if kind == builtinBool {
+			label = strconv.FormatBool(e.m.number(c) == 1)
 		} else if of := e.m.enumOf[c.name]; of != nil && of != enum {
 			label = e.shapeOf(d.discriminant, "").goType() + "(" + label + ")"
 		}
@@ -86,7 +86,7 @@ func (e *emitter) caseLabels(d *unionDef, a *arm) string {
 // switchTag returns the discriminant's struct tag, which lists the cases of the void arms.
 func (e *emitter) switchTag(d *unionDef) string {
 	tag := "switch"
-	for _, a := range d.everyArm() {
+	for _, a := range d.arms {
 		if a.decl.kind == declVoid {
 			tag += " " + e.armTag(d, a)
 		}
@@ -96,13 +96,12 @@ func (e *emitter) switchTag(d *unionDef) string {
 
 // armTag returns the struct tag of arm a's field: the numbers of its cases, or "default".
 func (e *emitter) armTag(d *unionDef, a *arm) string {
-	if a == d.otherwise {
+	if len(a.cases) == 0 {
 		return "default"
 	}
 	var cases []string
 	for _, c := range a.cases {
-		n, _ := e.m.number(c)
-		cases = append(cases, strconv.FormatInt(n, 10))
+		cases = append(cases, strconv.FormatInt(e.m.number(c), 10))
 	}
 	return "case=" + strings.Join(cases, ",")
 }
@@ -110,14 +109,13 @@ func (e *emitter) armTag(d *unionDef, a *arm) string {
 // exhaustive reports whether every value of the discriminant has an arm: d has a default arm, or
 // its discriminant is a bool and both values have an arm.
 func (e *emitter) exhaustive(d *unionDef) bool {
-	if d.otherwise != nil {
-		return true
-	}
 	covered := map[int64]bool{}
 	for _, a := range d.arms {
+		if len(a.cases) == 0 {
+			return true
+		}
 		for _, c := range a.cases {
-			n, _ := e.m.number(c)
-			covered[n] = true
+			covered[e.m.number(c)] = true
 		}
 	}
 	_, kind := e.m.discriminant(d)

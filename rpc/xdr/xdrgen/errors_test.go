@@ -24,10 +24,10 @@ func TestErrors(t *testing.T) {
 		{"unknown constant", "struct a { opaque b[C]; };", `1: constant C is not defined before its use`},
 		{"type twice", "struct a { int b; };\nstruct a { int b; };", `2: type a is defined twice`},
 		{"constant twice", "const A = 1;\nenum b { A = 2 };", `2: constant A is defined twice`},
-		{"array of a body", "typedef struct { int a; } several<3>;", `1: type several is defined twice`},
+		{"type without a name", "struct a {\n struct { int b; } c; };", `2: "{" where a name was expected`},
 		{"void typedef", "typedef void;", `1: typedef of void`},
 		{"void discriminant", "union a switch (void) { case 1: void; };", `1: union a is discriminated by neither int, unsigned int, bool nor enum`},
-		{"nameless argument", "program p { version v {\nvoid q(struct { int a; }) = 1; } = 1; } = 1;", `2: procedure q has a type without a name`},
+		{"nameless argument", "program p { version v {\nvoid q(struct { int a; }) = 1; } = 1; } = 1;", `2: "{" where a name was expected`},
 		{"large enum", "enum a { B = 0x80000000 };", `1: B is not of 32 bits`},
 		{"void field", "struct a { int b; void; };", `1: struct a has a void field`},
 		{"string without length", "struct a { string b; };", `1: string b is not of variable length`},
@@ -91,7 +91,7 @@ func FuzzCompile(f *testing.F) {
 		"enum e { F = 1, G = 0x2 };",
 		"struct s { opaque a[4]; string b<>; hyper *c; s *next; };",
 		"union u switch (bool b) { case TRUE: int c<3>; default: void; };",
-		"typedef struct { int a; union switch (int x) { case 1: void; } b; } t;",
+		"/* s */ struct s { int a; }; union u switch (int x) { case 1: void; case -1: struct s b; };",
 		"program p { version v { void n(void) = 0; int m(int, bool) = 1; } = 2; } = 3;",
 	} {
 		f.Add(text)

@@ -5,7 +5,7 @@
 //	xdrgen -package P -o FILE DEFINITION.x
 //
 // Comments of the form /*@name value*/ before a definition, a declaration or a procedure are
-// annotations; notes.go lists them. Any other comment of the form /* text */ becomes the
+// annotations; the type notes lists them. Any other comment of the form /* text */ becomes the
 // documentation of the definition or declaration after it, unless an empty line follows the
 // comment.
 //
@@ -35,7 +35,8 @@
 // contains exactly one list or iterator also has EncodeHead and EncodeTail, which encode the parts
 // before and after the list.
 //
-// Recursive types other than linked lists are not supported.
+// Recursive types other than linked lists are not supported, nor are types without a name: an enum,
+// struct or union is not defined inside a declaration.
 package main
 
 import (
@@ -71,16 +72,25 @@ func compileFile(pkg, in, out string) error {
 	return os.WriteFile(out, code, 0o644)
 }
 
+// A fault is an error in the definitions. fail panics with it; Compile recovers it.
+type fault struct {
+	line int
+	text string
+}
+
+func fail(line int, format string, a ...any) { panic(&fault{line, fmt.Sprintf(format, a...)}) }
+
 // Compile compiles the definitions in text to the source of a Go package. name is the file name for
 // error messages.
-func Compile(pkg, name string, text []byte) ([]byte, error) {
-	spec, err := parse(name, text)
-	if err != nil {
-		return nil, err
-	}
-	model, err := resolve(spec)
-	if err != nil {
-		return nil, err
-	}
-	return emit(pkg, name, model)
+func Compile(pkg, name string, text []byte) (code []byte, err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case *fault:
+			code, err = nil, fmt.Errorf("%s:%d: %s", name, r.line, r.text)
+		default:
+			panic(r)
+		}
+	}()
+	return emit(pkg, name, resolve(parse(tokenize(text))))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // wholeWords has the Go spelling of words that need more than a capital first letter: initialisms,
@@ -30,7 +31,7 @@ func camel(name string) string {
 	for part := range strings.SplitSeq(name, "_") {
 		for part != "" {
 			n := 1
-			for n < len(part) && isDigit(part[n]) == isDigit(part[0]) {
+			for n < len(part) && unicode.IsDigit(rune(part[n])) == unicode.IsDigit(rune(part[0])) {
 				n++
 			}
 			b.WriteString(capital(part[:n]))
@@ -64,53 +65,46 @@ func procedureName(prefix string, h *header) string {
 }
 
 // checkGoNames refuses definitions whose Go names collide.
-func (m *model) checkGoNames() error {
+func (m *model) checkGoNames() {
 	seen := map[string]string{}
-	check := func(h *header) error {
+	check := func(h *header) {
 		name := goName(h)
 		if other, ok := seen[name]; ok {
-			return m.errorf(h.line, "%s and %s are both %s in Go", other, h.name, name)
+			fail(h.line, "%s and %s are both %s in Go", other, h.name, name)
 		}
 		seen[name] = h.name
-		return nil
 	}
 	programs := map[string]string{}
-	for _, d := range m.spec.definitions {
-		if p, ok := d.(*programDef); ok {
-			if other, ok := programs[p.notes.goName]; ok {
-				return m.errorf(p.line, "%s needs another prefix (@go) than %s", p.name, other)
+	for _, d := range m.definitions {
+		h := d.head()
+		switch d := d.(type) {
+		case *programDef:
+			if other, ok := programs[h.notes.goName]; ok {
+				fail(h.line, "%s needs another prefix (@go) than %s", h.name, other)
 			}
-			programs[p.notes.goName] = p.name
+			programs[h.notes.goName] = h.name
+			continue
+		case *typedefDef:
+			if !m.vanishes(d) {
+				check(h)
+			}
 			continue
 		}
-		if t, ok := d.(*typedefDef); ok && m.vanishes(t) {
-			continue
-		}
-		if err := check(d.head()); err != nil {
-			return err
-		}
+		check(h)
 		if e, ok := d.(*enumDef); ok {
 			for i := range e.members {
-				if err := check(&e.members[i].header); err != nil {
-					return err
-				}
+				check(&e.members[i].header)
 			}
 		}
 		fields := map[string]bool{}
-		if err := declarations(d, func(f *declaration) error {
-			if _, ok := d.(*typedefDef); ok {
-				return nil
+		for _, f := range declarations(d) {
+			name := goName(&f.header)
+			if fields[name] {
+				fail(f.line, "two fields of %s are %s in Go", h.name, name)
 			}
-			if fields[goName(&f.header)] {
-				return m.errorf(f.line, "two fields of %s are %s in Go", d.head().name, goName(&f.header))
-			}
-			fields[goName(&f.header)] = true
-			return nil
-		}); err != nil {
-			return err
+			fields[name] = true
 		}
 	}
-	return nil
 }
 
 // documentation returns the doc comment of the Go name that is generated for h.

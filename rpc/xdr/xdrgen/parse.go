@@ -1,71 +1,47 @@
 package main
 
 import (
-	"fmt"
+	"slices"
 	"strconv"
-	"strings"
+	"text/scanner"
 )
 
-// parser is a recursive-descent parser for the grammar of RFC 4506 §6.3. Its methods panic with a
-// *syntaxError, which the function parse recovers and returns.
+// parser is a recursive-descent parser for the grammar of RFC 4506 §6.3.
 type parser struct {
-	file   string
-	tokens []token
-	at     int
-	spec   *spec
-	// placeholders counts the types that are defined inside declarations.
-	placeholders int
+	tokens []token // the ones not read; the last is scanner.EOF
 }
 
-func parse(file string, text []byte) (s *spec, err error) {
-	tokens, err := tokenize(file, text)
-	if err != nil {
-		return nil, err
+// parse returns the definitions in the order of the file.
+func parse(tokens []token) (all []definition) {
+	p := &parser{tokens}
+	for p.peek().kind != scanner.EOF {
+		all = append(all, p.definition())
 	}
-	p := &parser{file: file, tokens: tokens, spec: &spec{file: file}}
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(*syntaxError)
-			if !ok {
-				panic(r)
-			}
-			s, err = nil, e
-		}
-	}()
-	for p.peek().kind != tokenEOF {
-		p.definition()
-	}
-	return p.spec, nil
+	return all
 }
 
-func (p *parser) peek() token { return p.tokens[p.at] }
+func (p *parser) peek() token { return p.tokens[0] }
 
 func (p *parser) take() token {
-	t := p.tokens[p.at]
-	if t.kind != tokenEOF {
-		p.at++
+	t := p.tokens[0]
+	if t.kind != scanner.EOF {
+		p.tokens = p.tokens[1:]
 	}
 	return t
-}
-
-func (p *parser) fail(line int, format string, a ...any) {
-	panic(&syntaxError{p.file, line, fmt.Sprintf(format, a...)})
 }
 
 func (p *parser) accept(text string) bool {
-	if t := p.peek(); t.kind != tokenEOF && t.text == text {
-		p.at++
-		return true
+	if p.peek().text != text {
+		return false
 	}
-	return false
+	p.take()
+	return true
 }
 
-func (p *parser) expect(text string) token {
-	t := p.take()
-	if t.text != text {
-		p.fail(t.line, "%q where %q was expected", t.text, text)
+func (p *parser) expect(text string) {
+	if t := p.take(); t.text != text {
+		fail(t.line, "%q where %q was expected", t.text, text)
 	}
-	return t
 }
 
 // keywords has the words that cannot be names (RFC 4506 §6.4 note 1).
@@ -79,8 +55,8 @@ var keywords = map[string]bool{
 
 func (p *parser) name() token {
 	t := p.take()
-	if t.kind != tokenName || keywords[t.text] {
-		p.fail(t.line, "%q where a name was expected", t.text)
+	if t.kind != scanner.Ident || keywords[t.text] {
+		fail(t.line, "%q where a name was expected", t.text)
 	}
 	return t
 }
@@ -91,63 +67,54 @@ func startHeader(t token) header {
 	return header{line: t.line, doc: t.doc, notes: t.notes}
 }
 
-func (p *parser) define(d definition) { p.spec.definitions = append(p.spec.definitions, d) }
-
-func (p *parser) definition() {
+func (p *parser) definition() definition {
 	h := startHeader(p.peek())
-	switch t := p.take(); t.text {
-	case "const":
-		h.name = p.name().text
-		p.expect("=")
-		v := p.number()
-		p.expect(";")
-		p.define(&constDef{h, v})
-	case "typedef":
-		inline := len(p.spec.definitions)
-		d := p.declaration("")
+	keyword := p.take()
+	if keyword.text == "typedef" {
+		d := p.declaration()
 		d.notes = h.notes
 		p.expect(";")
 		if h.name = d.name; d.kind == declVoid {
-			p.fail(h.line, "typedef of void")
+			fail(h.line, "typedef of void")
 		}
-		if len(p.spec.definitions) > inline && d.kind == declPlain {
-			// A typedef of a new enum, struct or union defines that type (RFC 4506 §4.18).
-			*p.spec.definitions[len(p.spec.definitions)-1].head() = h
-			break
-		}
-		p.define(&typedefDef{h, d})
-	case "enum":
-		h.name = p.name().text
-		p.define(&enumDef{h, p.enumBody()})
-		p.expect(";")
-	case "struct":
-		h.name = p.name().text
-		p.define(&structDef{h, p.structBody(h.name)})
-		p.expect(";")
-	case "union":
-		h.name = p.name().text
-		u := &unionDef{header: h}
-		p.unionBody(u)
-		p.define(u)
-		p.expect(";")
-	case "program":
-		h.name = p.name().text
-		p.define(p.program(h))
-	default:
-		p.fail(t.line, "%q where a definition was expected", t.text)
+		return &typedefDef{h, d}
 	}
+	if !slices.Contains([]string{"const", "enum", "struct", "union", "program"}, keyword.text) {
+		fail(keyword.line, "%q where a definition was expected", keyword.text)
+	}
+	h.name = p.name().text
+	var d definition
+	switch keyword.text {
+	case "const":
+		p.expect("=")
+		d = &constDef{h, p.number()}
+	case "enum":
+		d = &enumDef{h, p.enumBody()}
+	case "struct":
+		d = &structDef{h, p.structBody()}
+	case "union":
+		d = p.union(h)
+	case "program":
+		d = p.program(h)
+	}
+	p.expect(";")
+	return d
 }
 
 func (p *parser) number() value {
+	minus := p.accept("-")
 	t := p.take()
-	if t.kind != tokenNumber {
-		p.fail(t.line, "%q where a number was expected", t.text)
+	if t.kind != scanner.Int {
+		fail(t.line, "%q where a number was expected", t.text)
+	}
+	if minus {
+		t.text = "-" + t.text
 	}
 	n, err := strconv.ParseInt(t.text, 0, 64)
 	if err != nil {
 		u, uerr := strconv.ParseUint(t.text, 0, 64)
 		if uerr != nil {
-			p.fail(t.line, "%q is not a number", t.text)
+			fail(t.line, "%q is not a number", t.text)
 		}
 		n = int64(u)
 	}
@@ -155,7 +122,7 @@ func (p *parser) number() value {
 }
 
 func (p *parser) value() value {
-	if p.peek().kind == tokenNumber {
+	if kind := p.peek().kind; kind == scanner.Int || kind == '-' {
 		return p.number()
 	}
 	t := p.name()
@@ -177,11 +144,11 @@ func (p *parser) enumBody() []enumMember {
 	}
 }
 
-func (p *parser) structBody(owner string) []*declaration {
+func (p *parser) structBody() []*declaration {
 	p.expect("{")
 	var fields []*declaration
 	for {
-		fields = append(fields, p.declaration(owner))
+		fields = append(fields, p.declaration())
 		p.expect(";")
 		if p.accept("}") {
 			return fields
@@ -189,19 +156,22 @@ func (p *parser) structBody(owner string) []*declaration {
 	}
 }
 
-func (p *parser) unionBody(u *unionDef) {
+// union reads the rest of a union definition after its name.
+func (p *parser) union(h header) *unionDef {
+	u := &unionDef{header: h}
 	p.expect("switch")
 	p.expect("(")
-	u.discriminant = p.declaration(u.name)
+	u.discriminant = p.declaration()
 	p.expect(")")
 	p.expect("{")
+	var otherwise []*arm
 	for !p.accept("}") {
 		a := new(arm)
 		if p.accept("default") {
-			if u.otherwise != nil {
-				p.fail(p.peek().line, "second default arm")
+			if otherwise != nil {
+				fail(p.peek().line, "second default arm")
 			}
-			u.otherwise = a
+			otherwise = []*arm{a}
 			p.expect(":")
 		} else {
 			for len(a.cases) == 0 || p.peek().text == "case" {
@@ -211,33 +181,29 @@ func (p *parser) unionBody(u *unionDef) {
 			}
 			u.arms = append(u.arms, a)
 		}
-		a.decl = p.declaration(u.name)
+		a.decl = p.declaration()
 		p.expect(";")
 	}
 	if len(u.arms) == 0 {
-		p.fail(u.line, "union %s has no case", u.name)
+		fail(u.line, "union %s has no case", u.name)
 	}
+	u.arms = append(u.arms, otherwise...)
+	return u
 }
 
-// declaration reads one declaration. owner is the name of the type that contains the declaration.
-// The names of types that are defined inside the declaration begin with owner.
-func (p *parser) declaration(owner string) *declaration {
-	first := p.peek()
-	d := &declaration{header: startHeader(first)}
-	inline := len(p.spec.definitions)
+func (p *parser) declaration() *declaration {
+	d := &declaration{header: startHeader(p.peek())}
 	d.spec = p.typeSpec()
 	if d.spec.builtin == builtinVoid {
 		d.kind = declVoid
 		return d
 	}
-	if p.accept("*") {
-		d.kind = declOptional
-	}
+	optional := p.accept("*")
 	d.name = p.name().text
-	p.nameInline(inline, d, owner)
-	if d.kind == declOptional {
-		if d.spec.builtin == builtinOpaque || d.spec.builtin == builtinString {
-			p.fail(d.line, "optional %s needs a typedef", d.name)
+	if optional {
+		d.kind = declOptional
+		if d.isBytes() {
+			fail(d.line, "optional %s needs a typedef", d.name)
 		}
 		return d
 	}
@@ -258,94 +224,86 @@ func (p *parser) declaration(owner string) *declaration {
 	switch d.spec.builtin {
 	case builtinString:
 		if d.kind != declVarArray {
-			p.fail(d.line, "string %s is not of variable length", d.name)
+			fail(d.line, "string %s is not of variable length", d.name)
 		}
 	case builtinOpaque:
 		if d.kind == declPlain {
-			p.fail(d.line, "opaque %s has no length", d.name)
+			fail(d.line, "opaque %s has no length", d.name)
 		}
 	}
 	return d
 }
 
-// nameInline gives names to the types that are defined inside the declaration d: d's own type, and
-// the types inside that. So far their names are placeholders. Their definitions are at the end of
-// p.spec.definitions; the parameter from is the index of the first.
-func (p *parser) nameInline(from int, d *declaration, owner string) {
-	inline := p.spec.definitions[from:]
-	if len(inline) == 0 {
-		return
-	}
-	placeholder := d.spec.name
-	name := d.name
-	if owner != "" {
-		name = owner + "_" + d.name
-	}
-	rename := func(s *string) {
-		if after, ok := strings.CutPrefix(*s, placeholder); ok {
-			*s = name + after
-		}
-	}
-	rename(&d.spec.name)
-	for _, def := range inline {
-		rename(&def.head().name)
-		_ = declarations(def, func(within *declaration) error {
-			rename(&within.spec.name)
-			return nil
-		})
-	}
-}
-
 func (p *parser) typeSpec() typeSpec {
 	t := p.take()
 	s := typeSpec{line: t.line}
-	switch t.text {
+	switch b := builtin(t.text); b {
 	case "unsigned":
-		switch {
-		case p.accept("hyper"):
+		s.builtin = builtinUint
+		if p.accept("hyper") {
 			s.builtin = builtinUhyper
-		default:
+		} else {
 			p.accept("int")
-			s.builtin = builtinUint
 		}
-	case "enum":
-		s.name = p.inline(t, func(h header) definition { return &enumDef{h, p.enumBody()} })
-	case "struct":
-		s.name = p.inline(t, func(h header) definition { return &structDef{h, p.structBody(h.name)} })
-	case "union":
-		s.name = p.inline(t, func(h header) definition {
-			u := &unionDef{header: h}
-			p.unionBody(u)
-			return u
-		})
+	case "enum", "struct", "union":
+		s.name = p.name().text
+	case builtinOpaque, builtinString, builtinVoid:
+		s.builtin = b
 	default:
-		if b, ok := builtinNames[t.text]; ok {
+		if scalars[b].size > 0 {
 			s.builtin = b
 			break
 		}
-		if t.kind != tokenName || keywords[t.text] {
-			p.fail(t.line, "%q where a type was expected", t.text)
+		if t.kind != scanner.Ident || keywords[t.text] {
+			fail(t.line, "%q where a type was expected", t.text)
 		}
 		s.name = t.text
 	}
 	return s
 }
 
-// inline reads an enum, struct or union specifier after its keyword, and returns the name of the
-// type. The specifier is the name of a type defined elsewhere, or a body. The type of a body gets a
-// placeholder as its name, until the name of the declaration is known.
-func (p *parser) inline(t token, body func(header) definition) string {
-	if next := p.peek(); next.kind == tokenName && next.text != "switch" {
-		return p.take().text
+// program reads the rest of a program definition after its name (RFC 5531 §12.2).
+func (p *parser) program(h header) *programDef {
+	d := &programDef{header: h}
+	p.expect("{")
+	for !p.accept("}") {
+		d.versions = append(d.versions, p.version())
 	}
-	p.placeholders++
-	placeholder := fmt.Sprintf("(%d)", p.placeholders)
-	p.define(body(header{name: placeholder, line: t.line}))
-	return placeholder
+	p.expect("=")
+	d.number = p.number()
+	return d
 }
 
-var builtinNames = map[string]builtin{
-	"int": builtinInt, "hyper": builtinHyper, "float": builtinFloat,
-	"double": builtinDouble, "quadruple": builtinQuadruple, "bool": builtinBool,
-	"opaque": builtinOpaque, "string": builtinString, "void": builtinVoid,
+func (p *parser) version() *versionDef {
+	d := &versionDef{header: startHeader(p.peek())}
+	p.expect("version")
+	d.name = p.name().text
+	p.expect("{")
+	for !p.accept("}") {
+		d.procedures = append(d.procedures, p.procedure())
+	}
+	p.expect("=")
+	d.number = p.number()
+	p.expect(";")
+	return d
+}
+
+func (p *parser) procedure() *procedureDef {
+	d := &procedureDef{header: startHeader(p.peek())}
+	d.result = p.typeSpec()
+	d.name = p.name().text
+	p.expect("(")
+	for {
+		if s := p.typeSpec(); s.builtin != builtinVoid {
+			d.args = append(d.args, s)
+		}
+		if p.accept(")") {
+			break
+		}
+		p.expect(",")
+	}
+	p.expect("=")
+	d.number = p.number()
+	p.expect(";")
+	return d
 }

@@ -1,12 +1,11 @@
 package main
 
-import "fmt"
+import "slices"
 
-// model is a spec with tables from names to their definitions and numbers.
+// model has the definitions, with tables from names to their definitions and numbers.
 type model struct {
-	file  string
-	spec  *spec
-	types map[string]definition
+	definitions []definition
+	types       map[string]definition
 	// values has the numbers of constants and enum members. goValues has the Go expressions for
 	// them.
 	values   map[string]int64
@@ -21,90 +20,77 @@ type model struct {
 	sizes  map[string]size
 }
 
-func (m *model) errorf(line int, format string, a ...any) error {
-	return &syntaxError{m.file, line, fmt.Sprintf(format, a...)}
-}
-
-// resolve makes the model of a spec. It returns an error if the definitions break the rules of the
-// XDR language, or if xdrgen does not support them.
-func resolve(s *spec) (*model, error) {
+// resolve makes the model of definitions. It fails if they break the rules of the XDR language, or
+// if xdrgen does not support them.
+func resolve(definitions []definition) *model {
 	m := &model{
-		file: s.file, spec: s,
-		types:    map[string]definition{},
-		values:   map[string]int64{},
-		goValues: map[string]string{},
-		enumOf:   map[string]*enumDef{},
-		nodes:    map[string]bool{},
-		sizing:   map[string]bool{},
-		sizes:    map[string]size{},
+		definitions: definitions,
+		types:       map[string]definition{},
+		values:      map[string]int64{"TRUE": 1, "FALSE": 0},
+		goValues:    map[string]string{"TRUE": "true", "FALSE": "false"},
+		enumOf:      map[string]*enumDef{},
+		nodes:       map[string]bool{},
+		sizing:      map[string]bool{},
+		sizes:       map[string]size{},
 	}
-	for _, f := range []func() error{
-		m.collect, m.checkTypes, m.findNodes, m.checkUnions, m.checkSizes, m.checkGoNames,
-	} {
-		if err := f(); err != nil {
-			return nil, err
+	m.collect()
+	m.checkTypes()
+	m.findNodes()
+	m.checkUnions()
+	for _, d := range definitions {
+		if h := d.head(); m.types[h.name] != nil {
+			m.sizeOf(h.name, h.line)
 		}
 	}
-	return m, nil
+	m.checkGoNames()
+	return m
 }
 
 // collect fills the tables of types and values.
-func (m *model) collect() error {
-	m.values["TRUE"], m.values["FALSE"] = 1, 0
-	m.goValues["TRUE"], m.goValues["FALSE"] = "true", "false"
-	for _, d := range m.spec.definitions {
+func (m *model) collect() {
+	for _, d := range m.definitions {
 		h := d.head()
 		switch d := d.(type) {
 		case *constDef:
-			if err := m.addValue(h, d.value); err != nil {
-				return err
-			}
+			m.addValue(h, d.value)
 			continue
 		case *enumDef:
 			for i := range d.members {
-				m.enumOf[d.members[i].name] = d
 				member := &d.members[i]
-				if err := m.addValue(&member.header, member.value); err != nil {
-					return err
-				}
+				m.enumOf[member.name] = d
+				m.addValue(&member.header, member.value)
 				if n := m.values[member.name]; n != int64(int32(n)) {
-					return m.errorf(member.line, "%s is not of 32 bits", member.name)
+					fail(member.line, "%s is not of 32 bits", member.name)
 				}
 			}
 		case *programDef:
 			continue
 		}
 		if m.types[h.name] != nil {
-			return m.errorf(h.line, "type %s is defined twice", h.name)
+			fail(h.line, "type %s is defined twice", h.name)
 		}
 		m.types[h.name] = d
 	}
-	return nil
 }
 
-func (m *model) addValue(h *header, v value) error {
+func (m *model) addValue(h *header, v value) {
 	if _, ok := m.values[h.name]; ok {
-		return m.errorf(h.line, "constant %s is defined twice", h.name)
+		fail(h.line, "constant %s is defined twice", h.name)
 	}
-	n, err := m.number(v)
-	if err != nil {
-		return err
-	}
-	m.values[h.name] = n
+	m.values[h.name] = m.number(v)
 	m.goValues[h.name] = goName(h)
-	return nil
 }
 
 // number returns the value of v, which is a literal or the name of a constant defined before.
-func (m *model) number(v value) (int64, error) {
+func (m *model) number(v value) int64 {
 	if v.name == "" {
-		return v.number, nil
+		return v.number
 	}
 	n, ok := m.values[v.name]
 	if !ok {
-		return 0, m.errorf(v.line, "constant %s is not defined before its use", v.name)
+		fail(v.line, "constant %s is not defined before its use", v.name)
 	}
-	return n, nil
+	return n
 }
 
 // goValue returns the Go expression for v.
@@ -115,116 +101,86 @@ func (m *model) goValue(v value) string {
 	return v.text
 }
 
-// declarations calls f for each declaration of d except void ones.
-func declarations(d definition, f func(*declaration) error) error {
-	var all []*declaration
+// declarations returns the declarations of d except void ones.
+func declarations(d definition) (all []*declaration) {
 	switch d := d.(type) {
 	case *structDef:
-		all = d.fields
+		return d.fields // checkTypes refuses void fields
 	case *typedefDef:
-		all = []*declaration{d.decl}
+		return []*declaration{d.decl}
 	case *unionDef:
-		all = []*declaration{d.discriminant}
-		for _, a := range d.everyArm() {
+		all = append(all, d.discriminant)
+		for _, a := range d.arms {
 			all = append(all, a.decl)
 		}
 	}
-	for _, decl := range all {
-		if decl.kind == declVoid {
-			continue
-		}
-		if err := f(decl); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slices.DeleteFunc(all, func(d *declaration) bool { return d.kind == declVoid })
 }
 
-func (u *unionDef) everyArm() []*arm {
-	if u.otherwise == nil {
-		return u.arms
-	}
-	return append(u.arms[:len(u.arms):len(u.arms)], u.otherwise)
-}
-
-// checkTypes returns an error for undefined types, void fields, and invalid lengths and
-// annotations.
-func (m *model) checkTypes() error {
-	for _, d := range m.spec.definitions {
-		if s, ok := d.(*structDef); ok {
-			for _, f := range s.fields {
+// checkTypes fails for undefined types, void fields, and invalid lengths and annotations.
+func (m *model) checkTypes() {
+	for _, d := range m.definitions {
+		switch d := d.(type) {
+		case *structDef:
+			for _, f := range d.fields {
 				if f.kind == declVoid {
-					return m.errorf(f.line, "struct %s has a void field", s.name)
+					fail(f.line, "struct %s has a void field", d.name)
 				}
 			}
-		}
-		if err := declarations(d, m.checkDeclaration); err != nil {
-			return err
-		}
-		if err := m.checkExternal(d); err != nil {
-			return err
-		}
-		if p, ok := d.(*programDef); ok {
-			for _, v := range p.versions {
+		case *programDef:
+			for _, v := range d.versions {
 				for _, c := range v.procedures {
 					for _, s := range append([]typeSpec{c.result}, c.args...) {
-						if err := m.checkSpec(s); err != nil {
-							return err
-						}
+						m.checkSpec(s)
 					}
 				}
 			}
 		}
+		for _, f := range declarations(d) {
+			m.checkDeclaration(f)
+		}
+		checkExternal(d)
 	}
-	return nil
 }
 
-func (m *model) checkSpec(s typeSpec) error {
-	if s.builtin == builtinNone && m.types[s.name] == nil {
-		return m.errorf(s.line, "type %s is not defined", s.name)
+func (m *model) checkSpec(s typeSpec) {
+	if s.builtin == "" && m.types[s.name] == nil {
+		fail(s.line, "type %s is not defined", s.name)
 	}
-	return nil
 }
 
-func (m *model) checkDeclaration(d *declaration) error {
-	if err := m.checkSpec(d.spec); err != nil {
-		return err
-	}
+func (m *model) checkDeclaration(d *declaration) {
+	m.checkSpec(d.spec)
 	if d.notes.ddp && (d.kind != declVarArray || !d.isBytes()) {
-		return m.errorf(d.line, "@ddp on %s, which is not an opaque of variable length", d.name)
+		fail(d.line, "@ddp on %s, which is not an opaque of variable length", d.name)
 	}
 	if d.notes.iterate && (d.kind != declVarArray || d.isBytes()) {
-		return m.errorf(d.line, "@iterate on %s, which is not an array of variable length", d.name)
+		fail(d.line, "@iterate on %s, which is not an array of variable length", d.name)
 	}
 	if d.bound != nil {
-		n, err := m.number(*d.bound)
-		if err != nil {
-			return err
-		}
+		n := m.number(*d.bound)
 		if n < 0 || n > 1<<32-1 || (d.kind == declFixedArray && n == 0 && !d.isBytes()) {
-			return m.errorf(d.line, "%s has the impossible length %d", d.name, n)
+			fail(d.line, "%s has the impossible length %d", d.name, n)
 		}
 	}
-	return nil
 }
 
-// checkExternal returns an error if d, or a declaration in it, is annotated @external. A typedef of
-// an array with a bound may have this annotation, but not together with @ddp or @iterate.
-func (m *model) checkExternal(d definition) error {
-	notes := d.head().notes
-	if t, ok := d.(*typedefDef); ok && notes.external {
-		if t.decl.bound != nil && !notes.ddp && !notes.iterate {
-			return nil
-		}
-	} else if !notes.external {
-		return declarations(d, func(f *declaration) error {
-			if f.notes.external {
-				return m.errorf(f.line, "@external on %s, which is not a typedef of an array with a bound", f.name)
-			}
-			return nil
-		})
+// checkExternal fails if d, or a declaration in it, is annotated @external. A typedef of an array
+// with a bound may have this annotation, but not together with @ddp or @iterate.
+func checkExternal(d definition) {
+	t, ok := d.(*typedefDef)
+	if ok && t.decl.bound != nil && !t.notes.ddp && !t.notes.iterate {
+		return
 	}
-	return m.errorf(d.head().line, "@external on %s, which is not a typedef of an array with a bound", d.head().name)
+	annotated := []*header{d.head()}
+	for _, f := range declarations(d) {
+		annotated = append(annotated, &f.header)
+	}
+	for _, h := range annotated {
+		if h.notes.external {
+			fail(h.line, "@external on %s, which is not a typedef of an array with a bound", h.name)
+		}
+	}
 }
 
 func (d *declaration) isBytes() bool {
@@ -232,42 +188,29 @@ func (d *declaration) isBytes() bool {
 }
 
 // findNodes finds the elements of linked lists, and stores them in m.nodes.
-func (m *model) findNodes() error {
-	for _, d := range m.spec.definitions {
+func (m *model) findNodes() {
+	for _, d := range m.definitions {
 		if s, ok := d.(*structDef); ok && m.optionalOf(s.fields[len(s.fields)-1]) == s.name {
 			if len(s.fields) == 1 {
-				return m.errorf(s.line, "list element %s is empty", s.name)
+				fail(s.line, "list element %s is empty", s.name)
 			}
 			m.nodes[s.name] = true
 		}
 	}
-	return nil
 }
 
 // optionalOf returns T if d is optional data of a defined type T, directly or through typedefs.
 // Otherwise it returns "".
 func (m *model) optionalOf(d *declaration) string {
-	for range len(m.types) + 1 {
-		switch d.kind {
-		case declOptional:
-			return d.spec.name
-		case declPlain:
-			t, ok := m.types[d.spec.name].(*typedefDef)
-			if !ok {
-				return ""
-			}
-			d = t.decl
-		default:
-			return ""
-		}
+	if d = m.plain(d); d.kind == declOptional {
+		return d.spec.name
 	}
 	return ""
 }
 
-// checkUnions returns an error for a union with an invalid discriminant or invalid cases (RFC 4506
-// §4.15).
-func (m *model) checkUnions() error {
-	for _, d := range m.spec.definitions {
+// checkUnions fails for a union with an invalid discriminant or invalid cases (RFC 4506 §4.15).
+func (m *model) checkUnions() {
+	for _, d := range m.definitions {
 		u, ok := d.(*unionDef)
 		if !ok {
 			continue
@@ -275,29 +218,25 @@ func (m *model) checkUnions() error {
 		enum, kind := m.discriminant(u)
 		if u.discriminant.kind != declPlain || (enum == nil &&
 			kind != builtinInt && kind != builtinUint && kind != builtinBool) {
-			return m.errorf(u.line, "union %s is discriminated by neither int, unsigned int, bool nor enum", u.name)
+			fail(u.line, "union %s is discriminated by neither int, unsigned int, bool nor enum", u.name)
 		}
 		seen := map[int64]bool{}
 		for _, a := range u.arms {
 			for _, c := range a.cases {
-				n, err := m.number(c)
-				if err != nil {
-					return err
-				}
+				n := m.number(c)
 				if seen[n] {
-					return m.errorf(c.line, "union %s has two arms for %d", u.name, n)
+					fail(c.line, "union %s has two arms for %d", u.name, n)
 				}
 				seen[n] = true
 				if kind == builtinBool && n != 0 && n != 1 {
-					return m.errorf(c.line, "a boolean is never %d", n)
+					fail(c.line, "a boolean is never %d", n)
 				}
-				if enum != nil && !m.hasMember(enum, n) {
-					return m.errorf(c.line, "%s has no member %d", enum.name, n)
+				if enum != nil && !slices.ContainsFunc(enum.members, func(e enumMember) bool { return m.values[e.name] == n }) {
+					fail(c.line, "%s has no member %d", enum.name, n)
 				}
 			}
 		}
 	}
-	return nil
 }
 
 // discriminant returns the type of u's discriminant: an enum, or nil and a built-in type.
@@ -305,15 +244,6 @@ func (m *model) discriminant(u *unionDef) (*enumDef, builtin) {
 	d := m.plain(u.discriminant)
 	e, _ := m.types[d.spec.name].(*enumDef)
 	return e, d.spec.builtin
-}
-
-func (m *model) hasMember(e *enumDef, n int64) bool {
-	for _, member := range e.members {
-		if m.values[member.name] == n {
-			return true
-		}
-	}
-	return false
 }
 
 // plain returns the declaration that d means, after replacing typedefs that only rename a type.

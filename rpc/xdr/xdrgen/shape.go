@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // A shape generates the Go code for a declaration: its type, and the statements that decode and
 // encode it. The parameter at is an addressable Go expression of that type. In the generated code,
@@ -22,11 +25,11 @@ type scalar struct {
 var scalars = map[builtin]scalar{
 	builtinInt:    {"int32", 4, "d.Int32()", "w.Int32(%s)"},
 	builtinUint:   {"uint32", 4, "d.Uint32()", "w.Uint32(%s)"},
-	builtinHyper:  {"int64", 8, "d.Int64()", "w.Int64(%s)"},
+	"hyper":       {"int64", 8, "d.Int64()", "w.Int64(%s)"},
 	builtinUhyper: {"uint64", 8, "d.Uint64()", "w.Uint64(%s)"},
 	builtinBool:   {"bool", 4, "d.Bool()", "w.Bool(%s)"},
-	builtinFloat:  {"float32", 4, "math.Float32frombits(d.Uint32())", "w.Uint32(math.Float32bits(%s))"},
-	builtinDouble: {"float64", 8, "math.Float64frombits(d.Uint64())", "w.Uint64(math.Float64bits(%s))"},
+	"float":       {"float32", 4, "math.Float32frombits(d.Uint32())", "w.Uint32(math.Float32bits(%s))"},
+	"double":      {"float64", 8, "math.Float64frombits(d.Uint64())", "w.Uint64(math.Float64bits(%s))"},
 	// Go has no type for a quadruple. The generated code has its sixteen bytes as an array.
 	builtinQuadruple: {"[16]byte", 16, "", ""},
 }
@@ -115,4 +118,74 @@ func (s slice) decode(at string) string {
 
 func (s slice) encode(at string) string {
 	return fmt.Sprintf("w.Count(len(%s), %s)\n", at, s.limit) + everyElement(at, s.elem.encode)
+}
+
+// shapeOf returns the shape of d. owner is the Go name of the type that contains d, or "" for the
+// declaration of a typedef. If the shape needs another generated type, shapeOf adds that type to
+// the emitter's queue.
+func (e *emitter) shapeOf(d *declaration, owner string) shape {
+	length := noLimit
+	if d.bound != nil {
+		length = e.lengthOf(*d.bound)
+	}
+	if d.isBytes() {
+		switch {
+		case d.kind == declFixedArray:
+			return fixedBytes{length}
+		case d.notes.ddp:
+			return eligibleBytes{length}
+		}
+		return countedBytes{length}
+	}
+	if node := e.m.optionalOf(d); e.m.nodes[node] {
+		return generated{e.listType(node)}
+	}
+	elem := e.shapeOfSpec(d.spec)
+	switch d.kind {
+	case declFixedArray:
+		return array{length, elem}
+	case declVarArray:
+		if d.bound == nil || d.notes.iterate {
+			return generated{e.iteratorType(d, owner, length, elem)}
+		}
+		if e.m.number(*d.bound) == 1 { // the same encoding as optional data (RFC 4506 §4.19)
+			return generated{e.optionalType(elem)}
+		}
+		return slice{length, elem, e.minOf(d.spec)}
+	case declOptional:
+		return generated{e.optionalType(elem)}
+	}
+	return elem
+}
+
+// shapeOfSpec returns the shape of one value of type s.
+func (e *emitter) shapeOfSpec(s typeSpec) shape {
+	if s.builtin == builtinQuadruple {
+		return fixedBytes{"16"}
+	}
+	if s.builtin != "" {
+		return scalars[s.builtin]
+	}
+	d := e.m.types[s.name]
+	if t, ok := d.(*typedefDef); ok && e.m.vanishes(t) {
+		return e.shapeOf(t.decl, "")
+	}
+	return generated{goName(d.head())}
+}
+
+// lengthOf returns the Go expression for the length of an array: the Go name of a constant if v is
+// the name of a const definition, otherwise a number.
+func (e *emitter) lengthOf(v value) string {
+	if e.constants[v.name] {
+		return e.m.goValue(v)
+	}
+	return strconv.FormatInt(e.m.number(v), 10)
+}
+
+// minOf returns the smallest size of a value of type s, in bytes.
+func (e *emitter) minOf(s typeSpec) int64 {
+	if s.builtin != "" {
+		return scalars[s.builtin].size
+	}
+	return e.m.sizes[s.name].min
 }

@@ -53,97 +53,61 @@ func (a size) or(b size) size {
 	return size{min(a.min, b.min), most(a.max, b.max), most(a.reduced, b.reduced)}
 }
 
-// checkSizes computes the size of every type. It returns an error for a recursive type.
-func (m *model) checkSizes() error {
-	for _, d := range m.spec.definitions {
-		if _, ok := m.types[d.head().name]; ok {
-			if _, err := m.sizeOf(d.head().name, d.head().line); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// sizeOf returns the size of a defined type. name is the type's XDR name, and line the line number
-// for an error.
-func (m *model) sizeOf(name string, line int) (size, error) {
+// sizeOf returns the size of a defined type. name is the type's XDR name. It fails for a type that
+// contains itself; line is the line number for that error.
+func (m *model) sizeOf(name string, line int) size {
 	if s, ok := m.sizes[name]; ok {
-		return s, nil
+		return s
 	}
 	if m.sizing[name] {
-		return size{}, m.errorf(line, "type %s contains itself other than as a linked list", name)
+		fail(line, "type %s contains itself other than as a linked list", name)
 	}
 	m.sizing[name] = true
-	defer delete(m.sizing, name)
 	var s size
-	var err error
 	switch d := m.types[name].(type) {
 	case *enumDef:
 		s = fixed(4)
 	case *typedefDef:
-		s, err = m.sizeOfDeclaration(d.decl)
+		s = m.sizeOfDeclaration(d.decl)
 	case *structDef:
 		for _, f := range m.valueFields(d) {
-			var fs size
-			if fs, err = m.sizeOfDeclaration(f); err != nil {
-				break
-			}
-			s = s.plus(fs)
+			s = s.plus(m.sizeOfDeclaration(f))
 		}
 	case *unionDef:
-		s, err = m.sizeOfUnion(d)
+		s = m.sizeOfDeclaration(d.arms[0].decl)
+		for _, a := range d.arms[1:] {
+			s = s.or(m.sizeOfDeclaration(a.decl))
+		}
+		s = s.plus(fixed(4))
 	}
-	if err == nil {
-		m.sizes[name] = s
-	}
-	return s, err
+	m.sizes[name] = s
+	return s
 }
 
-func (m *model) sizeOfUnion(u *unionDef) (size, error) {
-	var s size
-	for i, a := range u.everyArm() {
-		as, err := m.sizeOfDeclaration(a.decl)
-		if err != nil {
-			return s, err
-		}
-		if i == 0 {
-			s = as
-		}
-		s = s.or(as)
-	}
-	return s.plus(fixed(4)), nil
-}
-
-func (m *model) sizeOfDeclaration(d *declaration) (size, error) {
+func (m *model) sizeOfDeclaration(d *declaration) size {
 	if d.kind == declVoid {
-		return fixed(0), nil
+		return fixed(0)
 	}
 	bound := int64(1<<32 - 1)
 	if d.bound != nil {
-		bound, _ = m.number(*d.bound)
+		bound = m.number(*d.bound)
 	}
 	if d.isBytes() {
 		padded := (bound + 3) &^ 3
 		switch {
 		case d.kind == declFixedArray:
-			return fixed(padded), nil
+			return fixed(padded)
 		case d.notes.ddp:
-			return size{4, plus(4, times(padded, 1)), 4}, nil
+			return size{4, plus(4, padded), 4}
 		}
-		return size{4, plus(4, times(padded, 1)), plus(4, times(padded, 1))}, nil
+		return size{4, plus(4, padded), plus(4, padded)}
 	}
-	if name := m.optionalOf(d); name != "" && m.nodes[name] {
-		return size{4, unbounded, unbounded}, nil
+	if m.nodes[m.optionalOf(d)] {
+		return size{4, unbounded, unbounded}
 	}
-	var s size
-	if d.spec.builtin == builtinNone {
-		var err error
-		if s, err = m.sizeOf(d.spec.name, d.line); err != nil {
-			return s, err
-		}
-	} else {
-		s = fixed(scalars[d.spec.builtin].size)
+	s := fixed(scalars[d.spec.builtin].size)
+	if d.spec.builtin == "" {
+		s = m.sizeOf(d.spec.name, d.line)
 	}
 	switch d.kind {
 	case declOptional:
@@ -153,7 +117,7 @@ func (m *model) sizeOfDeclaration(d *declaration) (size, error) {
 	case declVarArray:
 		s = size{4, plus(4, times(s.max, bound)), plus(4, times(s.reduced, bound))}
 	}
-	return s, nil
+	return s
 }
 
 // valueFields returns d's fields. For a list element, it leaves out the link to the next element.

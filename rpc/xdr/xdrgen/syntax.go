@@ -1,15 +1,11 @@
 package main
 
+import "strings"
+
 // These types are the syntax tree. Their names are those of the grammar in RFC 4506 §6.3 and RFC
 // 5531 §12.2.
 
-type spec struct {
-	file        string
-	definitions []definition // in the order of the file
-}
-
-// A definition is a *constDef, *enumDef, *structDef, *unionDef, *typedefDef or
-// *programDef.
+// A definition is a *constDef, *enumDef, *structDef, *unionDef, *typedefDef or *programDef.
 type definition interface{ head() *header }
 
 // header is the common part of all definitions.
@@ -45,12 +41,11 @@ type structDef struct {
 type unionDef struct {
 	header
 	discriminant *declaration
-	arms         []*arm
-	otherwise    *arm // the default arm, or nil
+	arms         []*arm // the default arm, if there is one, is the last
 }
 
 type arm struct {
-	cases []value
+	cases []value      // none for the default arm
 	decl  *declaration // declVoid for void
 }
 
@@ -103,27 +98,65 @@ type declaration struct {
 	bound *value // nil if there is none
 }
 
-// typeSpec is a built-in type or the name of a defined type. If a type is defined inside a
-// declaration, the parser gives it a name.
+// typeSpec is a built-in type or the name of a defined type.
 type typeSpec struct {
-	builtin builtin
-	name    string // set if builtin is builtinNone
+	builtin builtin // "" for a defined type
+	name    string
 	line    int
 }
 
-type builtin int
+// A builtin is the name of a built-in type: a key of scalars, or builtinOpaque, builtinString or
+// builtinVoid.
+type builtin string
 
 const (
-	builtinNone builtin = iota
-	builtinInt
-	builtinUint
-	builtinHyper
-	builtinUhyper
-	builtinFloat
-	builtinDouble
-	builtinQuadruple
-	builtinBool
-	builtinOpaque
-	builtinString
-	builtinVoid
+	builtinInt       builtin = "int"
+	builtinUint      builtin = "unsigned int"
+	builtinUhyper    builtin = "unsigned hyper"
+	builtinBool      builtin = "bool"
+	builtinQuadruple builtin = "quadruple"
+	builtinOpaque    builtin = "opaque"
+	builtinString    builtin = "string"
+	builtinVoid      builtin = "void"
 )
+
+// notes are the annotations before a definition, declaration or procedure.
+type notes struct {
+	// goName is the Go name to use instead of the derived one: /*@go NFSStat3*/. For a program, it
+	// is a prefix of the names of its constants.
+	goName string
+	// ddp is true if this opaque item is eligible for direct data placement (RFC 8166 §3.4.2):
+	// /*@ddp*/.
+	ddp bool
+	// open is true if the decoder accepts values of this enum that have no name, because a union
+	// arm or the caller handles them: /*@open*/.
+	open bool
+	// external is true if the Go type of this typedef, with Decode and Encode, is written by hand.
+	// The typedef must be an array with a bound, from which the sizes follow: /*@external*/.
+	external bool
+	// iterate is true if the array is decoded as an iterator although it has a bound: /*@iterate*/.
+	iterate bool
+}
+
+// add sets the annotation in a comment at line.
+func (n *notes) add(text string, line int) {
+	name, value, _ := strings.Cut(strings.TrimSpace(text), " ")
+	value = strings.TrimSpace(value)
+	if (name == "go") != (value != "") {
+		fail(line, "annotation @%s: only @go takes a value, and needs one", name)
+	}
+	switch name {
+	case "go":
+		n.goName = value
+	case "ddp":
+		n.ddp = true
+	case "open":
+		n.open = true
+	case "external":
+		n.external = true
+	case "iterate":
+		n.iterate = true
+	default:
+		fail(line, "unknown annotation @%s", name)
+	}
+}

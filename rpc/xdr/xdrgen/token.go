@@ -1,116 +1,73 @@
 package main
 
 import (
-	"fmt"
+	"bytes"
 	"strings"
+	"text/scanner"
 )
 
-type tokenKind int
-
-const (
-	tokenEOF tokenKind = iota
-	tokenName
-	tokenNumber
-	tokenPunct
-)
-
-// A token is a name, a number or a punctuation mark, with the comments before it.
+// A token is a name, a number or a punctuation mark, with the comments before it. kind is
+// scanner.Ident, scanner.Int, scanner.EOF or the punctuation mark.
 type token struct {
-	kind  tokenKind
+	kind  rune
 	text  string
 	line  int
 	notes notes
 	doc   string
 }
 
-// syntaxError is an error with its file and line. The parser panics with it; parse recovers it.
-type syntaxError struct {
-	file string
-	line int
-	msg  string
-}
-
-func (e *syntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.line, e.msg) }
-
 // tokenize splits text into tokens by the rules of RFC 4506 §6.2. It skips lines that begin with %,
-// because these are for the C output of rpcgen.
-func tokenize(file string, text []byte) ([]token, error) {
-	l := &lexer{file: file, text: string(text), line: 1}
-	var tokens []token
+// because these are for the C output of rpcgen. The last token is scanner.EOF.
+func tokenize(text []byte) (tokens []token) {
+	var s scanner.Scanner
+	s.Init(bytes.NewReader(text))
+	s.Mode = scanner.ScanIdents | scanner.ScanInts | scanner.ScanComments
+	s.Error = func(*scanner.Scanner, string) {} // malformed numbers are reported by the parser
+	s.IsIdentRune = func(c rune, i int) bool {
+		return 'a' <= c|0x20 && c|0x20 <= 'z' || i > 0 && (c == '_' || '0' <= c && c <= '9')
+	}
+	var t token
+	commented := 0 // the line at which the last comment ends
 	for {
-		t, err := l.next()
-		if err != nil {
-			return nil, err
+		t.kind = s.Scan()
+		t.line, t.text = s.Position.Line, s.TokenText()
+		if t.line > commented+1 {
+			t.doc = "" // an empty line separates a comment from the next token
+		}
+		switch {
+		case t.kind == scanner.Comment:
+			commented = s.Pos().Line
+			t.comment()
+			continue
+		case t.kind == '%' && s.Position.Column == 1:
+			for c := s.Next(); c != '\n' && c != scanner.EOF; c = s.Next() {
+			}
+			commented = s.Pos().Line - 1
+			continue
+		case t.kind > 0 && !strings.ContainsRune("{}()[]<>*=,;:-", t.kind):
+			fail(t.line, "character %q has no meaning", t.kind)
 		}
 		tokens = append(tokens, t)
-		if t.kind == tokenEOF {
-			return tokens, nil
+		if t.kind == scanner.EOF {
+			return tokens
 		}
+		t = token{}
 	}
 }
 
-type lexer struct {
-	file string
-	text string
-	off  int
-	line int
-}
-
-func (l *lexer) errorf(format string, a ...any) error {
-	return &syntaxError{l.file, l.line, fmt.Sprintf(format, a...)}
-}
-
-func (l *lexer) next() (token, error) {
-	var t token
-	for l.off < len(l.text) {
-		rest := l.text[l.off:]
-		switch c := rest[0]; {
-		case c == '\n':
-			if strings.HasPrefix(rest, "\n\n") {
-				t.doc = "" // an empty line separates a comment from the next token
-			}
-			l.line++
-			l.off++
-		case c == ' ' || c == '\t' || c == '\r' || c == '\f':
-			l.off++
-		case c == '%' && (l.off == 0 || l.text[l.off-1] == '\n'):
-			l.skipLine(rest)
-		case strings.HasPrefix(rest, "//"):
-			l.skipLine(rest)
-		case strings.HasPrefix(rest, "/*"):
-			end := strings.Index(rest[2:], "*/")
-			if end < 0 {
-				return t, l.errorf("comment without an end")
-			}
-			if err := l.comment(&t, rest[2:2+end]); err != nil {
-				return t, err
-			}
-			l.line += strings.Count(rest[:end+4], "\n")
-			l.off += end + 4
-		default:
-			return l.word(t, rest)
-		}
+// comment stores the comment t.text, which is before the token t, in t. A comment that starts with
+// "@" is an annotation. Any other comment of the form /* text */ becomes t.doc.
+func (t *token) comment() {
+	body, ok := strings.CutPrefix(t.text, "/*")
+	if !ok {
+		return
 	}
-	t.line = l.line
-	return t, nil
-}
-
-func (l *lexer) skipLine(rest string) {
-	if i := strings.IndexByte(rest, '\n'); i >= 0 {
-		l.off += i
-	} else {
-		l.off = len(l.text)
+	if body, ok = strings.CutSuffix(body, "*/"); !ok {
+		fail(t.line, "comment without an end")
 	}
-}
-
-// comment handles a comment before token t. A comment that starts with "@" is an annotation:
-// comment adds it to t.notes. Any other comment becomes t.doc.
-func (l *lexer) comment(t *token, body string) error {
 	if note, ok := strings.CutPrefix(body, "@"); ok {
-		if err := t.notes.add(note); err != nil {
-			return l.errorf("%v", err)
-		}
-		return nil
+		t.notes.add(note, t.line)
+		return
 	}
 	var lines []string
 	for line := range strings.SplitSeq(body, "\n") {
@@ -121,32 +78,4 @@ func (l *lexer) comment(t *token, body string) error {
 		}
 	}
 	t.doc = strings.Join(lines, "\n")
-	return nil
 }
-
-func (l *lexer) word(t token, rest string) (token, error) {
-	t.line = l.line
-	n := 1
-	switch c := rest[0]; {
-	case isLetter(c):
-		t.kind = tokenName
-		for n < len(rest) && (isLetter(rest[n]) || isDigit(rest[n]) || rest[n] == '_') {
-			n++
-		}
-	case isDigit(c) || c == '-':
-		t.kind = tokenNumber
-		for n < len(rest) && (isLetter(rest[n]) || isDigit(rest[n])) {
-			n++
-		}
-	case strings.IndexByte("{}()[]<>*=,;:", c) >= 0:
-		t.kind = tokenPunct
-	default:
-		return t, l.errorf("character %q has no meaning", c)
-	}
-	t.text = rest[:n]
-	l.off += n
-	return t, nil
-}
-
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
-func isDigit(c byte) bool  { return '0' <= c && c <= '9' }

@@ -8,7 +8,6 @@ package golden
 //go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package golden -o enums_gen.go enums.x
 //go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package golden -o external_gen.go external.x
 //go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package golden -o file_gen.go file.x
-//go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package golden -o inline_gen.go inline.x
 //go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package golden -o iterators_gen.go iterators.x
 //go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package golden -o lists_gen.go lists.x
 //go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package golden -o opaques_gen.go opaques.x
