@@ -29,7 +29,7 @@ func (r *raw) prepare(n int, service rpc.GSSService) *prepared {
 		case rpc.GSSIntegrity:
 			args = signed(r.ctx, seq, args)
 		case rpc.GSSPrivacy:
-			args = sealed(r.ctx, seq, args, false)
+			args = sealed(r.ctx, seq, args)
 		}
 		h := r.data(seq, uint32(service))
 		h.procedure = rpctest.ECHO

@@ -45,7 +45,7 @@ func (p *protector) overhead() rpc.Overhead {
 		// checksum.
 		o.Wraps, o.Before, o.Behind = true, 2*4, 4+mic
 	case rpc.GSSPrivacy:
-		before, behind := p.ctx.WrapSize(true)
+		before, behind := p.ctx.WrapSize()
 		o.Wraps, o.Rewrites = true, true
 		o.Before, o.Behind = 4+before+4, padded(behind)+foldRoom
 	}
@@ -99,9 +99,9 @@ func (p *protector) wrap(w *xdr.Writer, from int) bool {
 
 // sign makes rpc_gss_integ_data (RFC 2203 §5.3.2.2).
 func (p *protector) sign(w *xdr.Writer, from int) bool {
+	p.pieces = p.pieces[:0]
 	n := p.gather(w, from)
-	words := w.Bytes()
-	binary.BigEndian.PutUint32(words[from-8:], uint32(n))
+	binary.BigEndian.PutUint32(w.Bytes()[from-8:], uint32(n))
 	return p.putMIC(w)
 }
 
@@ -110,34 +110,32 @@ func (p *protector) seal(w *xdr.Writer, from int) bool {
 	if w.FoldPadding(); w.Overflow() {
 		return false
 	}
-	n := p.gather(w, from)
-	before, behind := p.ctx.WrapSize(true)
+	before, behind := p.ctx.WrapSize()
 	head := w.Bytes()[from-4-before-4 : from-4]
+	p.pieces = append(p.pieces[:0], head[4:])
+	n := p.gather(w, from)
 	tail := w.Reserve(padded(behind))
 	if tail == nil {
 		return false
 	}
 	clear(tail[behind:])
 	binary.BigEndian.PutUint32(head, uint32(before+n+behind))
-	p.ctx.Wrap(true, head[4:], tail[:behind:behind], p.pieces...)
+	p.pieces = append(p.pieces, tail[:behind:behind])
+	p.ctx.Wrap(p.pieces...)
 	return true
 }
 
-// gather writes the sequence number in front of the data. It sets p.pieces to the number and all
-// data after it, with the payloads and their padding inserted. It returns the length of the pieces
+// gather writes the sequence number in front of the data. It appends to p.pieces the number and all
+// data after it, with the payloads and their padding inserted. It returns the length of these pieces
 // in bytes.
 func (p *protector) gather(w *xdr.Writer, from int) (n int) {
 	words := w.Bytes()
-	binary.BigEndian.PutUint32(words[from-4:], p.seq)
-	p.pieces = p.pieces[:0]
 	at := from - 4
+	binary.BigEndian.PutUint32(words[at:], p.seq)
 	for _, l := range w.Payloads() {
-		p.pieces = append(p.pieces, words[at:l.Position], l.Data)
-		n += l.Position - at + len(l.Data)
-		if pad := xdr.Pad(len(l.Data)); pad > 0 {
-			p.pieces = append(p.pieces, zeros[:pad])
-			n += pad
-		}
+		pad := xdr.Pad(len(l.Data))
+		p.pieces = append(p.pieces, words[at:l.Position], l.Data, zeros[:pad])
+		n += l.Position - at + len(l.Data) + pad
 		at = l.Position
 	}
 	p.pieces = append(p.pieces, words[at:])
@@ -166,8 +164,8 @@ func (p *protector) unwrap(body []byte) (from, to int, ok bool) {
 		if d.Finish() != nil {
 			return 0, 0, false
 		}
-		start, end, sealed, err := p.ctx.Unwrap(inner)
-		if err != nil || !sealed || start < 0 || end < start || end > len(inner) {
+		start, end, err := p.ctx.Unwrap(inner)
+		if err != nil || start < 0 || end < start || end > len(inner) {
 			return 0, 0, false
 		}
 		from, to = 4+start, 4+end

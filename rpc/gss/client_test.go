@@ -366,7 +366,7 @@ func TestRetransmission(t *testing.T) {
 			case 2:
 				args = signed(r.ctx, seq, tag)
 			case 3:
-				args = sealed(r.ctx, seq, tag, false)
+				args = sealed(r.ctx, seq, tag)
 			}
 			c := r.call(r.ctx, r.data(seq, service), put(args))
 			if err := answer(c); err != nil {
@@ -382,7 +382,7 @@ func TestRetransmission(t *testing.T) {
 			case 2:
 				body = body[8:16]
 			case 3:
-				from, to, _, err := r.ctx.Unwrap(body[4 : len(body)-xdr.Pad(int(be32(body)))])
+				from, to, err := r.ctx.Unwrap(body[4 : len(body)-xdr.Pad(int(be32(body)))])
 				if err != nil {
 					return 0, err
 				}

@@ -7,10 +7,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
-// handleSize is the length of a handle, in bytes: the index in the table, and a random part. The
-// random part prevents guessing. It also lets the table reject the handle of an earlier context at
-// the same index, or of an earlier run of the server.
-const handleSize = 4 + 12
+// handleSize is the length of a handle, in bytes. A handle is random, so that nobody can guess it,
+// and so that the server does not know the handles of its earlier runs.
+const handleSize = 16
 
 type handle [handleSize]byte
 
@@ -31,10 +30,7 @@ type serverContext struct {
 	window window
 	// used is the time of the context's last use, in seconds since 1970.
 	used atomic.Int64
-	// who has the caller's user and group numbers. refreshing is true while they are looked up
-	// again.
-	who        atomic.Pointer[identity]
-	refreshing atomic.Bool
+	who  *caller
 
 	// backs has the handles for the server's calls to the context's client.
 	backs backs
@@ -43,7 +39,6 @@ type serverContext struct {
 
 	// The following fields are data of the table.
 	queue.Links[serverContext] // links in the list of contexts of its holder
-	place                      uint32
 	holder                     *holder
 	at                         int   // index in the table's list of its principal's contexts
 	seen                       int64 // the value of used when eviction last visited it

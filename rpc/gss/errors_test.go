@@ -105,14 +105,13 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"nothing, integrity", 2, func(uint32) []byte { return nil }},
 		{"nothing, privacy", 3, func(uint32) []byte { return nil }},
 		{"another number inside, integrity", 2, func(n uint32) []byte { return signed(r.ctx, n+1, tag) }},
-		{"another number inside, privacy", 3, func(n uint32) []byte { return sealed(r.ctx, n+1, tag, false) }},
-		{"readable under privacy", 3, func(n uint32) []byte { return sealed(r.ctx, n, tag, true) }},
+		{"another number inside, privacy", 3, func(n uint32) []byte { return sealed(r.ctx, n+1, tag) }},
 		{"integrity under privacy", 3, func(n uint32) []byte { return signed(r.ctx, n, tag) }},
-		{"privacy under integrity", 2, func(n uint32) []byte { return sealed(r.ctx, n, tag, false) }},
+		{"privacy under integrity", 2, func(n uint32) []byte { return sealed(r.ctx, n, tag) }},
 		{"of another context, integrity", 2, func(n uint32) []byte { return signed(other.ctx, n, tag) }},
-		{"of another context, privacy", 3, func(n uint32) []byte { return sealed(other.ctx, n, tag, false) }},
+		{"of another context, privacy", 3, func(n uint32) []byte { return sealed(other.ctx, n, tag) }},
 		{"more behind it, integrity", 2, func(n uint32) []byte { return append(signed(r.ctx, n, tag), 0, 0, 0, 0) }},
-		{"more behind it, privacy", 3, func(n uint32) []byte { return append(sealed(r.ctx, n, tag, false), 0, 0, 0, 0) }},
+		{"more behind it, privacy", 3, func(n uint32) []byte { return append(sealed(r.ctx, n, tag), 0, 0, 0, 0) }},
 		{"no checksum", 2, func(n uint32) []byte { return append(words(12, n), append(bytes.Clone(tag), words(0)...)...) }},
 		{"a length beyond the message, integrity", 2, func(uint32) []byte { return words(1 << 31) }},
 		{"a length beyond the message, privacy", 3, func(uint32) []byte { return words(1<<32 - 1) }},
@@ -139,7 +138,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	}
 	// Correct arguments are accepted.
 	for service, args := range map[uint32][]byte{
-		1: tag, 2: signed(r.ctx, 1002, tag), 3: sealed(r.ctx, 1003, tag, false),
+		1: tag, 2: signed(r.ctx, 1002, tag), 3: sealed(r.ctx, 1003, tag),
 	} {
 		if err := answer(r.call(r.ctx, r.data(1000+service, service), put(args))); err != nil {
 			t.Errorf("service %d: %v", service, err)
@@ -257,12 +256,12 @@ type hesitantAcceptor struct {
 	again bool
 }
 
-func (a *hesitantAcceptor) Step(token, bindings []byte, now time.Time) (gss.Context, []byte, error) {
+func (a *hesitantAcceptor) Step(token []byte, now time.Time) (gss.Context, []byte, error) {
 	if !a.again {
 		a.again = true
 		return nil, a.m.reply, &gss.Error{Major: gss.ContinueNeeded, Minor: 40, Text: "an unknown kind of token"}
 	}
-	return a.m.Accept(token, bindings, now)
+	return a.m.Accept(token, now)
 }
 
 // If the mechanism refuses a token with ContinueNeeded, the initiator gets the mechanism's reply,
@@ -387,8 +386,8 @@ type wordy struct {
 	reply []byte
 }
 
-func (m *wordy) Accept(token, bindings []byte, now time.Time) (gss.Context, []byte, error) {
-	c, _, err := m.Mechanism.Accept(token, bindings, now)
+func (m *wordy) Accept(token []byte, now time.Time) (gss.Context, []byte, error) {
+	c, _, err := m.Mechanism.Accept(token, now)
 	return c, m.reply, err
 }
 

@@ -1,6 +1,8 @@
 package gss
 
 import (
+	"bytes"
+	"encoding/asn1"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -99,13 +101,6 @@ func (m *maker) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// refused returns the results for an initiator that gets no context. They have no handle and no
-// token, even if the mechanism made a token with an explanation (RFC 2203 §5.2.3.1). major and
-// minor are the reason.
-func refused(major Major, minor uint32) initResult {
-	return initResult{major: major, minor: minor}
-}
-
 // make passes the initiator's token to the mechanism. It returns the results of the call, and the
 // context: established, half made, or nil if it was refused.
 func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
@@ -114,8 +109,10 @@ func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 		return nil, m.fail(err)
 	}
 	ctx, reply, err := m.server.step(x, token, now)
+	var refusal *Error
+	errors.As(err, &refusal)
 	switch {
-	case mayGoOn(err) && len(reply) > 0 && len(reply) <= maxReplyToken:
+	case refusal != nil && refusal.Major == ContinueNeeded && len(reply) > 0 && len(reply) <= maxReplyToken:
 		m.server.note(RefusedToken, m.peer, "", "a token was refused: "+err.Error())
 		return m.half(x, reply, now)
 	case err != nil:
@@ -134,14 +131,7 @@ func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 func (s *Server) step(x *serverContext, token []byte, now time.Time) (Context, []byte, error) {
 	s.steps <- struct{}{}
 	defer func() { <-s.steps }()
-	return x.acceptor.Step(token, nil, now)
-}
-
-// mayGoOn reports whether the initiator may send another token instead of the refused one: the
-// Major of err is ContinueNeeded.
-func mayGoOn(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Major == ContinueNeeded
+	return x.acceptor.Step(token, now)
 }
 
 // begun returns the context for the token: a new one, or the half-made context that the call
@@ -149,11 +139,13 @@ func mayGoOn(err error) bool {
 func (m *maker) begun(token []byte) (*serverContext, error) {
 	s := m.server
 	if !m.on {
-		mech, ok := s.mechanism(token)
-		if !ok {
-			return nil, &Error{Major: BadMech, Text: "the token is of no mechanism that is served here"}
+		oid, _ := mechanismOf(token)
+		for _, mechanism := range s.cfg.Mechanisms {
+			if own := mechanism.OID(); bytes.Equal(own, oid) {
+				return &serverContext{acceptor: acceptorOf(mechanism), mechanism: own}, nil
+			}
 		}
-		return &serverContext{acceptor: acceptorOf(mech.Mechanism), mechanism: mech.oid}, nil
+		return nil, &Error{Major: BadMech, Text: "the token is of no mechanism that is served here"}
 	}
 	x := s.halves.find(m.handle[:])
 	if x == nil || !s.halves.remove(x) {
@@ -161,6 +153,21 @@ func (m *maker) begun(token []byte) (*serverContext, error) {
 	}
 	// Return a fresh copy, because other goroutines may still read x.
 	return &serverContext{acceptor: x.acceptor, mechanism: x.mechanism}, nil
+}
+
+// mechanismOf returns the object identifier of the mechanism that made an initial token (RFC 2743
+// §3.1), as the content octets of its DER encoding. ok is false if the header of the token is
+// malformed.
+func mechanismOf(token []byte) (oid []byte, ok bool) {
+	const application0, objectIdentifier = 0x60, 0x06
+	var framing, id asn1.RawValue
+	if rest, err := asn1.Unmarshal(token, &framing); err != nil || len(rest) > 0 || token[0] != application0 {
+		return nil, false
+	}
+	if _, err := asn1.Unmarshal(framing.Bytes, &id); err != nil || framing.Bytes[0] != objectIdentifier {
+		return nil, false
+	}
+	return id.Bytes, len(id.Bytes) > 0
 }
 
 // half stores in Server.halves a context that needs another token of the initiator.
@@ -179,12 +186,11 @@ func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time
 	if !now.Before(x.expiry) {
 		return nil, m.fail(&Error{Major: CredentialsExpired, Text: fmt.Sprintf("the ticket of %s ended at %v", x.principal, x.expiry)})
 	}
-	who := s.identify(x.principal, now)
-	x.who.Store(who)
-	switch {
-	case who.unsure:
+	x.who = s.identify(x.principal, now)
+	switch id := x.who.id.Load(); {
+	case id.unsure(now):
 		s.note(Unidentified, m.peer, x.principal, "who a caller is here cannot be looked up: its calls are delayed until it can")
-	case !who.known:
+	case !id.known:
 		s.note(UnknownPrincipal, m.peer, x.principal, "a caller has no user here, and acts as the anonymous one, unless an export refuses it")
 	}
 	if n := s.contexts.add(x, m.peer.Addr(), now); n > 0 {
@@ -196,7 +202,8 @@ func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time
 	return x, initResult{handle: x.handle[:], major: Complete, window: windowSize, token: reply}
 }
 
-// fail counts the refusal, and returns the results that report it to the initiator.
+// fail counts the refusal, and returns the results that report it to the initiator. They have no
+// handle and no token, even if the mechanism made a token with an explanation (RFC 2203 §5.2.3.1).
 func (m *maker) fail(err error) initResult {
 	e := &Error{Major: Failure, Text: err.Error()}
 	errors.As(err, &e)
@@ -204,5 +211,5 @@ func (m *maker) fail(err error) initResult {
 		e = &Error{Major: Failure, Minor: e.Minor, Text: e.Text}
 	}
 	m.server.note(reasonOf(e.Major), m.peer, "", "a context was refused: "+err.Error())
-	return refused(e.Major, e.Minor)
+	return initResult{major: e.Major, minor: e.Minor}
 }

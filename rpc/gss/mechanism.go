@@ -13,18 +13,49 @@ type Mechanism interface {
 	// without tag and length.
 	OID() []byte
 	// Accept makes the acceptor's context from one token of the initiator (GSS_Accept_sec_context,
-	// RFC 2743 §2.2.2). reply is the token to send to the initiator, or nil if there is none.
-	// bindings is the application data of the connection's channel bindings, or nil. The error is
-	// an *Error; if reply is not nil as well, it tells the initiator the reason. If the error's
-	// Major is ContinueNeeded, the initiator may, when it has reply, send another token, which goes
-	// to another call of Accept. Accept does not use token after it has returned. It may read files,
-	// and computes for several hundred microseconds, so it must not be called on a goroutine that
-	// receives for a connection.
-	Accept(token, bindings []byte, now time.Time) (c Context, reply []byte, err error)
+	// RFC 2743 §2.2.2). reply is the token to send to the initiator, or nil if there is none. The
+	// error is an *Error; if reply is not nil as well, it tells the initiator the reason. If the
+	// error's Major is ContinueNeeded, the initiator may, when it has reply, send another token,
+	// which goes to another call of Accept. Accept does not use token after it has returned. It may
+	// read files, and computes for several hundred microseconds, so it must not be called on a
+	// goroutine that receives for a connection.
+	Accept(token []byte, now time.Time) (c Context, reply []byte, err error)
 	// Initiate starts a context with an acceptor such as "nfs@server.example.com" (RFC 2743 §4.1).
 	// It may send requests to other machines, such as a KDC, and waits for their answers until ctx
 	// ends. The error is an *Error.
 	Initiate(ctx context.Context, target string) (Initiator, error)
+}
+
+// A Negotiator is a Mechanism whose acceptor may need several tokens of the initiator to make a
+// context (RPCSEC_GSS_CONTINUE_INIT, RFC 2203 §5.2.2).
+type Negotiator interface {
+	Mechanism
+	// Acceptor returns an Acceptor for a new context. It does not block.
+	Acceptor() Acceptor
+}
+
+// An Acceptor makes one context. One goroutine at a time uses it.
+type Acceptor interface {
+	// Step takes the initiator's next token. reply is the token to send to the initiator, or nil if
+	// there is none. c is nil until the context is established. The error is an *Error. It ends the
+	// negotiation, unless its Major is ContinueNeeded: see Mechanism.Accept.
+	Step(token []byte, now time.Time) (c Context, reply []byte, err error)
+}
+
+// acceptorOf returns an Acceptor for a new context of m.
+func acceptorOf(m Mechanism) Acceptor {
+	if n, ok := m.(Negotiator); ok {
+		return n.Acceptor()
+	}
+	return oneToken{m}
+}
+
+// oneToken is the Acceptor of a mechanism that needs only one token.
+type oneToken struct{ Mechanism }
+
+// Step implements Acceptor.
+func (o oneToken) Step(token []byte, now time.Time) (Context, []byte, error) {
+	return o.Accept(token, now)
 }
 
 // An Initiator makes one context. One goroutine at a time uses it.
@@ -54,9 +85,6 @@ type Context interface {
 	Own() string
 	// Expiry returns when the context ends. The methods of Context do not check it.
 	Expiry() time.Time
-	// Bound reports whether the peer has proven that it uses the channel whose bindings were passed
-	// to Accept.
-	Bound() bool
 	// MICSize returns the length, in bytes, of a token that MIC makes. It is the same for all
 	// messages.
 	MICSize() int
@@ -65,18 +93,18 @@ type Context interface {
 	MIC(dst []byte, pieces ...[]byte) []byte
 	// VerifyMIC checks a token of the peer's MIC. The error is an *Error.
 	VerifyMIC(token []byte, pieces ...[]byte) error
-	// WrapSize returns how many bytes Wrap adds before and after a message. sealed is the argument
-	// for Wrap. Both numbers are the same for all messages; the first is a multiple of four.
-	WrapSize(sealed bool) (before, behind int)
-	// Wrap protects a message in place (GSS_Wrap, RFC 2743 §2.3.3). Wrap fills in the slices before
-	// and behind, whose lengths have to be those that WrapSize returns. If sealed is set, it also
-	// encrypts the pieces. The token is the concatenation of three parts: the slice before, the
-	// pieces, and the slice behind. None of these slices may overlap another.
-	Wrap(sealed bool, before, behind []byte, pieces ...[]byte)
+	// WrapSize returns how many bytes Wrap adds before and after a message. Both numbers are the
+	// same for all messages; the first is a multiple of four.
+	WrapSize() (before, behind int)
+	// Wrap encrypts and protects a message in place (GSS_Wrap, RFC 2743 §2.3.3). The first and the
+	// last of the pieces are space for the bytes that Wrap adds, with the lengths that WrapSize
+	// returns; the message is between them. Afterwards the pieces are the token. No piece may
+	// overlap another.
+	Wrap(pieces ...[]byte)
 	// Unwrap removes the protection from a token of the peer's Wrap, in place: afterwards
-	// token[from:to] is the message. sealed reports whether it was encrypted. The error is an
-	// *Error, and the token's bytes are then undefined.
-	Unwrap(token []byte) (from, to int, sealed bool, err error)
+	// token[from:to] is the message. The error is an *Error, and the token's bytes are then
+	// undefined. A token that is not encrypted is an error.
+	Unwrap(token []byte) (from, to int, err error)
 }
 
 // Major is the part of a status that all mechanisms share (RFC 2744 §3.9.1). RPCSEC_GSS sends it

@@ -145,14 +145,14 @@ func signed(c gss.Context, seq uint32, args []byte) []byte {
 	return w.Bytes()
 }
 
-// sealed returns args as protected by GSSPrivacy. If clear is set, the token is not encrypted.
-func sealed(c gss.Context, seq uint32, args []byte, clear bool) []byte {
+// sealed returns args as protected by GSSPrivacy.
+func sealed(c gss.Context, seq uint32, args []byte) []byte {
 	inner := append(binary.BigEndian.AppendUint32(nil, seq), args...)
-	before, behind := c.WrapSize(!clear)
+	before, behind := c.WrapSize()
 	token := make([]byte, before+len(inner)+behind)
 	copy(token[before:], inner)
 	end := before + len(inner)
-	c.Wrap(!clear, token[:before], token[end:], token[before:end])
+	c.Wrap(token[:before], token[before:end], token[end:])
 	w := xdr.NewWriter(make([]byte, 0, 4096))
 	w.Opaque(token)
 	return w.Bytes()

@@ -1,7 +1,6 @@
 package gss
 
 import (
-	"bytes"
 	"runtime"
 	"sync"
 	"time"
@@ -50,27 +49,28 @@ type Config struct {
 // sweepEvery. The other constants are defaults of Config: one address, or one principal, may have
 // MaxContexts/defaultShare contexts.
 const (
-	maxHalves        = 1024
-	maxHalvesOfOne   = 64
-	halfLife         = 30 * time.Second
-	sweepEvery       = time.Minute
-	defaultContexts  = 64 << 10
-	defaultShare     = 4
-	defaultIdleHours = 1
+	maxHalves       = 1024
+	maxHalvesOfOne  = 64
+	halfLife        = 30 * time.Second
+	sweepEvery      = time.Minute
+	defaultContexts = 64 << 10
+	defaultShare    = 4
+	defaultIdle     = time.Hour
 )
 
 func (c *Config) defaults() {
 	if c.MaxContexts <= 0 {
 		c.MaxContexts = defaultContexts
 	}
+	share := max(c.MaxContexts/defaultShare, 1)
 	if c.MaxPerAddress <= 0 {
-		c.MaxPerAddress = max(c.MaxContexts/defaultShare, 1)
+		c.MaxPerAddress = share
 	}
 	if c.MaxPerPrincipal <= 0 {
-		c.MaxPerPrincipal = max(c.MaxContexts/defaultShare, 1)
+		c.MaxPerPrincipal = share
 	}
 	if c.Idle <= 0 {
-		c.Idle = defaultIdleHours * time.Hour
+		c.Idle = defaultIdle
 	}
 }
 
@@ -79,11 +79,9 @@ func (c *Config) defaults() {
 // methods may be called from any goroutine.
 type Server struct {
 	cfg        Config
-	mechanisms []served
 	contexts   *table // established contexts
 	halves     *table // half-made contexts
 	count      counters
-	refresher  refresher
 	identities identities
 	// steps is a semaphore: it has an element for each Acceptor.Step that runs now. Half as many
 	// may run at once as there are processors, but at least one.
@@ -92,12 +90,6 @@ type Server struct {
 	mu     sync.Mutex
 	timer  *time.Timer // runs sweep; nil if there is nothing to sweep
 	closed bool
-}
-
-// served is a registered mechanism with its object identifier.
-type served struct {
-	Mechanism
-	oid []byte
 }
 
 // New returns a Server without contexts. It runs until Close.
@@ -109,9 +101,7 @@ func New(cfg Config) *Server {
 		halves:   newTable(maxHalves, maxHalvesOfOne, maxHalves+1, halfLife), // no bound for one principal, because half-made contexts have none
 		steps:    make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 	}
-	for _, m := range cfg.Mechanisms {
-		s.mechanisms = append(s.mechanisms, served{m, m.OID()})
-	}
+	s.identities.free.L = &s.identities.mu
 	return s
 }
 
@@ -125,22 +115,7 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 	s.contexts.clear()
 	s.halves.clear()
-	s.refresher.close()
-}
-
-// mechanism returns the registered mechanism that an initial token names. It returns false if there
-// is none.
-func (s *Server) mechanism(token []byte) (served, bool) {
-	oid, ok := mechanismOf(token)
-	if !ok {
-		return served{}, false
-	}
-	for _, m := range s.mechanisms {
-		if bytes.Equal(m.oid, oid) {
-			return m, true
-		}
-	}
-	return served{}, false
+	s.identities.close()
 }
 
 // keep starts the timer for sweep, if it is not running.
@@ -159,7 +134,7 @@ func (s *Server) sweep() {
 	now := time.Now()
 	s.count.expired.Add(uint64(s.contexts.sweep(now)))
 	s.halves.sweep(now)
-	s.refreshOld(now)
+	s.refreshOld()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -238,9 +213,10 @@ func (s *Server) verifyCall(a *rpc.Arrived, c *credential) (rpc.Guard, rpc.Outco
 		return nil, out
 	}
 	x.touch(now)
-	x.fill(&a.Cred, c.service)
-	if who := x.who.Load(); now.After(who.until) {
-		s.refresh(x)
+	a.Cred.Principal, a.Cred.Target, a.Cred.Mechanism, a.Cred.GSS = x.principal, x.own, x.mechanism, c.service
+	x.who.id.Load().fill(&a.Cred, now)
+	if s.outdated(x.who, now) {
+		s.lookUp(x.who)
 	}
 	s.count.calls.Add(1)
 	g.server, g.x, g.peer = s, x, a.Conn.Peer
@@ -275,10 +251,4 @@ func (s *Server) admit(a *rpc.Arrived, c *credential, x *serverContext, now time
 		return rpc.DropAndEnd
 	}
 	return rpc.Done
-}
-
-// fill sets the caller's identity in c.
-func (x *serverContext) fill(c *rpc.Cred, service rpc.GSSService) {
-	c.Principal, c.Target, c.Mechanism, c.GSS = x.principal, x.own, x.mechanism, service
-	x.who.Load().fill(c)
 }

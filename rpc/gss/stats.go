@@ -24,8 +24,6 @@ const (
 	// RefusedHandle means that the server does not have the half-made context that the call
 	// continues.
 	RefusedHandle
-	// RefusedBindings means that the channel bindings do not match.
-	RefusedBindings
 	RefusedOther
 
 	// BadCredential means that the call's credential violates the format of RFC 2203.
@@ -63,7 +61,7 @@ const (
 )
 
 var reasonNames = [reasons]string{
-	"mechanism", "token", "credential", "expired", "token_replayed", "half_made_unknown", "bindings", "other",
+	"mechanism", "token", "credential", "expired", "token_replayed", "half_made_unknown", "other",
 	"bad_credential", "other_version", "unknown_handle", "bad_header", "bad_body", "replayed", "below_window",
 	"seq_exhausted", "stale", "unknown_principal", "evicted", "unidentified",
 }
@@ -104,8 +102,6 @@ func reasonOf(m Major) Reason {
 		return RefusedReplay
 	case NoContext:
 		return RefusedHandle
-	case BadBindings:
-		return RefusedBindings
 	}
 	return RefusedOther
 }

@@ -2,21 +2,15 @@ package gss
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"iter"
 	mathrand "math/rand/v2"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
-
-// chunkSize is the number of slots of a table that are allocated at once.
-const chunkSize = 256
-
-type chunk [chunkSize]atomic.Pointer[serverContext]
 
 // A table finds contexts by their handles. Its limits are the fields max (all contexts), share (the
 // contexts of one client address) and each (the contexts of one principal). If an address or a
@@ -26,7 +20,7 @@ type table struct {
 	max, share int
 	each       int
 	idle       time.Duration
-	chunks     []atomic.Pointer[chunk]
+	contexts   sync.Map // *serverContext by handle
 
 	mu      sync.Mutex
 	holders map[netip.Addr]*holder
@@ -34,14 +28,11 @@ type table struct {
 	principals map[string][]*serverContext
 	ranking    ranking
 	count      int
-	unused     []uint32 // free slot numbers that were used before
-	next       uint32   // the first slot number that was never used
 }
 
 func newTable(most, share, each int, idle time.Duration) *table {
 	return &table{
 		max: most, share: share, each: each, idle: idle,
-		chunks:  make([]atomic.Pointer[chunk], (most+chunkSize-1)/chunkSize),
 		holders: make(map[netip.Addr]*holder), principals: make(map[string][]*serverContext),
 		ranking: newRanking(share),
 	}
@@ -52,39 +43,30 @@ func (t *table) find(h []byte) *serverContext {
 	if len(h) != handleSize {
 		return nil
 	}
-	place := binary.BigEndian.Uint32(h)
-	if place >= uint32(t.max) {
-		return nil
-	}
-	c := t.chunks[place/chunkSize].Load()
-	if c == nil {
-		return nil
-	}
-	if x := c[place%chunkSize].Load(); x != nil && x.handle == handle(h) {
-		return x
-	}
-	return nil
+	x, _ := t.contexts.Load(handle(h))
+	found, _ := x.(*serverContext)
+	return found
 }
 
 // add sets the handle of x and adds x to the table. It returns how many contexts it deleted because
 // a limit was reached.
 func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int) {
 	x.touch(now)
-	rand.Read(x.handle[4:]) // rand.Read never fails
+	rand.Read(x.handle[:]) // rand.Read never fails
 	addr := clientaddr.Of(peer)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if own := t.principals[x.principal]; len(own) >= t.each {
-		t.drop(idlest(own))
+		t.dropLocked(idlest(own))
 		evicted++
 	}
 	h := t.holders[addr]
 	if h != nil && h.count >= t.share {
-		t.evict(h)
+		t.evictLocked(h)
 		evicted++
 	}
 	if t.count >= t.max {
-		t.makeRoom()
+		t.makeRoomLocked()
 		evicted++
 	}
 	// If an eviction above has deleted the last context of the holder, it has also removed the
@@ -93,15 +75,14 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 		h = &holder{addr: addr}
 		t.holders[addr] = h
 	}
-	x.place, x.holder, x.seen = t.takePlace(), h, x.used.Load()
+	x.holder, x.seen = h, x.used.Load()
 	own := t.principals[x.principal]
 	x.at = len(own)
 	t.principals[x.principal] = append(own, x)
 	h.contexts.Add(x)
 	t.ranking.count(h, h.count+1)
 	t.count++
-	binary.BigEndian.PutUint32(x.handle[:], x.place)
-	t.slot(x.place).Store(x)
+	t.contexts.Store(x.handle, x)
 	return evicted
 }
 
@@ -118,35 +99,14 @@ func idlest(all []*serverContext) *serverContext {
 	return x
 }
 
-// takePlace returns a free slot number. The caller holds mu, and count is below max.
-func (t *table) takePlace() uint32 {
-	if n := len(t.unused); n > 0 {
-		place := t.unused[n-1]
-		t.unused = t.unused[:n-1]
-		return place
-	}
-	t.next++
-	return t.next - 1
-}
-
-// slot returns the slot with the number place. The caller holds mu.
-func (t *table) slot(place uint32) *atomic.Pointer[serverContext] {
-	c := t.chunks[place/chunkSize].Load()
-	if c == nil {
-		c = new(chunk)
-		t.chunks[place/chunkSize].Store(c)
-	}
-	return &c[place%chunkSize]
-}
-
-// maxPassed is the largest number of recently used contexts that evict and makeRoom each skip, and
+// maxPassed is the largest number of recently used contexts that evictLocked and makeRoomLocked each skip, and
 // the number of random contexts that idlest compares.
 const maxPassed = 64
 
-// evict deletes a context of h that was not used for long. If the first context in h.contexts was
-// used since evict last read its time of use, evict moves it to the end of that list and tries the
-// next, at most maxPassed times. The caller holds mu.
-func (t *table) evict(h *holder) {
+// evictLocked deletes a context of h that was not used for long. If the first context in h.contexts
+// was used since its time of use was last read, evictLocked moves it to the end of that list and
+// tries the next, at most maxPassed times.
+func (t *table) evictLocked(h *holder) {
 	for range maxPassed {
 		x := h.contexts.First
 		used := x.used.Load()
@@ -157,12 +117,12 @@ func (t *table) evict(h *holder) {
 		h.contexts.Remove(x)
 		h.contexts.Add(x)
 	}
-	t.drop(h.contexts.First)
+	t.dropLocked(h.contexts.First)
 }
 
-// makeRoom deletes a context of an address that has the most contexts. If several addresses have
-// that number, it prefers one whose first context was not used recently. The caller holds mu.
-func (t *table) makeRoom() {
+// makeRoomLocked deletes a context of an address that has the most contexts. If several addresses have
+// that number, it prefers one whose first context was not used recently.
+func (t *table) makeRoomLocked() {
 	r := &t.ranking.ranks[t.ranking.most]
 	for range maxPassed {
 		h := r.First
@@ -175,7 +135,7 @@ func (t *table) makeRoom() {
 		r.Remove(h)
 		r.Add(h)
 	}
-	t.evict(r.First)
+	t.evictLocked(r.First)
 }
 
 // remove deletes x. It returns false if x was already deleted.
@@ -185,12 +145,12 @@ func (t *table) remove(x *serverContext) bool {
 	if x.holder == nil {
 		return false
 	}
-	t.drop(x)
+	t.dropLocked(x)
 	return true
 }
 
-// drop deletes x, which is in the table. The caller holds mu.
-func (t *table) drop(x *serverContext) {
+// dropLocked deletes x, which is in the table.
+func (t *table) dropLocked(x *serverContext) {
 	h := x.holder
 	h.contexts.Remove(x)
 	t.ranking.count(h, h.count-1)
@@ -198,8 +158,7 @@ func (t *table) drop(x *serverContext) {
 	if h.count == 0 {
 		delete(t.holders, h.addr)
 	}
-	t.slot(x.place).Store(nil)
-	t.unused = append(t.unused, x.place)
+	t.contexts.Delete(x.handle)
 	t.count--
 	own := t.principals[x.principal]
 	last := len(own) - 1
@@ -210,41 +169,27 @@ func (t *table) drop(x *serverContext) {
 	}
 }
 
-// sweep deletes expired and unused contexts, and returns their number. It holds the lock for one
-// chunk at a time.
+// sweep deletes expired and unused contexts, and returns their number.
 func (t *table) sweep(now time.Time) (gone int) {
-	for c := range t.parts() {
-		t.mu.Lock()
-		for j := range c {
-			if x := c[j].Load(); x != nil && x.over(now, t.idle) {
-				t.drop(x)
-				gone++
-			}
+	for x := range t.all() {
+		if x.over(now, t.idle) && t.remove(x) {
+			gone++
 		}
-		t.mu.Unlock()
 	}
 	return gone
 }
 
-// parts yields the allocated chunks.
-func (t *table) parts() iter.Seq[*chunk] {
-	return func(yield func(*chunk) bool) {
-		for i := range t.chunks {
-			if c := t.chunks[i].Load(); c != nil && !yield(c) {
-				return
-			}
-		}
+// all yields the contexts. It holds no lock, so contexts may come and go meanwhile.
+func (t *table) all() iter.Seq[*serverContext] {
+	return func(yield func(*serverContext) bool) {
+		t.contexts.Range(func(_, x any) bool { return yield(x.(*serverContext)) })
 	}
 }
 
 // clear deletes all contexts.
 func (t *table) clear() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, h := range t.holders {
-		for h.contexts.First != nil {
-			t.drop(h.contexts.First)
-		}
+	for x := range t.all() {
+		t.remove(x)
 	}
 }
 
@@ -252,4 +197,38 @@ func (t *table) len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count
+}
+
+// A holder has the contexts of one peer address.
+type holder struct {
+	queue.Links[holder] // links in the rank for its number of contexts
+	addr                netip.Addr
+	contexts            queue.List[serverContext, *serverContext]
+	count               int
+}
+
+// A ranking sorts the holders by their numbers of contexts, to find a holder with the largest
+// number.
+type ranking struct {
+	ranks []rank // ranks[n] has the holders with n contexts
+	most  int
+}
+
+// A rank is the queue of holders with the same number of contexts.
+type rank = queue.List[holder, *holder]
+
+func newRanking(share int) ranking { return ranking{ranks: make([]rank, share+1)} }
+
+// count sets the number of contexts of h to n. If n is 0, it removes h from the ranking.
+func (r *ranking) count(h *holder, n int) {
+	if h.count > 0 {
+		r.ranks[h.count].Remove(h)
+	}
+	if h.count = n; n > 0 {
+		r.ranks[n].Add(h)
+	}
+	r.most = max(r.most, n)
+	for r.most > 0 && r.ranks[r.most].First == nil {
+		r.most--
+	}
 }

@@ -38,7 +38,7 @@ func (r *raw) protectedBump(seq uint32, service rpc.GSSService) []byte {
 	case rpc.GSSIntegrity:
 		args = signed(r.ctx, seq, tag)
 	case rpc.GSSPrivacy:
-		args = sealed(r.ctx, seq, tag, false)
+		args = sealed(r.ctx, seq, tag)
 	}
 	h := r.data(seq, uint32(service))
 	var m []byte

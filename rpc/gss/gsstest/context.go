@@ -75,9 +75,8 @@ func (d *direction) sum(kind byte, size int, dst []byte, pieces ...[]byte) []byt
 
 // Kinds of tokens.
 const (
-	kindMIC     = 1
-	kindClear   = 2
-	kindEncoded = 3
+	kindMIC  = 1
+	kindWrap = 2
 )
 
 // Principal implements gss.Context.
@@ -88,9 +87,6 @@ func (c *context) Own() string { return c.own }
 
 // Expiry implements gss.Context.
 func (c *context) Expiry() time.Time { return c.expiry }
-
-// Bound implements gss.Context.
-func (c *context) Bound() bool { return false }
 
 // MICSize implements gss.Context.
 func (c *context) MICSize() int { return micSize }
@@ -110,36 +106,33 @@ func (c *context) VerifyMIC(token []byte, pieces ...[]byte) error {
 }
 
 // WrapSize implements gss.Context.
-func (c *context) WrapSize(bool) (before, behind int) { return beforeSize, behindSize }
+func (c *context) WrapSize() (before, behind int) { return beforeSize, behindSize }
 
 // Wrap implements gss.Context.
-func (c *context) Wrap(sealed bool, before, behind []byte, pieces ...[]byte) {
+func (c *context) Wrap(pieces ...[]byte) {
+	last := len(pieces) - 1
+	before, behind := pieces[0], pieces[last]
 	if len(before) != beforeSize || len(behind) != behindSize {
 		panic("gsstest: Wrap with room of another size")
 	}
-	copy(before, []byte{kindClear, 0xff, 0xff, 0xff})
+	copy(before, []byte{kindWrap, 0xff, 0xff, 0xff})
 	rand.Read(before[4:])
-	if sealed {
-		before[0] = kindEncoded
-		s := cipher.NewCTR(c.block, before[4:])
-		for _, p := range pieces {
-			s.XORKeyStream(p, p)
-		}
+	s := cipher.NewCTR(c.block, before[4:])
+	for _, p := range pieces[1:last] {
+		s.XORKeyStream(p, p)
 	}
-	c.out.sum(before[0], behindSize, behind[:0], append([][]byte{before}, pieces...)...)
+	c.out.sum(kindWrap, behindSize, behind[:0], pieces[:last]...)
 }
 
 // Unwrap implements gss.Context.
-func (c *context) Unwrap(token []byte) (from, to int, sealed bool, err error) {
+func (c *context) Unwrap(token []byte) (from, to int, err error) {
 	from, to = beforeSize, len(token)-behindSize
-	if to < from || token[0] != kindClear && token[0] != kindEncoded {
-		return 0, 0, false, &gss.Error{Major: gss.DefectiveToken, Text: "the token has no form"}
+	if to < from || token[0] != kindWrap {
+		return 0, 0, &gss.Error{Major: gss.DefectiveToken, Text: "the token has no form"}
 	}
-	if !hmac.Equal(token[to:], c.in.sum(token[0], behindSize, nil, token[:to])) {
-		return 0, 0, false, &gss.Error{Major: gss.BadMIC, Text: "the checksum is another"}
+	if !hmac.Equal(token[to:], c.in.sum(kindWrap, behindSize, nil, token[:to])) {
+		return 0, 0, &gss.Error{Major: gss.BadMIC, Text: "the checksum is another"}
 	}
-	if sealed = token[0] == kindEncoded; sealed {
-		cipher.NewCTR(c.block, token[4:beforeSize]).XORKeyStream(token[from:to], token[from:to])
-	}
-	return from, to, sealed, nil
+	cipher.NewCTR(c.block, token[4:beforeSize]).XORKeyStream(token[from:to], token[from:to])
+	return from, to, nil
 }

@@ -50,8 +50,8 @@ type Legs struct {
 func (m *Mechanism) OID() []byte { return oid }
 
 // Accept implements gss.Mechanism.
-func (m *Mechanism) Accept(token, bindings []byte, now time.Time) (gss.Context, []byte, error) {
-	return (&acceptor{m: m, left: 1}).Step(token, bindings, now)
+func (m *Mechanism) Accept(token []byte, now time.Time) (gss.Context, []byte, error) {
+	return (&acceptor{m: m, left: 1}).Step(token, now)
 }
 
 // Initiate implements gss.Mechanism.
@@ -186,7 +186,7 @@ type acceptor struct {
 }
 
 // Step implements gss.Acceptor.
-func (a *acceptor) Step(token, _ []byte, now time.Time) (gss.Context, []byte, error) {
+func (a *acceptor) Step(token []byte, now time.Time) (gss.Context, []byte, error) {
 	token = unframe(token)
 	if len(token) < nonceSize+sumSize {
 		return nil, nil, defective("the token is short")

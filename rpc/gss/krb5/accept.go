@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/iana/msgtype"
 	"github.com/jcmturner/gokrb5/v8/iana/nametype"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
@@ -14,12 +15,12 @@ import (
 
 // Accept implements gss.Mechanism. The reply is an AP-REP if the initiator asked for mutual
 // authentication. If Accept returns an error, the reply is a KRB-ERROR or nil.
-func (m *Mechanism) Accept(token, bindings []byte, now time.Time) (gss.Context, []byte, error) {
+func (m *Mechanism) Accept(token []byte, now time.Time) (gss.Context, []byte, error) {
 	req, err := parseAPReq(token)
 	if err != nil {
 		return nil, m.unknownToken(err, now), err
 	}
-	c, reply, err := m.accept(req, bindings, now)
+	c, reply, err := m.accept(req, now)
 	if err != nil {
 		return nil, errorToken(req.Ticket.Realm, req.Ticket.SName, codeOf(err), now), err
 	}
@@ -27,7 +28,7 @@ func (m *Mechanism) Accept(token, bindings []byte, now time.Time) (gss.Context, 
 }
 
 // accept performs the acceptor's part of the AP exchange (RFC 4120 §3.2.3, RFC 4121 §4.1).
-func (m *Mechanism) accept(req *messages.APReq, bindings []byte, now time.Time) (*context, []byte, error) {
+func (m *Mechanism) accept(req *messages.APReq, now time.Time) (*context, []byte, error) {
 	keys, err := m.serviceKeys()
 	if err != nil {
 		return nil, nil, seamError(err, gss.NoCredential, noKey)
@@ -47,51 +48,34 @@ func (m *Mechanism) accept(req *messages.APReq, bindings []byte, now time.Time) 
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := parseWishes(a.Cksum)
+	flags, err := parseFlags(a.Cksum)
 	if err != nil {
 		return nil, nil, err
 	}
-	isBound, err := w.bound(bindings)
-	if err != nil {
-		return nil, nil, err
-	}
-	base, err := initiatorKey(a, session)
-	if err != nil {
-		return nil, nil, err
+	base := session
+	if len(a.SubKey.KeyValue) > 0 { // the initiator chose another key (RFC 4121 §2)
+		if base, err = newKey(EType(a.SubKey.KeyType), a.SubKey.KeyValue); err != nil {
+			return nil, nil, failed(gss.Failure, noEType, "the initiator's subkey: %v", err)
+		}
 	}
 	if !m.replayed.storeNew(req.EncryptedAuthenticator.Cipher, now, m.config.Skew) {
 		return nil, nil, failed(gss.DuplicateToken, repeated, "the AP-REQ was sent before")
 	}
-	c, reply := establish(a, w, session, established{
-		key: base, acceptor: true, sequence: uint64(uint32(a.SeqNumber)), bound: isBound,
+	e := established{
+		key: base, acceptor: true, sequence: uint64(uint32(a.SeqNumber)),
 		principal: principalText(ticket.CName.NameString, ticket.CRealm), own: principalText(by.components, by.realm),
 		expiry: ticket.EndTime.Add(m.config.Skew), // the acceptor accepts the ticket for new contexts until then
-	})
-	return c, reply, nil
-}
-
-// initiatorKey returns the key that the initiator chose: its subkey, or the session key if it
-// sent none (RFC 4121 §2).
-func initiatorKey(a *types.Authenticator, session key) (key, error) {
-	if len(a.SubKey.KeyValue) == 0 {
-		return session, nil
 	}
-	k, err := newKey(EType(a.SubKey.KeyType), a.SubKey.KeyValue)
-	if err != nil {
-		return key{}, failed(gss.Failure, noEType, "the initiator's subkey: %v", err)
+	if flags&flagMutual == 0 {
+		return newContext(e), nil, nil
 	}
-	return k, nil
-}
-
-// establish returns the context. If the initiator asked for mutual authentication, it makes a fresh
-// key for the context, and returns the AP-REP that contains the key.
-func establish(a *types.Authenticator, w wishes, session key, e established) (*context, []byte) {
-	if w.flags&flagMutual == 0 {
-		return newContext(e), nil
-	}
-	answer := apRep{ctime: a.CTime, cusec: a.Cusec, subkey: e.key.freshKey(), sequence: freshSequence()}
+	answer := apRep{ctime: a.CTime, cusec: a.Cusec, subkey: base.freshKey(), sequence: freshSequence()}
 	e.key, e.ownSubkey, e.sequence = answer.subkey, true, uint64(answer.sequence)
-	return newContext(e), answer.encode(session)
+	reply, err := answer.encode(session)
+	if err != nil {
+		return nil, nil, failed(gss.Failure, generic, "making the AP-REP: %v", err)
+	}
+	return newContext(e), reply, nil
 }
 
 // freshSequence returns a random sequence number for a context's first token. It has at most 30
@@ -122,28 +106,26 @@ func (m *Mechanism) unknownToken(err error, now time.Time) (token []byte) {
 const maxErrorNames = 1024
 
 // errorToken returns a KRB-ERROR with the code c (RFC 4120 §5.9.1), or nil if the names are too
-// long. It must take little time, because a client without a ticket can make the acceptor call it.
+// long.
 func errorToken(realm string, server types.PrincipalName, c code, now time.Time) (token []byte) {
 	size := len(realm)
-	names := make([][]byte, 0, 4)
 	for _, n := range server.NameString {
 		if size += len(n) + 8; size > maxErrorNames {
 			return nil
 		}
-		names = append(names, der(tagGeneral, []byte(n)))
 	}
 	if size > maxErrorNames {
 		return nil
 	}
+	server.NameType = max(server.NameType, 0)
 	now = now.UTC()
-	return frame(idKRBError, der(application(30), der(tagSequence,
-		der(explicit(0), derInteger(protocolVersion)),
-		der(explicit(1), derInteger(30)),
-		der(explicit(4), derTime(now)),
-		der(explicit(5), derInteger(uint32(now.Nanosecond()/1000))),
-		der(explicit(6), derInteger(uint32(c))),
-		der(explicit(9), der(tagGeneral, []byte(realm))),
-		der(explicit(10), der(tagSequence,
-			der(explicit(0), derInteger(uint32(max(server.NameType, 0)))),
-			der(explicit(1), der(tagSequence, names...)))))))
+	message := messages.KRBError{
+		PVNO: protocolVersion, MsgType: msgtype.KRB_ERROR, ErrorCode: int32(c), Realm: realm, SName: server,
+		STime: now.Truncate(time.Second), Susec: now.Nanosecond() / 1000,
+	}
+	encoded, err := message.Marshal()
+	if err != nil {
+		return nil // a name has bytes that the library does not encode
+	}
+	return frame(idKRBError, encoded)
 }

@@ -3,7 +3,12 @@ package krb5
 import (
 	"time"
 
+	"github.com/jcmturner/gofork/encoding/asn1"
+	"github.com/jcmturner/gokrb5/v8/asn1tools"
+	"github.com/jcmturner/gokrb5/v8/iana/asnAppTag"
+	"github.com/jcmturner/gokrb5/v8/iana/msgtype"
 	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
@@ -26,21 +31,20 @@ type apRep struct {
 }
 
 // encode returns the token that answers an AP-REQ.
-func (r *apRep) encode(session key) []byte {
-	part := der(application(27), der(tagSequence,
-		der(explicit(0), derTime(r.ctime)),
-		der(explicit(1), derInteger(uint32(r.cusec))),
-		der(explicit(2), der(tagSequence,
-			der(explicit(0), derInteger(uint32(r.subkey.etype))),
-			der(explicit(1), der(tagOctets, r.subkey.value)))),
-		der(explicit(3), derInteger(r.sequence))))
-	message := der(application(15), der(tagSequence,
-		der(explicit(0), derInteger(protocolVersion)),
-		der(explicit(1), derInteger(15)),
-		der(explicit(2), der(tagSequence,
-			der(explicit(0), derInteger(uint32(session.etype))),
-			der(explicit(2), der(tagOctets, session.encrypt(usageAPRep, part)))))))
-	return frame(idAPRep, message)
+func (r *apRep) encode(session key) ([]byte, error) {
+	part, err := asn1.Marshal(messages.EncAPRepPart{
+		CTime: r.ctime.UTC(), Cusec: r.cusec, SequenceNumber: int64(r.sequence),
+		Subkey: types.EncryptionKey{KeyType: int32(r.subkey.etype), KeyValue: r.subkey.value},
+	})
+	if err != nil {
+		return nil, err
+	}
+	part = asn1tools.AddASNAppTag(part, asnAppTag.EncAPRepPart)
+	message, err := asn1.Marshal(messages.APRep{
+		PVNO: protocolVersion, MsgType: msgtype.KRB_AP_REP,
+		EncPart: types.EncryptedData{EType: int32(session.etype), Cipher: session.encrypt(usageAPRep, part)},
+	})
+	return frame(idAPRep, asn1tools.AddASNAppTag(message, asnAppTag.APREP)), err
 }
 
 // parseAPRep decodes the AP-REP in the acceptor's token, and decrypts it with the session key.

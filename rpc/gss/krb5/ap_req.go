@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jcmturner/gofork/encoding/asn1"
+	"github.com/jcmturner/gokrb5/v8/iana/asnAppTag"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
@@ -39,7 +40,7 @@ func parseAPReq(token []byte) (*messages.APReq, error) {
 	default:
 		return nil, failed(gss.ContinueNeeded, wrongType, "the token is of a kind that RFC 4121 does not have: %#04x", id)
 	}
-	if _, ok := derContent(message, application(14)); !ok {
+	if _, ok := derContent(message, applicationTag|asnAppTag.APREQ); !ok {
 		return nil, failed(gss.DefectiveToken, wrongType, "the AP-REQ is cut off, or something follows it")
 	}
 	req := new(messages.APReq)

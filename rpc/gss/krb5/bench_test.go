@@ -35,12 +35,12 @@ func BenchmarkWrap64K(b *testing.B) {
 	for _, e := range allETypes {
 		b.Run(e.String(), func(b *testing.B) {
 			a, _ := pair(b, e, true)
-			before, behind := a.WrapSize(true)
-			head, end, pieces := make([]byte, before), make([]byte, behind), [][]byte{text(64 << 10)}
+			before, behind := a.WrapSize()
+			pieces := [][]byte{make([]byte, before), text(64 << 10), make([]byte, behind)}
 			b.SetBytes(64 << 10)
 			b.ReportAllocs()
 			for b.Loop() {
-				a.Wrap(true, head, end, pieces...)
+				a.Wrap(pieces...)
 			}
 		})
 	}
@@ -50,13 +50,13 @@ func BenchmarkUnwrap64K(b *testing.B) {
 	for _, e := range allETypes {
 		b.Run(e.String(), func(b *testing.B) {
 			a, c := pair(b, e, true)
-			good := wrap(a, true, text(64<<10), 0)
+			good := wrap(a, text(64<<10), 0)
 			token := make([]byte, len(good))
 			b.SetBytes(64 << 10)
 			b.ReportAllocs()
 			for b.Loop() {
 				copy(token, good)
-				if _, _, _, err := c.Unwrap(token); err != nil {
+				if _, _, err := c.Unwrap(token); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -71,7 +71,7 @@ func BenchmarkAccept(b *testing.B) {
 		b.StopTimer()
 		_, token := start(b, k, Config{})
 		b.StartTimer()
-		if _, _, err := m.Accept(token, nil, noon); err != nil {
+		if _, _, err := m.Accept(token, noon); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -104,7 +104,7 @@ func BenchmarkRefuse(b *testing.B) {
 	token[len(token)/2] ^= 1
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := m.Accept(token, nil, noon); err == nil {
+		if _, _, err := m.Accept(token, noon); err == nil {
 			b.Fatal("it is taken")
 		}
 	}

@@ -113,34 +113,21 @@ func confName(name string) bool {
 
 // expanded replaces tokens such as %{uid} and %{TEMP} in a path of krb5.conf.
 func expanded(text string) (string, error) {
-	var out strings.Builder
-	for {
-		before, rest, found := strings.Cut(text, "%{")
-		out.WriteString(before)
-		if !found {
-			return out.String(), nil
+	uid, euid := strconv.Itoa(os.Getuid()), strconv.Itoa(os.Geteuid())
+	text = strings.NewReplacer("%{uid}", uid, "%{USERID}", uid, "%{euid}", euid, "%{TEMP}", os.TempDir(), "%{null}", "").Replace(text)
+	if strings.Contains(text, "%{username}") {
+		u, err := user.LookupId(euid)
+		if err != nil {
+			return "", err
 		}
-		token, after, closed := strings.Cut(rest, "}")
-		if !closed {
-			return "", fmt.Errorf("%%{%s has no end", rest)
-		}
-		switch token {
-		case "uid", "USERID":
-			out.WriteString(strconv.Itoa(os.Getuid()))
-		case "euid":
-			out.WriteString(strconv.Itoa(os.Geteuid()))
-		case "username":
-			u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
-			if err != nil {
-				return "", err
-			}
-			out.WriteString(u.Username)
-		case "TEMP":
-			out.WriteString(os.TempDir())
-		case "null":
-		default:
-			return "", fmt.Errorf("%%{%s} is not known here", token)
-		}
-		text = after
+		text = strings.ReplaceAll(text, "%{username}", u.Username)
 	}
+	if _, unknown, found := strings.Cut(text, "%{"); found {
+		token, _, closed := strings.Cut(unknown, "}")
+		if !closed {
+			return "", fmt.Errorf("%%{%s has no end", unknown)
+		}
+		return "", fmt.Errorf("%%{%s} is not known here", token)
+	}
+	return text, nil
 }

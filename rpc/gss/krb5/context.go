@@ -23,9 +23,8 @@ type context struct {
 	principal string
 	own       string
 	expiry    time.Time
-	bound     bool
 	// flags are the flags of each token that this side sends. peerFlags are the flags of each token
-	// that it receives. Encrypted tokens have sealedFlag as well.
+	// that it receives. Wrap tokens have sealedFlag as well.
 	flags, peerFlags byte
 	next             atomic.Uint64
 	// sign is the key of this side's MIC tokens, verify the key of the peer's.
@@ -33,15 +32,13 @@ type context struct {
 	wrapping     wrapKeys
 }
 
-// wrapKeys has the keys of Wrap tokens. seal and open are for encrypted tokens, plain and unplain
-// for tokens with a checksum only; seal and plain are for the tokens that this side sends. The keys
-// are derived for the first Wrap token, because most contexts of RPCSEC_GSS never have one.
+// wrapKeys has the keys of Wrap tokens: seal is for the tokens that this side sends. The keys are
+// derived for the first Wrap token, because most contexts of RPCSEC_GSS never have one.
 type wrapKeys struct {
-	base           key
-	acceptor       bool
-	once           sync.Once
-	seal, open     *cipherKeys
-	plain, unplain *macKey
+	base       key
+	acceptor   bool
+	once       sync.Once
+	seal, open *cipherKeys
 }
 
 var _ gss.Context = (*context)(nil)
@@ -55,11 +52,10 @@ type established struct {
 	principal string
 	own       string
 	expiry    time.Time
-	bound     bool
 }
 
 func newContext(e established) *context {
-	c := &context{profile: e.key.profile, principal: e.principal, own: e.own, expiry: e.expiry, bound: e.bound}
+	c := &context{profile: e.key.profile, principal: e.principal, own: e.own, expiry: e.expiry}
 	c.next.Store(e.sequence)
 	c.wrapping.base, c.wrapping.acceptor = e.key, e.acceptor
 	ours, theirs := sides[uint32](e.acceptor, usageAcceptorSign, usageInitiatorSign)
@@ -90,7 +86,6 @@ func (c *context) wrapKeys() *wrapKeys {
 func (w *wrapKeys) derive() {
 	ours, theirs := sides[uint32](w.acceptor, usageAcceptorSeal, usageInitiatorSeal)
 	w.seal, w.open = w.base.cipherKeys(ours), w.base.cipherKeys(theirs)
-	w.plain, w.unplain = w.base.checksumKey(ours), w.base.checksumKey(theirs)
 }
 
 // Principal implements gss.Context.
@@ -105,9 +100,6 @@ func (c *context) Expiry() time.Time { return c.expiry }
 
 // EType returns the encryption type of the context's keys.
 func (c *context) EType() EType { return c.profile.etype }
-
-// Bound implements gss.Context.
-func (c *context) Bound() bool { return c.bound }
 
 // number returns the sequence number of the next token to send.
 func (c *context) number() uint64 { return c.next.Add(1) - 1 }

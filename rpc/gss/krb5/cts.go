@@ -4,18 +4,20 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/subtle"
-	"sync"
+	"sync/atomic"
 )
 
 const blockSize = aes.BlockSize
+
+var zeros [blockSize]byte
 
 // A ctsKey encrypts with AES in CBC mode with ciphertext stealing (RFC 3962 §5, CBC-CS3 of NIST SP
 // 800-38A). The initialization vector is zero. The ciphertext replaces the plaintext in place, and
 // has the same length.
 type ctsKey struct {
 	block cipher.Block
-	// These fields store chains for reuse, because a new chain would have to copy the key schedule.
-	encrypters, decrypters chains
+	// These fields store an unused chain, because a new one would have to copy the key schedule.
+	encrypter, decrypter atomic.Pointer[chain]
 }
 
 func newCTSKey(key []byte) *ctsKey {
@@ -26,56 +28,29 @@ func newCTSKey(key []byte) *ctsKey {
 	return &ctsKey{block: block}
 }
 
-// A chain is a cipher in CBC mode of the standard library, with memory for a block that spans two
-// pieces, and for the last two blocks.
+// A chain is a cipher in CBC mode of the standard library, with memory for the last two blocks, or
+// for a block that spans several pieces.
 type chain struct {
-	mode    cipher.BlockMode
+	cipher.BlockMode
 	scratch [2 * blockSize]byte
 	cursor  cursor
 }
 
-// maxChains is the largest number of unused chains that are stored for one key and direction.
-const maxChains = 2
-
-// chains has the unused chains of one key and direction.
-type chains struct {
-	mu   sync.Mutex
-	idle [maxChains]*chain
+// take returns the unused chain, or a new one.
+func (k *ctsKey) take(unused *atomic.Pointer[chain], create func(cipher.Block, []byte) cipher.BlockMode) *chain {
+	if c := unused.Swap(nil); c != nil {
+		return c
+	}
+	return &chain{BlockMode: create(k.block, zeros[:])}
 }
 
-// resettable is a method of the standard library's CBC mode that is not in cipher.BlockMode.
-type resettable interface{ SetIV(iv []byte) }
-
-var zeros [blockSize]byte
-
-func (c *chains) get(block cipher.Block, create func(cipher.Block, []byte) cipher.BlockMode) *chain {
-	c.mu.Lock()
-	for i, idle := range c.idle {
-		if idle != nil {
-			c.idle[i] = nil
-			c.mu.Unlock()
-			return idle
-		}
-	}
-	c.mu.Unlock()
-	return &chain{mode: create(block, zeros[:])}
-}
-
-// put stores a chain for reuse, if its initialization vector can be reset.
-func (c *chains) put(ch *chain) {
-	mode, ok := ch.mode.(resettable)
-	if !ok {
-		return
-	}
-	mode.SetIV(zeros[:])
-	ch.cursor = cursor{}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, idle := range c.idle {
-		if idle == nil {
-			c.idle[i] = ch
-			return
-		}
+// giveBack stores c as the unused chain, if its initialization vector can be reset. The method
+// SetIV of the standard library's CBC mode is not in cipher.BlockMode.
+func (c *chain) giveBack(unused *atomic.Pointer[chain]) {
+	if mode, ok := c.BlockMode.(interface{ SetIV(iv []byte) }); ok {
+		mode.SetIV(zeros[:])
+		c.cursor = cursor{}
+		unused.Store(c)
 	}
 }
 
@@ -90,36 +65,41 @@ func tail(n int) int {
 
 // encrypt encrypts pieces in place. Together they must have at least one block.
 func (k *ctsKey) encrypt(pieces [][]byte) {
-	ch := k.encrypters.get(k.block, cipher.NewCBCEncrypter)
-	n := length(pieces)
+	n := 0
+	for _, p := range pieces {
+		n += len(p)
+	}
 	last := tail(n)
-	ch.cursor = cursor{pieces: pieces}
-	ch.crypt(n - last)
-	end := ch.cursor
-	final := ch.gatherTail(last)
-	ch.mode.CryptBlocks(final, final)
+	c := k.take(&k.encrypter, cipher.NewCBCEncrypter)
+	c.cursor = cursor{pieces: pieces}
+	c.encryptBlocks(n - last)
+	end, final := c.cursor, c.finalBlocks(last)
+	c.cursor.gather(final[:last])
+	c.CryptBlocks(final, final)
 	if last > blockSize {
-		swap(final)
+		a, b := final[:blockSize], final[blockSize:]
+		subtle.XORBytes(a, a, b) // swap both blocks
+		subtle.XORBytes(b, a, b)
+		subtle.XORBytes(a, a, b)
 	}
 	end.scatter(final[:last])
-	k.encrypters.put(ch)
+	c.giveBack(&k.encrypter)
 }
 
 // decrypt is the inverse of encrypt.
-func (k *ctsKey) decrypt(pieces [][]byte) {
-	ch := k.decrypters.get(k.block, cipher.NewCBCDecrypter)
-	n := length(pieces)
-	last := tail(n)
-	ch.cursor = cursor{pieces: pieces}
-	ch.crypt(n - last)
-	end := ch.cursor
-	final := ch.gatherTail(last)
+func (k *ctsKey) decrypt(b []byte) {
+	last := tail(len(b))
+	front, rest := b[:len(b)-last], b[len(b)-last:]
+	c := k.take(&k.decrypter, cipher.NewCBCDecrypter)
+	c.CryptBlocks(front, front)
+	final := c.finalBlocks(last)
+	copy(final, rest)
 	if last > blockSize {
 		k.unsteal(final, last-blockSize)
 	}
-	ch.mode.CryptBlocks(final, final)
-	end.scatter(final[:last])
-	k.decrypters.put(ch)
+	c.CryptBlocks(final, final)
+	copy(rest, final)
+	c.giveBack(&k.decrypter)
 }
 
 // unsteal restores the last two blocks of plain CBC. final has them swapped: first the last block,
@@ -135,42 +115,66 @@ func (k *ctsKey) unsteal(final []byte, n int) {
 	copy(short, last[:])
 }
 
-// crypt encrypts or decrypts the next n bytes at the cursor, which must be whole blocks.
-func (c *chain) crypt(n int) {
+// finalBlocks returns zeroed memory for the last n bytes, in whole blocks.
+func (c *chain) finalBlocks(n int) []byte {
+	final := c.scratch[:(n+blockSize-1)&^(blockSize-1)]
+	clear(final)
+	return final
+}
+
+// encryptBlocks encrypts the next n bytes at the cursor, which must be whole blocks.
+func (c *chain) encryptBlocks(n int) {
 	for n > 0 {
 		run := c.cursor.run()
 		whole := min(len(run), n) &^ (blockSize - 1)
-		if whole == 0 {
-			whole = c.cryptAcross()
-		} else {
-			c.mode.CryptBlocks(run[:whole], run[:whole])
-			c.cursor.skip(whole)
+		if whole > 0 {
+			c.CryptBlocks(run[:whole], run[:whole])
+			c.cursor.at += whole
+		} else { // the next block spans several pieces
+			whole = blockSize
+			block, start := c.scratch[:blockSize], c.cursor
+			c.cursor.gather(block)
+			c.CryptBlocks(block, block)
+			start.scatter(block)
 		}
 		n -= whole
 	}
 }
 
-// cryptAcross encrypts or decrypts one block that spans several pieces.
-func (c *chain) cryptAcross() int {
-	block, start := c.scratch[:blockSize], c.cursor
-	c.cursor.gather(block)
-	c.mode.CryptBlocks(block, block)
-	start.scatter(block)
-	c.cursor = start
-	return blockSize
+// A cursor is a position in the concatenation of pieces.
+type cursor struct {
+	pieces [][]byte
+	at     int // offset in pieces[0]
 }
 
-// gatherTail returns a copy of the last n bytes, padded with zeros to whole blocks.
-func (c *chain) gatherTail(n int) []byte {
-	final := c.scratch[:(n+blockSize-1)&^(blockSize-1)]
-	clear(final)
-	c.cursor.gather(final[:n])
-	return final
+// run returns the bytes from the cursor to the end of the current piece. The result is empty only
+// at the end of all pieces.
+func (c *cursor) run() []byte {
+	for len(c.pieces) > 0 && c.at == len(c.pieces[0]) {
+		c.pieces, c.at = c.pieces[1:], 0
+	}
+	if len(c.pieces) == 0 {
+		return nil
+	}
+	return c.pieces[0][c.at:]
 }
 
-func swap(two []byte) {
-	a, b := two[:blockSize], two[blockSize:]
-	subtle.XORBytes(a, a, b)
-	subtle.XORBytes(b, a, b)
-	subtle.XORBytes(a, a, b)
+// gather fills the slice to with the bytes that follow the cursor, and moves the cursor behind
+// these bytes.
+func (c *cursor) gather(to []byte) {
+	for len(to) > 0 {
+		n := copy(to, c.run())
+		c.at += n
+		to = to[n:]
+	}
+}
+
+// scatter overwrites the bytes that follow the cursor with those of the slice from, and moves the
+// cursor behind the overwritten bytes.
+func (c *cursor) scatter(from []byte) {
+	for len(from) > 0 {
+		n := copy(c.run(), from)
+		c.at += n
+		from = from[n:]
+	}
 }

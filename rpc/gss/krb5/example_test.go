@@ -17,7 +17,7 @@ func Example() {
 	}
 
 	greet := func(token, message, mic []byte) (reply []byte, err error) {
-		c, reply, err := server.Accept(token, nil, time.Now())
+		c, reply, err := server.Accept(token, time.Now())
 		if err != nil {
 			return reply, err
 		}

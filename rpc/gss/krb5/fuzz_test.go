@@ -26,15 +26,13 @@ func FuzzUnwrap(f *testing.F) {
 	for i, e := range allETypes {
 		a, b := pair(f, e, i%2 == 0)
 		ends = append(ends, b)
-		for _, sealed := range []bool{false, true} {
-			token := wrap(a, sealed, text(20), 1)
-			f.Add(i, rotated(token, 3))
-			token[headerSize] ^= 1
-			f.Add(i, token)
-		}
+		token := wrap(a, text(20), 1)
+		f.Add(i, rotated(token, 3))
+		token[headerSize] ^= 1
+		f.Add(i, token)
 	}
 	f.Fuzz(func(t *testing.T, which int, token []byte) {
-		from, to, _, err := ends[uint(which)%uint(len(ends))].Unwrap(token)
+		from, to, err := ends[uint(which)%uint(len(ends))].Unwrap(token)
 		if err == nil && (from < headerSize || to < from || to > len(token)) {
 			t.Errorf("from %d to %d of %d bytes", from, to, len(token))
 		}
@@ -50,7 +48,7 @@ func FuzzAccept(f *testing.F) {
 	f.Add(frame(idAPRep, token))
 	f.Add(token[:40])
 	f.Fuzz(func(t *testing.T, token []byte) {
-		c, _, err := m.Accept(token, nil, noon)
+		c, _, err := m.Accept(token, noon)
 		var e *gss.Error
 		if (c == nil) != errors.As(err, &e) {
 			t.Errorf("%v, %v", c, err)
@@ -81,8 +79,7 @@ func FuzzAcceptBehindTheEncryption(f *testing.F) {
 		}
 		whole := ordinary(k.session)
 		if a, err := openAuthenticator(&now, &whole, k.session, noon, time.Minute); err == nil {
-			_, _ = parseWishes(a.Cksum)
-			_, _ = initiatorKey(a, k.session)
+			_, _ = parseFlags(a.Cksum)
 		}
 	})
 }
@@ -90,7 +87,7 @@ func FuzzAcceptBehindTheEncryption(f *testing.F) {
 func FuzzInitiatorTakesReply(f *testing.F) {
 	kdc, k := freshTicket(f, nil)
 	i, token := start(f, k, Config{})
-	_, reply, err := kdc.acceptor().Accept(token, nil, noon)
+	_, reply, err := kdc.acceptor().Accept(token, noon)
 	if err != nil {
 		f.Fatal(err)
 	}

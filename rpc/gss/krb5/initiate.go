@@ -76,12 +76,12 @@ func (i *initiator) start(now time.Time) ([]byte, gss.Context, error) {
 	i.sent = true
 	i.ctime, i.cusec = now.Truncate(time.Second), now.Nanosecond()/1000
 	i.subkey = i.ticket.session.freshKey()
-	w := wishes{bindings: bindingsHash(i.config.Bindings), flags: flagReplay | flagSequence | flagConf | flagInteg}
+	flags := uint32(flagReplay | flagSequence | flagConf | flagInteg)
 	if !i.config.OneSided {
-		w.flags |= flagMutual
+		flags |= flagMutual
 	}
 	i.sequence = freshSequence()
-	token, err := i.request(w)
+	token, err := i.request(flags)
 	if err != nil {
 		i.done = true
 		return nil, nil, failed(gss.Failure, generic, "making the AP-REQ: %v", err)
@@ -95,10 +95,10 @@ func (i *initiator) start(now time.Time) ([]byte, gss.Context, error) {
 }
 
 // request encodes the AP-REQ (RFC 4120 §5.5.1, RFC 4121 §4.1).
-func (i *initiator) request(w wishes) (token []byte, err error) {
+func (i *initiator) request(flags uint32) (token []byte, err error) {
 	t := i.ticket
 	a := types.Authenticator{
-		AVNO: protocolVersion, CRealm: t.realm, CName: t.client, Cksum: w.encode(),
+		AVNO: protocolVersion, CRealm: t.realm, CName: t.client, Cksum: encodeFlags(flags),
 		CTime: i.ctime, Cusec: i.cusec, SeqNumber: int64(i.sequence),
 		SubKey: types.EncryptionKey{KeyType: int32(i.subkey.etype), KeyValue: i.subkey.value},
 	}
@@ -113,7 +113,7 @@ func (i *initiator) request(w wishes) (token []byte, err error) {
 				EType: int32(t.session.etype), Cipher: t.session.encrypt(usageAuthenticator, plain),
 			},
 		}
-		if w.flags&flagMutual != 0 {
+		if flags&flagMutual != 0 {
 			types.SetFlag(&req.APOptions, optionMutualRequired)
 		}
 		message, err := req.Marshal()

@@ -117,7 +117,7 @@ func TestTicketsAreKeptOnceTheyWereTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, reply, _ := acceptor.Accept(token, nil, now)
+		_, reply, _ := acceptor.Accept(token, now)
 		_, _, err = i.Step(reply, noon)
 		return err
 	}

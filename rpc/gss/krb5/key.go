@@ -3,7 +3,74 @@ package krb5
 import (
 	"crypto/rand"
 	"fmt"
+	"hash"
+	"sync"
+
+	"github.com/jcmturner/gokrb5/v8/crypto"
+	"github.com/jcmturner/gokrb5/v8/crypto/common"
+	"github.com/jcmturner/gokrb5/v8/crypto/etype"
 )
+
+// EType is the number of an encryption type (RFC 3961 §8).
+type EType int32
+
+// Supported encryption types (RFC 3962 §7, RFC 8009 §8).
+const (
+	AES128SHA1 EType = 17
+	AES256SHA1 EType = 18
+	AES128SHA2 EType = 19
+	AES256SHA2 EType = 20
+)
+
+// A profile describes an encryption type.
+type profile struct {
+	etype EType
+	name  string
+	// key is the length of a protocol key and of the cipher's key, in bytes.
+	key int
+	// macFirst is true if the integrity check is computed over the plaintext (RFC 3962), and false
+	// if it is computed over the ciphertext (RFC 8009).
+	macFirst bool
+	// library derives keys. It also encrypts, but only whole messages, into new memory.
+	library etype.EType
+	// mac is the length of a checksum, and of the integrity check after a ciphertext, in bytes.
+	mac int
+	// hash is the hash function of the checksums.
+	hash    func() hash.Hash
+	hashers sync.Pool // of *hasher
+}
+
+var profiles = []*profile{
+	{etype: AES128SHA1, name: "aes128-cts-hmac-sha1-96", key: 16, macFirst: true, library: crypto.Aes128CtsHmacSha96{}},
+	{etype: AES256SHA1, name: "aes256-cts-hmac-sha1-96", key: 32, macFirst: true, library: crypto.Aes256CtsHmacSha96{}},
+	{etype: AES128SHA2, name: "aes128-cts-hmac-sha256-128", key: 16, library: crypto.Aes128CtsHmacSha256128{}},
+	{etype: AES256SHA2, name: "aes256-cts-hmac-sha384-192", key: 32, library: crypto.Aes256CtsHmacSha384192{}},
+}
+
+func init() {
+	for _, p := range profiles {
+		p.mac, p.hash = p.library.GetHMACBitLength()/8, p.library.GetHashFunc()
+		p.hashers.New = func() any { return newHasher(p.hash()) }
+	}
+}
+
+// profile returns the description of e, or nil if e is not supported.
+func (e EType) profile() *profile {
+	for _, p := range profiles {
+		if p.etype == e {
+			return p
+		}
+	}
+	return nil
+}
+
+// String returns the name that the type has in krb5.conf.
+func (e EType) String() string {
+	if p := e.profile(); p != nil {
+		return p.name
+	}
+	return fmt.Sprintf("encryption type %d", int32(e))
+}
 
 // A key is a protocol key: a principal's key, a session key, or a subkey.
 type key struct {
@@ -32,23 +99,30 @@ func (k key) freshKey() key {
 	return fresh
 }
 
+// derive returns the key for one use of k. use is a constant of RFC 3961 §5.3.
+func (k key) derive(use []byte) []byte {
+	derived, err := k.library.DeriveKey(k.value, use)
+	if err != nil {
+		panic(err) // newKey checks the lengths of keys
+	}
+	return derived
+}
+
 // checksumKey derives the key for checksums. usage is the key usage number (RFC 4120 §7.5.1, RFC
 // 4121 §2).
 func (k key) checksumKey(usage uint32) *macKey {
-	return newMACKey(k.profile, k.derive(k.value, usage, forChecksum, k.macKey))
+	return newMACKey(k.profile, k.derive(common.GetUsageKc(usage)))
 }
 
-// cipherKeys derives the keys for encryption. usage is the key usage number (RFC 4120 §7.5.1, RFC
-// 4121 §2).
+// cipherKeys derives the keys for encryption. usage is as in checksumKey.
 func (k key) cipherKeys(usage uint32) *cipherKeys {
 	return &cipherKeys{
-		cts:       newCTSKey(k.derive(k.value, usage, forEncryption, k.profile.key)),
-		integrity: newMACKey(k.profile, k.derive(k.value, usage, forIntegrity, k.macKey)),
+		cts:       newCTSKey(k.derive(common.GetUsageKe(usage))),
+		integrity: newMACKey(k.profile, k.derive(common.GetUsageKi(usage))),
 	}
 }
 
-// encrypt returns the encrypted plaintext (RFC 3961 §5.3, RFC 8009 §5). usage is the key usage
-// number (RFC 4120 §7.5.1, RFC 4121 §2).
+// encrypt returns the encrypted plaintext (RFC 3961 §5.3, RFC 8009 §5). usage is as in checksumKey.
 func (k key) encrypt(usage uint32, plaintext []byte) []byte {
 	out := make([]byte, blockSize+len(plaintext), blockSize+len(plaintext)+k.mac)
 	rand.Read(out[:blockSize])
@@ -56,18 +130,9 @@ func (k key) encrypt(usage uint32, plaintext []byte) []byte {
 	return k.cipherKeys(usage).seal(out, [][]byte{out})
 }
 
-// decrypt is the inverse of encrypt. It leaves ciphertext unchanged. It returns false if
-// ciphertext was not made by this key for this usage.
+// decrypt is the inverse of encrypt.
 func (k key) decrypt(usage uint32, ciphertext []byte) (plaintext []byte, ok bool) {
-	n := len(ciphertext) - k.mac
-	if n < blockSize {
-		return nil, false
-	}
-	out := append([]byte(nil), ciphertext[:n]...)
-	if !k.cipherKeys(usage).open([][]byte{out}, ciphertext[n:]) {
-		return nil, false
-	}
-	return out[blockSize:], true
+	return k.cipherKeys(usage).decrypt(ciphertext)
 }
 
 // cipherKeys has the keys for encryption and for the integrity check, for one usage of a protocol
@@ -80,31 +145,39 @@ type cipherKeys struct {
 // seal encrypts pieces in place and appends the integrity check to dst. The pieces must begin with
 // the confounder.
 func (k *cipherKeys) seal(dst []byte, pieces [][]byte) []byte {
-	h := k.integrity.start()
 	if k.integrity.profile.macFirst {
-		h.writeAll(pieces)
+		dst = k.integrity.appendMAC(dst, nil, pieces, nil)
 		k.cts.encrypt(pieces)
-	} else {
-		k.cts.encrypt(pieces)
-		h.Write(zeros[:]) // the initialization vector
-		h.writeAll(pieces)
+		return dst
 	}
-	return k.integrity.appendMAC(dst, h)
+	k.cts.encrypt(pieces)
+	return k.integrity.appendMAC(dst, zeros[:], pieces, nil) // zeros is the initialization vector
 }
 
-// open is the inverse of seal. If it returns false, the contents of pieces are undefined.
-func (k *cipherKeys) open(pieces [][]byte, mac []byte) bool {
-	h := k.integrity.start()
+// open is the inverse of seal. It decrypts sealed in place. If it returns false, the content of
+// sealed is undefined.
+func (k *cipherKeys) open(sealed, mac []byte) bool {
 	if k.integrity.profile.macFirst {
-		k.cts.decrypt(pieces)
-		h.writeAll(pieces)
-		return k.integrity.matches(mac, h)
+		k.cts.decrypt(sealed)
+		return k.integrity.matches(mac, sealed, nil, nil)
 	}
-	h.Write(zeros[:])
-	h.writeAll(pieces)
-	if !k.integrity.matches(mac, h) {
+	if !k.integrity.matches(mac, zeros[:], nil, sealed) {
 		return false
 	}
-	k.cts.decrypt(pieces)
+	k.cts.decrypt(sealed)
 	return true
+}
+
+// decrypt is the inverse of key.encrypt. It leaves ciphertext unchanged. It returns false if
+// ciphertext was not made with these keys.
+func (k *cipherKeys) decrypt(ciphertext []byte) (plaintext []byte, ok bool) {
+	n := len(ciphertext) - k.integrity.profile.mac
+	if n < blockSize {
+		return nil, false
+	}
+	out := append([]byte(nil), ciphertext[:n]...)
+	if !k.open(out, ciphertext[n:]) {
+		return nil, false
+	}
+	return out[blockSize:], true
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -16,13 +17,14 @@ import (
 // maxKeytab is the size of the largest keytab that this package reads, in bytes.
 const maxKeytab = 16 << 20
 
-// A serviceKey is a key in a keytab, with its principal (components and realm) and its version
-// number.
+// A serviceKey is a key in a keytab, with its principal (components and realm), its version number
+// and its type.
 type serviceKey struct {
 	components []string
 	realm      string
 	version    uint32
-	key        key
+	etype      EType
+	tickets    func() *cipherKeys // derives the keys that decrypt tickets, once
 }
 
 // A keytabFile reads the keytab at a path, and reads it again when the file has changed.
@@ -122,7 +124,7 @@ func parseKeytab(content []byte) (keys []serviceKey, err error) {
 		if err != nil {
 			continue // a keytab may have keys of older types beside those of AES
 		}
-		keys = append(keys, serviceKey{components: e.Principal.Components, realm: e.Principal.Realm, version: e.KVNO, key: k})
+		keys = append(keys, serviceKey{components: e.Principal.Components, realm: e.Principal.Realm, version: e.KVNO, etype: k.etype, tickets: sync.OnceValue(func() *cipherKeys { return k.cipherKeys(usageTicket) })})
 	}
 	return keys, nil
 }
@@ -132,4 +134,17 @@ func ofService(keys []serviceKey, service string) []serviceKey {
 	return slices.DeleteFunc(slices.Clone(keys), func(k serviceKey) bool {
 		return len(k.components) != 2 || k.components[0] != service
 	})
+}
+
+// FirstPrincipal returns the principal of the first key in the keytab at path whose encryption type
+// this package supports.
+func FirstPrincipal(path string) (string, error) {
+	read, err := readKeytab(path)
+	if err != nil {
+		return "", err
+	}
+	if len(read.keys) == 0 {
+		return "", fmt.Errorf("the keytab %s has no key of AES", path)
+	}
+	return principalText(read.keys[0].components, read.keys[0].realm), nil
 }

@@ -1,6 +1,7 @@
 package krb5
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -36,8 +37,6 @@ type Config struct {
 	// OneSided is true if the initiator does not ask for mutual authentication. The acceptor then
 	// does not authenticate itself, and the context has no subkey of the acceptor.
 	OneSided bool
-	// Bindings is the application data of the initiator's channel bindings, or nil for none.
-	Bindings []byte
 }
 
 // A Mechanism is Kerberos version 5. It implements gss.Mechanism.
@@ -53,19 +52,10 @@ var _ gss.Mechanism = (*Mechanism)(nil)
 
 // New returns a Mechanism. It does not read files: call Check to see whether the keytab is usable.
 func New(c Config) *Mechanism {
-	defaults := []struct {
-		field *string
-		value string
-	}{{&c.Keytab, "/etc/krb5.keytab"}, {&c.Service, "nfs"}}
-	for _, d := range defaults {
-		if *d.field == "" {
-			*d.field = d.value
-		}
-	}
+	c.Keytab = cmp.Or(c.Keytab, "/etc/krb5.keytab")
+	c.Service = cmp.Or(c.Service, "nfs")
+	c.Skew = cmp.Or(c.Skew, 5*time.Minute)
 	c.Conf = confPath(c.Conf)
-	if c.Skew == 0 {
-		c.Skew = 5 * time.Minute
-	}
 	return &Mechanism{config: c, keytab: keytabFile{path: c.Keytab, failed: c.KeytabFailed}}
 }
 

@@ -2,6 +2,7 @@ package krb5
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
@@ -30,10 +31,6 @@ func TestEachDirectionHasItsOwnKeys(t *testing.T) {
 			{"the initiator verifies", initiator.verify, acceptorSign},
 			{"the acceptor signs", acceptor.sign, acceptorSign},
 			{"the acceptor verifies", acceptor.verify, initiatorSign},
-			{"the initiator wraps without sealing", initiator.wrapKeys().plain, initiatorSeal},
-			{"the initiator unwraps what is not sealed", initiator.wrapKeys().unplain, acceptorSeal},
-			{"the acceptor wraps without sealing", acceptor.wrapKeys().plain, acceptorSeal},
-			{"the acceptor unwraps what is not sealed", acceptor.wrapKeys().unplain, initiatorSeal},
 		} {
 			if want := k.checksumKey(c.usage); !bytes.Equal(c.got.inner, want.inner) {
 				t.Errorf("%v: %s with another key than usage %d's", e, c.name, c.usage)
@@ -42,14 +39,14 @@ func TestEachDirectionHasItsOwnKeys(t *testing.T) {
 		// Only the key of the right direction decrypts a token.
 		message := text(40)
 		for _, c := range []struct{ from, to *context }{{initiator, acceptor}, {acceptor, initiator}} {
-			token := wrap(c.from, true, message, 3)
+			token := wrap(c.from, message, 3)
 			back, peerFlags := bytes.Clone(token), c.from.peerFlags
 			c.from.peerFlags = c.from.flags // as if the header had no direction flag
-			if _, _, _, err := c.from.Unwrap(back); err == nil {
+			if _, _, err := c.from.Unwrap(back); err == nil {
 				t.Errorf("%v: a sealed token is opened by its sender's key", e)
 			}
 			c.from.peerFlags = peerFlags
-			if _, _, _, err := c.to.Unwrap(token); err != nil {
+			if _, _, err := c.to.Unwrap(token); err != nil {
 				t.Errorf("%v: a sealed token: %v", e, err)
 			}
 		}
@@ -74,7 +71,7 @@ func TestATicketWithoutAPrincipalIsRefused(t *testing.T) {
 		kdc, k := freshTicket(t, c.ticket)
 		c.holder(k)
 		_, token := start(t, k, Config{})
-		got, _, err := kdc.acceptor().Accept(token, nil, noon)
+		got, _, err := kdc.acceptor().Accept(token, noon)
 		var e *gss.Error
 		if got != nil || !errors.As(err, &e) || e.Major != gss.DefectiveCred || e.Minor != badMatch.minor() {
 			t.Errorf("%s: %v, %v", name, got, err)
@@ -99,7 +96,7 @@ func TestUserToUserAuthenticationIsRefused(t *testing.T) {
 	if message, err = req.Marshal(); err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := kdc.acceptor().Accept(frame(idAPReq, message), nil, noon)
+	got, _, err := kdc.acceptor().Accept(frame(idAPReq, message), noon)
 	var e *gss.Error
 	if got != nil || !errors.As(err, &e) || e.Major != gss.NoCredential || e.Minor != noKey.minor() {
 		t.Errorf("%v, %v", got, err)
@@ -159,7 +156,7 @@ func TestUnknownAuthorizationDataIsRefused(t *testing.T) {
 					a.AuthorizationData = c.data
 				}
 			})
-			got, _, err := kdc.acceptor().Accept(token, nil, noon)
+			got, _, err := kdc.acceptor().Accept(token, noon)
 			var e *gss.Error
 			if c.ok != (got != nil) || !c.ok && (!errors.As(err, &e) || e.Major != gss.DefectiveCred) {
 				t.Errorf("%s, in the ticket %v: a context %v, %v", c.name, inTicket, got != nil, err)
@@ -179,7 +176,7 @@ func requestWith(t *testing.T, k *ticket, change func(*types.Authenticator)) []b
 func messageWith(t *testing.T, k *ticket, change func(*types.Authenticator), changeReq func(*messages.APReq)) []byte {
 	t.Helper()
 	a := types.Authenticator{
-		AVNO: protocolVersion, CRealm: k.realm, CName: k.client, Cksum: wishes{flags: flagMutual}.encode(), CTime: noon, SeqNumber: 1,
+		AVNO: protocolVersion, CRealm: k.realm, CName: k.client, Cksum: encodeFlags(flagMutual), CTime: noon, SeqNumber: 1,
 	}
 	change(&a)
 	plain, err := a.Marshal()
@@ -230,7 +227,7 @@ func TestRequestsOfAHolderThatAreRefused(t *testing.T) {
 			c.req = func(*messages.APReq) {}
 		}
 		message := append(messageWith(t, k, c.auth, c.req), c.behind...)
-		got, _, err := kdc.acceptor().Accept(frame(idAPReq, message), nil, noon)
+		got, _, err := kdc.acceptor().Accept(frame(idAPReq, message), noon)
 		var e *gss.Error
 		if got != nil || !errors.As(err, &e) || e.Major != c.major || c.code != 0 && e.Minor != c.code.minor() {
 			t.Errorf("%s: a context %v, %v; want %v and code %d", c.name, got != nil, err, c.major, c.code)
@@ -243,30 +240,34 @@ func TestRequestsOfAHolderThatAreRefused(t *testing.T) {
 func TestFillerOfAWrapHeader(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
 		sealed := func(filler byte) []byte {
-			before, _ := from.WrapSize(true)
+			before, _ := from.WrapSize()
 			body := append(make([]byte, before, 200), text(30)...)
 			putHeader(body, idWrap, from.flags|sealedFlag, from.number())
 			body[3] = filler
 			body = append(body, body[:headerSize]...)
 			return from.wrapKeys().seal.seal(body, [][]byte{body[headerSize:]})
 		}
-		plain := func(filler byte) []byte {
-			token := append(make([]byte, headerSize, 200), text(30)...)
-			putHeader(token, idWrap, from.flags, from.number())
-			token[3] = filler
-			k := from.wrapKeys().plain
-			h := k.start()
-			h.Write(token[headerSize:])
-			h.Write(token[:headerSize])
-			token = k.appendMAC(token, h)
-			putExtraCount(token, from.profile.mac)
-			return token
+		checkUnwrap(t, to, sealed(filler), text(30))
+		if _, _, err := to.Unwrap(sealed(0)); err == nil {
+			t.Error("another filler")
 		}
-		for name, make := range map[string]func(byte) []byte{"sealed": sealed, "not sealed": plain} {
-			checkUnwrap(t, to, make(filler), text(30), name == "sealed")
-			if _, _, _, err := to.Unwrap(make(0)); err == nil {
-				t.Errorf("%s, with another filler", name)
-			}
+	})
+}
+
+// A Wrap token that is not encrypted is refused, even if its checksum is right (RFC 4121 §4.2.4):
+// RPCSEC_GSS uses Wrap only to encrypt (RFC 2203 §5.3.2.3).
+func TestAWrapTokenThatIsNotEncryptedIsRefused(t *testing.T) {
+	forEach(t, func(t *testing.T, from, to *context) {
+		usage := uint32(usageInitiatorSeal)
+		if from.wrapping.acceptor {
+			usage = usageAcceptorSeal
+		}
+		token := append(make([]byte, headerSize, 200), text(100)...)
+		putHeader(token, idWrap, from.flags, from.number())
+		token = from.wrapping.base.checksumKey(usage).appendMAC(token, token[headerSize:], nil, token[:headerSize])
+		binary.BigEndian.PutUint16(token[4:], uint16(from.profile.mac))
+		if _, _, err := to.Unwrap(token); err != errWrapHeader {
+			t.Error(err)
 		}
 	})
 }

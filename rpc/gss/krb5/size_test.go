@@ -22,7 +22,7 @@ func TestAContextTakesFewKilobytes(t *testing.T) {
 			t.Errorf("a context of %v takes %d bytes, want %d at most", e, per, limit)
 		}
 		for _, c := range held {
-			wrap(c, true, text(20), 1)
+			wrap(c, text(20), 1)
 		}
 		if per := (heap() - start) / n; per > limitSealing {
 			t.Errorf("a context of %v that sealed takes %d bytes, want %d at most", e, per, limitSealing)

@@ -28,7 +28,7 @@ func TestLongTicketsAreTriedWithFewKeys(t *testing.T) {
 	for range 10 {
 		old := keys[0]
 		old.version += 7
-		old.key = old.key.freshKey()
+		old.tickets = func() *cipherKeys { return kdc.key.freshKey().cipherKeys(usageTicket) }
 		keys = append([]serviceKey{old}, keys...)
 	}
 	k.EncPart.KVNO = int(keys[10].version)
@@ -51,7 +51,7 @@ func TestErrorsAreShort(t *testing.T) {
 	} {
 		k.SName, k.EncPart.EType = name, 23
 		_, token := start(t, k, Config{})
-		_, reply, err := kdc.acceptor().Accept(token, nil, noon)
+		_, reply, err := kdc.acceptor().Accept(token, noon)
 		var e *gss.Error
 		if !errors.As(err, &e) || len(e.Text) > maxText+3 || len(reply) > 0 {
 			t.Errorf("%d bytes, a token of %d: %.100v", len(e.Text), len(reply), err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
@@ -41,7 +42,7 @@ func openTicket(t *messages.Ticket, keys []serviceKey) (*messages.EncTicketPart,
 func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, error) {
 	name, etype := principalText(t.SName.NameString, t.Realm), EType(t.EncPart.EType)
 	fitting := slices.DeleteFunc(slices.Clone(keys), func(k serviceKey) bool {
-		return k.key.etype != etype || k.realm != t.Realm
+		return k.etype != etype || k.realm != t.Realm
 	})
 	if len(fitting) == 0 {
 		return nil, nil, failed(gss.NoCredential, noKey, "the keytab has no key for %s of type %v, which the ticket is encrypted with", name, etype)
@@ -57,7 +58,7 @@ func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, 
 	}
 	slices.SortStableFunc(fitting, func(a, b serviceKey) int { return rank(a) - rank(b) })
 	for _, k := range fitting[:trials(len(fitting), len(t.EncPart.Cipher))] {
-		if plain, ok := k.key.decrypt(usageTicket, t.EncPart.Cipher); ok {
+		if plain, ok := k.tickets().decrypt(t.EncPart.Cipher); ok {
 			return plain, &k, nil
 		}
 	}
@@ -88,4 +89,28 @@ func checkTicket(t *messages.EncTicketPart, now time.Time, skew time.Duration) e
 		return failed(gss.DefectiveCred, pathNotAccepted, "the ticket of %s went through other realms, and our KDC did not check the path", who)
 	}
 	return checkAuthorization(t.AuthorizationData, who)
+}
+
+// Types of authorization data that this package ignores (RFC 4120 §5.2.6). AD-IF-RELEVANT contains
+// elements that a server may ignore if it does not know them. AD-KDCIssued adds rights, and does
+// not restrict the ticket. AD-MANDATORY-FOR-KDC is for KDCs only.
+const (
+	adIfRelevant      = 1
+	adKDCIssued       = 4
+	adMandatoryForKDC = 8
+)
+
+// checkAuthorization checks the authorization data of a ticket or an authenticator. It returns an
+// error if data has a type other than the constants above: the other types may restrict the use of
+// the ticket, and this package does not implement such restrictions (RFC 4120 §5.2.6). The data of
+// Active Directory and of MIT's KDC are within AD-IF-RELEVANT.
+func checkAuthorization(data types.AuthorizationData, who string) error {
+	for _, e := range data {
+		switch e.ADType {
+		case adIfRelevant, adKDCIssued, adMandatoryForKDC:
+		default:
+			return failed(gss.DefectiveCred, generic, "the ticket of %s is restricted by authorization data of type %d, which is not known here", who, e.ADType)
+		}
+	}
+	return nil
 }

@@ -1,6 +1,12 @@
 package krb5
 
-import "encoding/binary"
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+)
 
 // headerSize is the length of the header of a per-message token, in bytes.
 const headerSize = 16
@@ -40,34 +46,102 @@ func putHeader(h []byte, id uint16, flags byte, sequence uint64) {
 	binary.BigEndian.PutUint64(h[8:], sequence)
 }
 
-// These functions read and write the fields EC (extra count) and RRC (right rotation count) of a
-// Wrap token's header, and compare a token's ID.
-func extraCount(h []byte) int             { return int(binary.BigEndian.Uint16(h[4:])) }
-func putExtraCount(h []byte, n int)       { binary.BigEndian.PutUint16(h[4:], uint16(n)) }
-func rightRotation(h []byte) int          { return int(binary.BigEndian.Uint16(h[6:])) }
-func putRightRotation(h []byte, n uint16) { binary.BigEndian.PutUint16(h[6:], n) }
-func hasID(token []byte, id uint16) bool  { return binary.BigEndian.Uint16(token) == id }
+// extraCount and rightRotation return the fields EC and RRC of a Wrap token's header.
+func extraCount(h []byte) int    { return int(binary.BigEndian.Uint16(h[4:])) }
+func rightRotation(h []byte) int { return int(binary.BigEndian.Uint16(h[6:])) }
+
+func hasID(token []byte, id uint16) bool { return binary.BigEndian.Uint16(token) == id }
 
 // rotateLeft rotates b left by n bytes in place.
 func rotateLeft(b []byte, n int) {
-	if len(b) == 0 || n%len(b) == 0 {
+	if n == 0 || len(b) == 0 {
 		return
 	}
-	n %= len(b)
-	var kept [64]byte
-	if n <= len(kept) {
-		copy(kept[:], b[:n])
-		copy(b, b[n:])
-		copy(b[len(b)-n:], kept[:n])
-		return
-	}
-	reverse(b[:n])
-	reverse(b[n:])
-	reverse(b)
+	front := bytes.Clone(b[:n%len(b)])
+	copy(b[copy(b, b[len(front):]):], front)
 }
 
-func reverse(b []byte) {
-	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
-		b[i], b[j] = b[j], b[i]
-	}
+// MICSize implements gss.Context.
+func (c *context) MICSize() int { return headerSize + c.profile.mac }
+
+// MIC implements gss.Context (RFC 4121 §4.2.6.1).
+func (c *context) MIC(dst []byte, pieces ...[]byte) []byte {
+	var header [headerSize]byte
+	putHeader(header[:], idMIC, c.flags, c.number())
+	at := len(dst)
+	dst = append(dst, header[:]...)
+	return c.sign.appendMAC(dst, nil, pieces, dst[at:])
 }
+
+// VerifyMIC implements gss.Context.
+func (c *context) VerifyMIC(token []byte, pieces ...[]byte) error {
+	if len(token) != c.MICSize() || !hasID(token, idMIC) {
+		return errNotMIC
+	}
+	header := token[:headerSize]
+	if header[2]&knownFlags != c.peerFlags || string(header[3:8]) != "\xff\xff\xff\xff\xff" {
+		return errMICHeader
+	}
+	if !c.verify.matches(token[headerSize:], nil, pieces, header) {
+		return errBadMIC
+	}
+	return nil
+}
+
+// WrapSize implements gss.Context. Before the message come header and confounder. After it come the
+// encrypted copy of the header and the integrity check.
+func (c *context) WrapSize() (before, behind int) {
+	return headerSize + blockSize, headerSize + c.profile.mac
+}
+
+// Wrap implements gss.Context (RFC 4121 §4.2.4, §4.2.6.2). It does not rotate the token (RRC), and
+// adds no padding (EC).
+func (c *context) Wrap(pieces ...[]byte) {
+	first, last := 0, len(pieces)-1
+	before, behind := pieces[first], pieces[last]
+	if b, e := c.WrapSize(); len(before) != b || len(behind) != e {
+		panic("krb5: Wrap with other room than WrapSize says")
+	}
+	header, confounder, copied := before[:headerSize], before[headerSize:], behind[:headerSize]
+	putHeader(header, idWrap, c.flags|sealedFlag, c.number())
+	rand.Read(confounder)
+	copy(copied, header)
+	pieces[first], pieces[last] = confounder, copied
+	c.wrapKeys().seal.seal(copied, pieces)
+	pieces[first], pieces[last] = before, behind
+}
+
+// Unwrap implements gss.Context (RFC 4121 §4.2.4, §4.2.5, §4.2.6.2).
+func (c *context) Unwrap(token []byte) (from, to int, err error) {
+	if len(token) < headerSize || !hasID(token, idWrap) {
+		return 0, 0, errNotWrap
+	}
+	header := token[:headerSize]
+	if header[2]&knownFlags != c.peerFlags|sealedFlag || header[3] != filler {
+		return 0, 0, errWrapHeader
+	}
+	rotateLeft(token[headerSize:], rightRotation(header))
+	clear(header[6:8]) // the sender made the encrypted copy of the header before it rotated the token
+	end := len(token) - c.profile.mac
+	from, to = headerSize+blockSize, end-headerSize-extraCount(header)
+	if to < from {
+		return 0, 0, errShortWrap
+	}
+	// The copy of the header is authentic if the token is.
+	if !c.wrapKeys().open.open(token[headerSize:end], token[end:]) || string(token[end-headerSize:end]) != string(header) {
+		return 0, 0, errBadWrap
+	}
+	return from, to, nil
+}
+
+// Errors of per-message tokens. They are variables, so that a peer that sends many bad tokens
+// causes no allocations.
+var (
+	errNotMIC     = &gss.Error{Major: gss.DefectiveToken, Text: "not a MIC token, or not of the context's encryption type"}
+	errMICHeader  = &gss.Error{Major: gss.DefectiveToken, Text: "a MIC token of the wrong direction or key"}
+	errBadMIC     = &gss.Error{Major: gss.BadMIC, Text: "the checksum does not match the message"}
+	errNotWrap    = &gss.Error{Major: gss.DefectiveToken, Text: "not a Wrap token"}
+	errWrapHeader = &gss.Error{Major: gss.DefectiveToken, Text: "a Wrap token of the wrong direction or key, or that is not encrypted"}
+	errShortWrap  = &gss.Error{Major: gss.DefectiveToken, Text: "a Wrap token that is too short"}
+	errBadWrap    = &gss.Error{Major: gss.BadMIC, Text: "the token was changed, or not made with the context's keys"}
+)

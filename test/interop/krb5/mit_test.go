@@ -25,7 +25,7 @@ func (s *site) mitAs(t *testing.T, cache string) *mit {
 }
 
 func (m *mit) OID() []byte { return krb5.New(krb5.Config{}).OID() }
-func (m *mit) Accept(_, _ []byte, _ time.Time) (gss.Context, []byte, error) {
+func (m *mit) Accept([]byte, time.Time) (gss.Context, []byte, error) {
 	return nil, nil, &gss.Error{Major: gss.Failure, Text: "it initiates"}
 }
 
@@ -56,7 +56,6 @@ type mitContext struct {
 func (c *mitContext) Principal() string { return acceptorName }
 func (c *mitContext) Own() string       { return "" }
 func (c *mitContext) Expiry() time.Time { return time.Now().Add(time.Hour) }
-func (c *mitContext) Bound() bool       { return false }
 func (c *mitContext) MICSize() int      { return c.mic }
 
 func joined(pieces [][]byte) (all []byte) {
@@ -80,27 +79,23 @@ func (c *mitContext) VerifyMIC(token []byte, pieces ...[]byte) error {
 }
 
 // WrapSize returns the sizes of RFC 4121 §4.2.4, without filler bytes.
-func (c *mitContext) WrapSize(sealed bool) (before, behind int) {
-	if sealed {
-		return 16 + 16, c.mic
-	}
-	return 16, c.mic - 16
-}
+func (c *mitContext) WrapSize() (before, behind int) { return 16 + 16, c.mic }
 
-func (c *mitContext) Wrap(sealed bool, before, behind []byte, pieces ...[]byte) {
-	token := c.bytes(c.must("wrap", request{"message": hex.EncodeToString(joined(pieces)), "sealed": sealed}).Token)
-	if want := len(before) + len(behind) + len(joined(pieces)); len(token) != want {
+func (c *mitContext) Wrap(pieces ...[]byte) {
+	message := joined(pieces[1 : len(pieces)-1])
+	token := c.bytes(c.must("wrap", request{"message": hex.EncodeToString(message), "sealed": true}).Token)
+	if want := len(joined(pieces)); len(token) != want {
 		c.t.Fatalf("a token of %d bytes, want %d", len(token), want)
 	}
-	for _, p := range append(append([][]byte{before}, pieces...), behind) {
+	for _, p := range pieces {
 		token = token[copy(p, token):]
 	}
 }
 
-func (c *mitContext) Unwrap(token []byte) (from, to int, sealed bool, err error) {
+func (c *mitContext) Unwrap(token []byte) (from, to int, err error) {
 	a := c.ask("unwrap", request{"token": hex.EncodeToString(token)})
-	if a.Error != "" {
-		return 0, 0, false, &gss.Error{Major: gss.BadMIC, Text: a.Error}
+	if a.Error != "" || !a.Sealed {
+		return 0, 0, &gss.Error{Major: gss.BadMIC, Text: a.Error}
 	}
-	return 0, copy(token, c.bytes(a.Message)), a.Sealed, nil
+	return 0, copy(token, c.bytes(a.Message)), nil
 }
