@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"maps"
 	"math"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
@@ -174,7 +175,7 @@ func (s *Server) consult(c *Call) (out Outcome) {
 	st := &c.state
 	j := &st.judged
 	c.Args.Reset(c.body(), c.Header.Size, nil)
-	st.procedure.walk(&c.Args, c.Placed, &j.Shape)
+	st.procedure.Measure(&c.Args, c.Placed, &j.Shape)
 	whole := c.MessageLen == len(c.Message)
 	if whole && c.Args.Err() != nil || j.Words < 0 || j.Payload < 0 {
 		return GarbageArgs
@@ -324,17 +325,14 @@ func (s *Server) groupOf(c *Call, p *Plan) *mem.Group {
 func (s *Server) newGroup(lane any) *mem.Group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := *s.groups.Load()
-	if g := old[lane]; g != nil {
+	now := maps.Clone(*s.groups.Load())
+	if g := now[lane]; g != nil {
 		return g
 	}
-	now := make(laneGroups, len(old)+1)
-	for l, g := range old {
-		// Leave out idle groups. If another goroutine has just given such a group to a call, the
-		// group still limits that call's memory, but later calls of the lane get a new group.
-		if len(old) < maxIdleLanes || !g.Idle() {
-			now[l] = g
-		}
+	if len(now) >= maxIdleLanes {
+		// If another goroutine has just given an idle group to a call, the group still limits that
+		// call's memory, but later calls of the lane get a new group.
+		maps.DeleteFunc(now, func(_ any, g *mem.Group) bool { return g.Idle() })
 	}
 	g := s.cfg.Pool.NewGroup()
 	now[lane] = g

@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-
-	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // A Conn is the rpc package's record of one connection. Both ends of a connection may make calls
@@ -35,35 +33,26 @@ type Conn struct {
 	server *Server     // nil for a Conn that no Server made
 	owner  *replyOwner // guarded by replyCache.mu
 
-	caller  atomic.Pointer[callerBox]
+	caller  atomic.Pointer[Caller]
 	known   atomic.Bool
 	onKnown func()
 
 	mu   sync.Mutex
-	ends queue.List[end, *end] // the newest first
+	ends map[*func()]struct{} // the functions registered with OnClose
 	gone atomic.Bool
-}
-
-type callerBox struct{ Caller }
-
-// An end is one function registered with OnClose. Conn.mu guards it.
-type end struct {
-	queue.Links[end]
-	f  func()
-	on bool // in Conn.ends
 }
 
 // Caller returns the Caller for calls to the peer on this connection. It returns nil if the peer
 // takes no calls, or if the connection has ended.
 func (c *Conn) Caller() Caller {
-	if b := c.caller.Load(); b != nil {
-		return b.Caller
+	if k := c.caller.Load(); k != nil {
+		return *k
 	}
 	return nil
 }
 
 // SetCaller sets the Caller for calls to the peer. The transport calls it.
-func (c *Conn) SetCaller(k Caller) { c.caller.Store(&callerBox{k}) }
+func (c *Conn) SetCaller(k Caller) { c.caller.Store(&k) }
 
 // Known reports whether the peer has sent something that only a client of this server has, such as
 // one of its file handles (Judgement.Known) or a session (MarkKnown).
@@ -89,28 +78,21 @@ func (c *Conn) MarkKnown() {
 // removes f, unless the call of f has begun. OnClose and forget may be called from any goroutine,
 // also from f.
 func (c *Conn) OnClose(f func()) (forget func()) {
-	e := &end{f: f}
 	c.mu.Lock()
 	if c.gone.Load() {
 		c.mu.Unlock()
 		f()
 		return func() {}
 	}
-	e.on = true
-	c.ends.Push(e)
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	if c.ends == nil {
+		c.ends = make(map[*func()]struct{})
+	}
+	c.ends[&f] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.removeLocked(e)
-	}
-}
-
-// removeLocked removes e from c.ends, if it is there.
-func (c *Conn) removeLocked(e *end) {
-	if e.on {
-		c.ends.Remove(e)
-		e.on = false
+		delete(c.ends, &f)
 	}
 }
 
@@ -131,16 +113,19 @@ func (c *Conn) Close() {
 		c.server.exec.abandonAll(c.server.replies.ended(c))
 		c.server.exec.forget(c)
 	}
-	// Remove one function at a time, so that a function may cancel a later one.
-	for {
-		c.mu.Lock()
-		e := c.ends.First
-		if e == nil {
-			c.mu.Unlock()
-			return
-		}
-		c.removeLocked(e)
-		c.mu.Unlock()
-		e.f()
+	for f := c.takeEnd(); f != nil; f = c.takeEnd() {
+		(*f)()
 	}
+}
+
+// takeEnd removes one of the functions registered with OnClose, and returns it, or nil if there is
+// none. Close removes one function at a time, so that a function may forget the others.
+func (c *Conn) takeEnd() *func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for f := range c.ends {
+		delete(c.ends, f)
+		return f
+	}
+	return nil
 }

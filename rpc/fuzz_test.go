@@ -74,7 +74,7 @@ func FuzzReply(f *testing.F) {
 		f.Add(w.Bytes())
 	}
 	put(func(w *xdr.Writer) { rpc.PutAccepted(w, 1, rpc.Success); w.Uint32(5) })
-	put(func(w *xdr.Writer) { rpc.PutProgMismatch(w, 1, 3, 4) })
+	put(func(w *xdr.Writer) { rpc.PutAccepted(w, 1, rpc.AcceptProgMismatch); w.Uint32(3); w.Uint32(4) })
 	put(func(w *xdr.Writer) { rpc.PutAuthError(w, 1, rpc.AuthTooWeak) })
 	put(func(w *xdr.Writer) { rpc.PutRPCMismatch(w, 1) })
 	f.Fuzz(func(t *testing.T, m []byte) {
@@ -103,7 +103,9 @@ func FuzzReply(f *testing.F) {
 			}
 			rpc.PutRPCMismatch(w, xid)
 		case re.Stat == rpc.AcceptProgMismatch:
-			rpc.PutProgMismatch(w, xid, re.Low, re.High)
+			rpc.PutAccepted(w, xid, re.Stat)
+			w.Uint32(re.Low)
+			w.Uint32(re.High)
 		default:
 			rpc.PutAccepted(w, xid, re.Stat)
 		}

@@ -48,30 +48,21 @@ func (k *Kept) Keep(c *Call, w *xdr.Writer, out Outcome) {
 
 // Put writes the results to w again, and returns the outcome. The payloads refer to memory of k, so
 // the caller must not reuse k while a writer holds them.
-func (k *Kept) Put(w *xdr.Writer) Outcome {
+func (k *Kept) Put(w *xdr.Writer) Outcome { return k.put(w, false) }
+
+// put is Put. If copied is set, it copies the payloads, for a reply whose protection changes them.
+func (k *Kept) put(w *xdr.Writer, copied bool) Outcome {
 	at, content := 0, k.body[k.words:]
 	for _, m := range k.marks {
-		w.FixedOpaque(k.body[at : m.at-4]) // Payload writes the count itself
-		w.Payload(content[:m.length:m.length], m.eligible, nil)
+		payload := content[:m.length:m.length]
+		w.FixedOpaque(k.body[at : m.at-4]) // Opaque and Payload write the count themselves
+		if copied {
+			w.Opaque(payload)
+		} else {
+			w.Payload(payload, m.eligible, nil)
+		}
 		at, content = m.at, content[m.length:]
 	}
 	w.FixedOpaque(k.body[at:k.words])
-	return k.outcome()
-}
-
-// outcome returns the outcome that Keep stored.
-func (k *Kept) outcome() Outcome {
 	return Outcome{Auth: k.auth, Stat: k.stat, Low: k.low, High: k.high}
-}
-
-// putCopy is Put with copied payloads, for a reply whose protection changes them.
-func (k *Kept) putCopy(w *xdr.Writer) Outcome {
-	at, content := 0, k.body[k.words:]
-	for _, m := range k.marks {
-		w.FixedOpaque(k.body[at:m.at])
-		w.FixedOpaque(content[:m.length])
-		at, content = m.at, content[m.length:]
-	}
-	w.FixedOpaque(k.body[at:k.words])
-	return k.outcome()
 }

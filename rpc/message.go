@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -134,13 +135,8 @@ func MessageType(message []byte) (xid uint32, t MsgType, ok bool) {
 	if len(message) < 8 {
 		return 0, 0, false
 	}
-	xid, t = be32(message), MsgType(be32(message[4:]))
+	xid, t = binary.BigEndian.Uint32(message), MsgType(binary.BigEndian.Uint32(message[4:]))
 	return xid, t, t <= TypeReply
-}
-
-func be32(b []byte) uint32 {
-	_ = b[3]
-	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 }
 
 // PutCall writes the header of a call. The arguments follow.
@@ -169,26 +165,16 @@ func putAuth(w *xdr.Writer, a *AuthBytes) {
 // data of the status after it: the results for Success, the versions for AcceptProgMismatch,
 // nothing otherwise.
 func PutAccepted(w *xdr.Writer, xid uint32, stat AcceptStat) {
-	if b := w.Reserve(ReplyHeader); b != nil {
-		put32(b, xid)
-		put32(b[4:], uint32(TypeReply))
-		put32(b[8:], uint32(msgAccepted))
-		put32(b[12:], uint32(AuthNone))
-		put32(b[16:], 0)
-		put32(b[20:], uint32(stat))
-	}
+	putReply(w, xid, msgAccepted)
+	putAuth(w, &AuthBytes{})
+	w.Uint32(uint32(stat))
 }
 
-func put32(b []byte, v uint32) {
-	_ = b[3]
-	b[0], b[1], b[2], b[3] = byte(v>>24), byte(v>>16), byte(v>>8), byte(v)
-}
-
-// PutProgMismatch writes a whole PROG_MISMATCH reply.
-func PutProgMismatch(w *xdr.Writer, xid, low, high uint32) {
-	PutAccepted(w, xid, AcceptProgMismatch)
-	w.Uint32(low)
-	w.Uint32(high)
+// putReply writes the part of a reply that is the same for all.
+func putReply(w *xdr.Writer, xid uint32, stat replyStat) {
+	w.Uint32(xid)
+	w.Uint32(uint32(TypeReply))
+	w.Uint32(uint32(stat))
 }
 
 // PutAuthError writes a whole AUTH_ERROR reply.
@@ -205,9 +191,7 @@ func PutRPCMismatch(w *xdr.Writer, xid uint32) {
 }
 
 func putDenied(w *xdr.Writer, xid uint32, why rejectStat) {
-	w.Uint32(xid)
-	w.Uint32(uint32(TypeReply))
-	w.Uint32(uint32(msgDenied))
+	putReply(w, xid, msgDenied)
 	w.Uint32(uint32(why))
 }
 

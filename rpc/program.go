@@ -287,15 +287,6 @@ func (s *Shape) Item(args *xdr.Decoder) {
 	args.FixedOpaque(int(n))
 }
 
-// walk fills in s from the arguments. placed are the items that travel outside the message, in Read
-// chunks.
-func (p *Procedure) walk(args *xdr.Decoder, placed []Placed, s *Shape) {
-	*s = Shape{Words: p.MaxResults, Once: p.Once, start: args.Position(), placed: placed}
-	if p.Walk != nil {
-		p.Walk(args, s)
-	}
-}
-
 // Shape walks over the arguments of a call. placed are the items that travel outside the message,
 // in Read chunks. eligible is true if the Binding allows all of them to travel there.
 func (p *Procedure) Shape(args xdr.Decoder, placed []Placed) (s Shape, eligible bool) {
@@ -306,6 +297,9 @@ func (p *Procedure) Shape(args xdr.Decoder, placed []Placed) (s Shape, eligible 
 // Measure is like Shape, but stores its result in *s and advances args, so that it allocates
 // nothing.
 func (p *Procedure) Measure(args *xdr.Decoder, placed []Placed, s *Shape) (eligible bool) {
-	p.walk(args, placed, s)
+	*s = Shape{Words: p.MaxResults, Once: p.Once, start: args.Position(), placed: placed}
+	if p.Walk != nil {
+		p.Walk(args, s)
+	}
 	return len(s.placed) == 0
 }

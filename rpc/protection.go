@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"maps"
+
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
@@ -75,12 +77,8 @@ type protections map[Flavor]Protection
 func (s *Server) Protect(f Flavor, p Protection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := protections{f: p}
-	for f, p := range *s.protections.Load() {
-		if _, again := now[f]; !again {
-			now[f] = p
-		}
-	}
+	now := maps.Clone(*s.protections.Load())
+	now[f] = p
 	s.protections.Store(&now)
 }
 
@@ -151,9 +149,7 @@ func (c *Call) putAccepted(w *xdr.Writer, stat AcceptStat) bool {
 		PutAccepted(w, c.Header.XID, stat)
 		return true
 	}
-	w.Uint32(c.Header.XID)
-	w.Uint32(uint32(TypeReply))
-	w.Uint32(uint32(msgAccepted))
+	putReply(w, c.Header.XID, msgAccepted)
 	if !g.PutVerifier(w) {
 		return false
 	}

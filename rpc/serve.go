@@ -220,16 +220,14 @@ func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 func (s *Server) answer(c *Call, k *Kept) {
 	o := &c.state.overhead
 	size := ReplyHeader + o.Verifier + o.Before + k.words + o.Behind
-	put := k.Put
 	if o.Wraps {
-		put = k.putCopy
 		for _, m := range k.marks {
 			size += m.length + 3
 		}
 	}
 	w := c.Way.Writer(max(size, ErrorReply+o.Verifier))
 	ok := c.putResultsHeader(w)
-	out := put(w)
+	out := k.put(w, o.Wraps)
 	if w.Overflow() && out.good() {
 		w.Release()
 		s.refuse(c, RefuseRoom)
