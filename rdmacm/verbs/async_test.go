@@ -75,26 +75,83 @@ func TestFlushedRequestsAreExplainedByTheEvent(t *testing.T) {
 	})
 }
 
-// A fatal error of the device has the same effect as its removal. Later connections open the
-// device again.
+// A fatal error of the device has the same effect as its removal: its connections end, Done of their
+// chains is called although the device completes nothing, and the device is released. Until the
+// driver has removed the device and added it again, peers are refused. After that, all listeners
+// accept connections again.
 func TestFatalErrorOfTheDeviceIsARemoval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := fakedevice.New(false)
-		p := open(t, d, nil)
-		a, b := pairOf(t, p)
+	for removal, remove := range map[string]func(d *fakedevice.Device){
+		"removal is told":       func(d *fakedevice.Device) { <-d.Remove(true) },
+		"removal is not told":   func(d *fakedevice.Device) { <-d.Remove(false) },
+		"no removal in between": func(*fakedevice.Device) {},
+	} {
+		for at, skip := range map[string]func(*device.Attributes) bool{
+			"127.0.0.1:20049": nil, "0.0.0.0:20049": nil,
+			"127.0.0.1:20050": func(*device.Attributes) bool { return false },
+		} {
+			t.Run(removal+"/"+at, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { failAndReturn(t, netip.MustParseAddrPort(at), skip, remove) })
+			})
+		}
+	}
+}
+
+func failAndReturn(t *testing.T, at netip.AddrPort, skip func(*device.Attributes) bool, remove func(d *fakedevice.Device)) {
+	d := fakedevice.New(false)
+	p, err := verbs.New(verbs.Config{Library: d, Skip: skip})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := p.Listen(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), at.Port())
+	connect := func() (a, b *rdmatest.Peer) {
+		accepted := make(chan *rdmatest.Peer)
+		go func() { accepted <- rdmatest.AcceptPeer(t, l, peerParam()) }()
+		a = rdmatest.DialPeer(t, p, to, peerParam())
+		return a, <-accepted
+	}
+	for range 2 {
+		a, b := connect()
+		memory, _ := exposed(a, 64)
+		d.Hold(true)
+		out := b.Post(rdmatest.WriteOf(memory, make([]byte, 64)))
+		begun := time.Now() // synctest's fake time
 		d.Raise(device.DeviceFatal)
+		d.Raise(device.DeviceFatal)
+		if o := <-out; !errors.Is(o.Err, rdmacm.ErrFlushed) || !errors.Is(o.Err, verbs.ErrDeviceGone) {
+			t.Errorf("work comes back with %v", o.Err)
+		}
 		for _, p := range []*rdmatest.Peer{a, b} {
 			if err := p.End(); !errors.Is(err, verbs.ErrDeviceGone) {
 				t.Errorf("a connection ends with %v", err)
 			}
 		}
+		if d := time.Since(begun); d > 4*time.Second {
+			t.Errorf("the connections end after %v", d)
+		}
 		time.Sleep(time.Minute)
+		if left := d.Left(); left.Devices+left.Domains+left.Regions+left.Conns > 0 {
+			t.Errorf("the failed device is not released: %+v", left)
+		}
+		param := peerParam().ConnParam
+		param.Handler = handler{}
+		if _, err := p.Dial(t.Context(), to, param); err == nil {
+			t.Error("a connection over the failed device")
+		}
+		remove(d)
+		d.Hold(false)
 		d.Return()
-		a, b = pairOf(t, p)
-		a.Conn().Disconnect()
-		a.End()
-		b.End()
-	})
+		time.Sleep(2 * time.Second)
+	}
+	leave(connect())
+	l.Close()
+	p.Close()
+	if left := d.Left(); left != (fakedevice.Left{}) {
+		t.Errorf("the provider leaves behind %+v", left)
+	}
 }
 
 // The log has a line when the port goes down or comes up, and none if events are out of date.

@@ -47,6 +47,7 @@ type Conn struct {
 	out     sends
 	ending  ending
 	watch   watch
+	alive   keepAlive
 	// batching is true while the Handler or a Done is being called. Work that is posted
 	// meanwhile waits in the queue until the call returns.
 	batching bool

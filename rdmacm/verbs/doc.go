@@ -9,6 +9,9 @@
 // may post. Only one goroutine at a time hands requests to the device, up to 64 in a call.
 // Other goroutines only add their requests to the queue.
 //
+// A peer may vanish while neither side has anything to send, and a device does not notice that by
+// itself. So after a minute of silence a Conn posts an empty request, a probe: keepalive.go.
+//
 // # Memory
 //
 // A device reaches registered memory only. The arena of payload memory is registered in chunks

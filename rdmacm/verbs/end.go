@@ -136,6 +136,9 @@ func (c *Conn) limitLocked(d time.Duration) {
 // run serves the connection until its end, on a goroutine of its own.
 func (c *Conn) run() {
 	c.p.event(rdmacm.Event{Kind: rdmacm.EventConnected, Peer: c.peer})
+	c.mu.Lock()
+	c.keepAliveLocked()
+	c.mu.Unlock()
 	c.dev.Serve(c.ready)
 	c.conclude()
 }
@@ -359,6 +362,7 @@ func (c *Conn) conclude() {
 	e := &c.ending
 	e.phase = destroyed
 	e.timer.Stop()
+	c.alive.timer.Stop()
 	cause := e.cause
 	switch {
 	case e.failed:

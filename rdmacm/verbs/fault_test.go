@@ -78,7 +78,7 @@ func TestChainBehindShortSends(t *testing.T) {
 func TestWorkBehindAReadThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fakedevice.New(true)
-		d.NoReads = true
+		d.StopReads()
 		a, b := pair(t, d)
 		region := b.Expose(make([]byte, 8), rdmacm.RemoteRead|rdmacm.RemoteWrite)
 		read := a.Post(rdmatest.ReadOf(rdmatest.At(region, 0), make([]byte, 8)))
@@ -124,7 +124,7 @@ func TestAbortOverSIW(t *testing.T) {
 		a, b := pair(t, d)
 		region := b.Expose(make([]byte, 8), rdmacm.RemoteRead)
 		synctest.Wait()
-		d.NoReads = true
+		d.StopReads()
 		var reads []<-chan rdmatest.Outcome
 		for range 2 {
 			reads = append(reads, a.Post(rdmatest.ReadOf(rdmatest.At(region, 0), make([]byte, 8))))

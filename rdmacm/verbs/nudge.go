@@ -14,7 +14,6 @@ func (c *Conn) nudge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.moved.Load() == 0 && c.ending.phase == live {
-		c.out.nudge = true
-		c.sendLocked()
+		c.probeLocked()
 	}
 }

@@ -40,7 +40,7 @@ type sends struct {
 	reads      int             // RDMA Reads posted, not done
 	moved      uint64          // bytes moved by requests that are done
 	unsignaled int             // short Sends since the last request that asked for a completion
-	nudge      bool            // an empty RDMA Read must be posted
+	probe      device.Op       // operation of an empty request that must be posted; 0 for none
 	spent      []device.Region // regions of requests that are done, to be deregistered
 	slabs      []*slab
 	free       [][]byte // free blocks of staging

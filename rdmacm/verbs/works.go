@@ -10,7 +10,7 @@ import (
 
 // A slot describes a request that the device has.
 type slot struct {
-	of      *posting // nil for the request of markLocked and for an empty RDMA Read (nudge)
+	of      *posting // nil for a request of markLocked or probeLocked
 	work    int
 	length  int // bytes that the request moves
 	read    bool
@@ -29,10 +29,10 @@ type copyOut struct{ to, from []byte }
 // it filled.
 func (c *Conn) worksLocked(requests []device.Work) (n int) {
 	o := &c.out
-	if o.nudge && o.tail-o.head < uint64(len(o.ring)) {
-		o.ring[o.tail%uint64(len(o.ring))] = slot{read: true}
-		requests[0] = device.Work{ID: o.tail, Op: device.Read, Flags: device.Signal}
-		o.nudge, n = false, 1
+	if o.probe != 0 && o.tail-o.head < uint64(len(o.ring)) {
+		o.ring[o.tail%uint64(len(o.ring))] = slot{read: o.probe == device.Read}
+		requests[0] = device.Work{ID: o.tail, Op: o.probe, Flags: device.Signal}
+		o.probe, n = 0, 1
 		o.tail++
 		o.signaled = o.tail
 	}

@@ -3,7 +3,8 @@ package fakedevice
 import "github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 
 // Raise raises an asynchronous event of type t. If t is about queues, there is one event for
-// each connection. Otherwise there is one event, about the device.
+// each connection. Otherwise there is one event, about the device. After DeviceFatal, once the
+// device was retired, no use of it succeeds before Return.
 func (d *Device) Raise(t device.AsyncType) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -233,6 +233,13 @@ func (c *conn) carryOut() {
 		return
 	}
 	for len(c.works) > 0 && !c.id.c.d.held {
+		if c.id.c.d.vanished {
+			w := c.works[0]
+			c.works = c.works[1:]
+			c.completeWork(&w, device.RetriesExceeded)
+			c.fail()
+			return
+		}
 		if c.id.peer == nil || c.id.peer.conn == nil {
 			return
 		}
@@ -242,7 +249,7 @@ func (c *conn) carryOut() {
 		}
 		w := c.works[0]
 		c.works = c.works[1:]
-		if w.Op == device.Read && c.id.c.d.NoReads {
+		if w.Op == device.Read && c.id.c.d.noReads {
 			c.reads = append(c.reads, w)
 			continue
 		}

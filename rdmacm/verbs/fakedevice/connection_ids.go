@@ -162,6 +162,9 @@ func (i *id) Attributes() (device.Attributes, error) {
 	if i.of != i.c.d.Attributes.Device {
 		return device.Attributes{}, unix.ENODEV
 	}
+	if i.c.d.dead {
+		return device.Attributes{}, unix.EBADF
+	}
 	return i.c.d.Attributes, nil
 }
 
@@ -233,6 +236,9 @@ func (i *id) part() {
 	i.peer, p.peer = nil, nil
 	if !i.c.d.Attributes.Active {
 		i.c.d.mute = true
+		return
+	}
+	if i.c.d.vanished {
 		return
 	}
 	if !p.accepted {

@@ -41,9 +41,6 @@ type Device struct {
 	// If Lose is not nil and returns true for an event's type, the device never delivers that
 	// event.
 	Lose func(t device.EventType) bool
-	// If NoReads is true, no RDMA Read is ever answered. Work posted after a Read completes all
-	// the same, as with siw.
-	NoReads bool
 
 	mu        sync.Mutex // guards everything of the device
 	number    uint64
@@ -54,8 +51,11 @@ type Device struct {
 	ids       map[uint64]*id
 	held      bool
 	async     []device.AsyncEvent // not taken by Async yet
-	fatal     bool
-	mute      bool // the connection manager had to send while the port was down, and can never send again
+	fatal     bool                // the device has had a fatal error
+	dead      bool                // it was retired after a fatal error, and no use of it succeeds before Return
+	mute      bool                // the connection manager had to send while the port was down, and can never send again
+	vanished  bool                // Vanish was called
+	noReads   bool                // StopReads was called
 	removed   bool
 	inUse     chan struct{} // closed when no device.Device of a removed device is open any more
 	left      Left
@@ -113,6 +113,22 @@ func (d *Device) Tell(t device.EventType) {
 			i.tell(device.Event{Type: t})
 		}
 	}
+}
+
+// Vanish makes the peer of each connection vanish, as if its machine had lost its power. From then
+// on, work fails as soon as it is carried out, and no side is told that the other one leaves.
+func (d *Device) Vanish() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.vanished = true
+}
+
+// StopReads stops the device from answering RDMA Reads. Work posted after a Read completes all the
+// same, as with siw.
+func (d *Device) StopReads() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.noReads = true
 }
 
 // Settle delivers the Established events that HoldEstablished has delayed.

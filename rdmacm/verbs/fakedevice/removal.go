@@ -35,7 +35,7 @@ func (d *Device) Remove(tell bool) <-chan struct{} {
 func (d *Device) Return() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.removed, d.fatal = false, false
+	d.removed, d.fatal, d.dead = false, false, false
 	d.Attributes.Device++
 }
 
@@ -60,6 +60,9 @@ func (c *channel) Carrier(addr netip.Addr) (device.Device, error) {
 	defer c.d.mu.Unlock()
 	if c.d.removed {
 		return nil, unix.ENODEV
+	}
+	if c.d.dead {
+		return nil, unix.EBADF
 	}
 	i := c.newID()
 	i.local = netip.AddrPortFrom(addr, 0)
@@ -90,7 +93,7 @@ func (o *opened) Retire() {
 	if l := &d.left; !d.removed && !d.fatal || l.Devices+l.Domains+l.Regions+l.Conns > 0 {
 		panic(fmt.Sprintf("fakedevice: a device is retired (removed: %v) of which there is left %+v", d.removed, *l))
 	}
-	if d.removed {
+	if d.dead = d.fatal; d.removed {
 		d.completeLocked()
 	}
 }
