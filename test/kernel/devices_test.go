@@ -28,7 +28,7 @@ func TestDeviceSuite(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, device := range []string{"rxe", "siw"} {
-		for _, kernel := range []lab.Kernel{lab.UserMode, lab.Stock6_1, lab.Stock6_12} {
+		for _, kernel := range append([]lab.Kernel{lab.UserMode}, stocks...) {
 			t.Run(device+"/"+string(kernel), func(t *testing.T) {
 				t.Parallel()
 				lab.Run(t, lab.NewNetworkOf(t, jumbo), lab.Options{Kernel: kernel, Limit: 22 * time.Minute},
@@ -199,6 +199,25 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 	}
 }
 
+// stocks are Debian's kernels, unchanged.
+var stocks = []lab.Kernel{lab.Stock6_1, lab.Stock6_12}
+
+// overKernels runs a test with each kernel: the lab's own, and Debian's if the full matrix is
+// requested. Server and client of the test have the same kernel.
+func overKernels(t *testing.T, test func(t *testing.T, kernel lab.Kernel)) {
+	t.Parallel()
+	kernels := []lab.Kernel{lab.UserMode}
+	if everything() {
+		kernels = append(kernels, stocks...)
+	}
+	for _, kernel := range kernels {
+		t.Run(string(kernel), func(t *testing.T) {
+			t.Parallel()
+			test(t, kernel)
+		})
+	}
+}
+
 // A client continues its work through each of these: the server has no network for 2 s and for 20
 // s, its link is down for 2 s and for 20 s, and the daemon is killed. Every change that the
 // daemon acknowledged is still present. Then the client is killed, and another client finds every
@@ -207,45 +226,66 @@ func TestDeviceScenes(t *testing.T) {
 	if !everything() {
 		t.Skip("make test-all runs it")
 	}
-	t.Parallel()
-	d := serveDevices(t, "rxe", "verbs", lab.Options{Limit: 12 * time.Minute})
-	l := d.load("rdma", "outages")
-	for _, outage := range []time.Duration{2 * time.Second, 20 * time.Second} {
+	overKernels(t, func(t *testing.T, kernel lab.Kernel) {
+		d := serveDevices(t, "rxe", "verbs", lab.Options{Kernel: kernel, Limit: time.Hour})
+		l := d.loadOn(kernel, "rdma", "outages")
+		for _, outage := range []time.Duration{2 * time.Second, 20 * time.Second} {
+			l.progress()
+			d.network.Cut(peerAddress)
+			// The outage itself is what the test is about. It is not a wait for an event.
+			<-time.After(outage)
+			d.network.Heal(peerAddress)
+		}
+		for _, scene := range []string{"down2", "down20", "killed"} {
+			l.progress()
+			d.scene(scene)
+		}
+		l.finish()
+		d.env = append(d.env, "EXPORT=/work/1")
+		l = d.loadOn(kernel, "rdma", "strict")
 		l.progress()
-		d.network.Cut(peerAddress)
-		// The outage itself is what the test is about. It is not a wait for an event.
-		<-time.After(outage)
-		d.network.Heal(peerAddress)
-	}
-	for _, scene := range []string{"down2", "down20", "killed"} {
-		l.progress()
-		d.scene(scene)
-	}
-	l.finish()
-	d.env = append(d.env, "EXPORT=/work/1")
-	l = d.load("rdma", "strict")
-	l.progress()
-	l.guest.Kill()
-	d.run(lab.Options{Limit: 4 * time.Minute, Writable: []string{l.ledgers}}, "acknowledged", "rdma", l.ledgers)
-	d.stop()
+		l.guest.Kill()
+		d.run(lab.Options{Kernel: kernel, Limit: 20 * time.Minute, Writable: []string{l.ledgers}}, "acknowledged", "rdma", l.ledgers)
+		d.scene("forgets")
+		d.stop()
+	})
+}
+
+// A client that does nothing loses its power. The daemon, which has nothing to send to it, notices
+// that, and ends the client's connection.
+func TestDeviceClientDiesIdle(t *testing.T) {
+	overKernels(t, func(t *testing.T, kernel lab.Kernel) {
+		d := serveDevices(t, "rxe", "verbs", lab.Options{Kernel: kernel, Limit: 20 * time.Minute})
+		g := d.boot(lab.Options{Kernel: kernel, Limit: 10 * time.Minute}, "idle", "rdma")
+		g.Await("idle")
+		d.scene("serves")
+		g.Kill()
+		d.scene("forgets")
+		d.stop()
+	})
 }
 
 // After many connections, of which a tenth end because their process is killed, the daemon has as
-// many open descriptors as before, and the device has as many objects.
+// many open descriptors and goroutines as before, and the device has as many objects.
 func TestDeviceConnections(t *testing.T) {
-	t.Parallel()
 	processes := 20
 	if everything() {
 		processes = 100
 	}
-	d := serveDevices(t, "rxe", "verbs", lab.Options{Limit: 10 * time.Minute})
-	connector := build(t, "test/kernel/connector", "-tags", "verbs,netgo,osusergo")
-	connect := func(processes int) {
-		d.run(lab.Options{Limit: 8 * time.Minute, Address: 15}, "connect", connector, fmt.Sprint(processes))
-	}
-	connect(1) // opens the device, which then stays open
-	d.scene("remember")
-	connect(processes)
-	d.scene("as_before")
-	d.stop()
+	overKernels(t, func(t *testing.T, kernel lab.Kernel) {
+		d := serveDevices(t, "rxe", "verbs", lab.Options{Kernel: kernel, Limit: time.Hour})
+		connector := build(t, "test/kernel/connector", "-tags", "verbs,netgo,osusergo")
+		connect := func(processes int) {
+			d.run(lab.Options{Kernel: kernel, Limit: 45 * time.Minute, Address: 15}, "connect", connector, fmt.Sprint(processes))
+		}
+		connect(1) // opens the device, which then stays open
+		d.scene("remember")
+		d.scene("count_goroutines") // ends this daemon and starts another one
+		connect(1)
+		d.scene("remember")
+		connect(processes)
+		d.scene("as_before")
+		d.scene("same_goroutines")
+		d.stop()
+	})
 }

@@ -65,31 +65,44 @@ func TestNetworkCut(t *testing.T) {
 
 // A loaded is a client guest that runs a load.
 type loaded struct {
-	t       testing.TB
-	server  *server
-	guest   *lab.Guest
-	ledgers string
+	t          testing.TB
+	server     *server
+	guest      *lab.Guest
+	ledgers    string
+	operations int // number of operations of each worker for which progress waits
 }
 
-// load starts a client guest with four workers, which work until finish.
+// load starts a client guest with four workers, which work until finish. The guest has a user-mode
+// kernel.
 func (s *server) load(transport, mode string) *loaded {
 	s.t.Helper()
+	return s.loadOn(lab.UserMode, transport, mode)
+}
+
+// loadOn is load with a given kernel of the client guest. progress waits for fewer operations if
+// the kernel is emulated, because it is slow.
+func (s *server) loadOn(kernel lab.Kernel, transport, mode string) *loaded {
+	s.t.Helper()
 	ledgers := lab.Folder(s.t, "ledgers")
-	l := &loaded{t: s.t, server: s, ledgers: ledgers}
-	l.guest = s.boot(lab.Options{Limit: 8 * time.Minute, Writable: []string{ledgers}}, "load", transport, ledgers, mode)
+	l := &loaded{t: s.t, server: s, ledgers: ledgers, operations: 100}
+	limit := 8 * time.Minute
+	if kernel != lab.UserMode {
+		l.operations, limit = 20, time.Hour
+	}
+	l.guest = s.boot(lab.Options{Kernel: kernel, Limit: limit, Writable: []string{ledgers}}, "load", transport, ledgers, mode)
 	l.guest.Await("loading")
 	return l
 }
 
-// progress waits until the server has acknowledged 100 more operations of every worker.
+// progress waits until the server has acknowledged a number of further operations of every worker.
 func (l *loaded) progress() {
 	l.t.Helper()
-	const workers, operations = 4, 100
+	const workers = 4
 	begin := l.acknowledged()
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		now, busy := l.acknowledged(), 0
 		for name, count := range now {
-			if count >= begin[name]+operations {
+			if count >= begin[name]+l.operations {
 				busy++
 			}
 		}

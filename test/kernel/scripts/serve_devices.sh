@@ -51,6 +51,29 @@ unchanged() { [ "$(holdings)" = "$remembered" ]; }
 remember() { waiting_for 30 alone; waiting_for 30 steady; step "$remembered"; }
 as_before() { step "$(holdings)"; waiting_for 60 unchanged; step "$(holdings)"; }
 
+# goroutines: make the daemon print the stacks of all its goroutines, which ends it, print their number, and start
+# another daemon.
+goroutines() {
+	kill -QUIT $daemon; wait $daemon
+	cp "$SHARED/log" "/tmp/stacks.$1"
+	counted=$(grep -c '^goroutine ' "/tmp/stacks.$1")
+	step "$counted goroutines"
+	start
+}
+
+# count_goroutines, same_goroutines: compare the numbers of goroutines of two daemons that have had connections.
+count_goroutines() { goroutines before; goroutines_before=$counted; }
+same_goroutines() {
+	goroutines after
+	[ "$counted" = "$goroutines_before" ] || { cat /tmp/stacks.before /tmp/stacks.after; fail "$goroutines_before goroutines before"; }
+}
+
+# connected: succeed if the daemon has a connection. serves: fail unless it has one. forgets: wait until it has none.
+connected() { rdma resource show qp | grep -q "type RC"; }
+disconnected() { ! connected; }
+serves() { connected || fail "no connection: $(rdma resource show qp)"; }
+forgets() { waiting_for 120 disconnected; step "no connection is left"; }
+
 start
 event serving
 scene=1
