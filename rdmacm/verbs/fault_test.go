@@ -402,3 +402,25 @@ func TestMoreWorkThanTheQueueTakes(t *testing.T) {
 		}
 	})
 }
+
+// A chain may have more work than the send queue has room, and more copied pieces than there are
+// staging blocks.
+func TestChainIsLongerThanTheQueues(t *testing.T) {
+	const most = 300
+	for name, length := range map[string]int{"queue": 0, "blocks": 100} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := pair(t, fakedevice.New(false))
+				to, _ := exposed(b, 128)
+				var chain []rdmacm.Work
+				for range most {
+					chain = append(chain, rdmatest.WriteOf(to, make([]byte, length)))
+				}
+				if out := a.Do(chain...); out.Err != nil {
+					t.Errorf("the chain comes back with %v", out.Err)
+				}
+				leave(a, b)
+			})
+		})
+	}
+}

@@ -52,11 +52,14 @@ func (c *Conn) worksLocked(requests []device.Work) (n int) {
 		} else if !c.workLocked(w, s, p) {
 			break
 		}
-		if c.rnic.SIW && s.length >= siwCopies {
-			w.Flags |= device.Signal
-		}
 		p.left++
 		o.tail++
+		// A request that takes the last room of the queue or the last staging block is signaled.
+		// Otherwise no completion might come that makes room.
+		full := o.tail-o.head == uint64(len(o.ring)) || s.block != nil && len(o.free) == 0
+		if full || c.rnic.SIW && s.length >= siwCopies {
+			w.Flags |= device.Signal
+		}
 		if w.Flags&device.Signal != 0 {
 			o.signaled = o.tail
 		}
