@@ -77,6 +77,19 @@ func (d *rnic) awaitPort() (up bool) {
 	return true
 }
 
+// settlePort waits as long as rxe may report that its port is up although it is going down. Linux takes
+// a network interface down in steps: after the first one rxe's work fails at once, but its port goes
+// down only after the last one. See awaitPort for what follows if the manager sends in between.
+func (d *rnic) settlePort() {
+	settled := time.NewTimer(lookInterval)
+	defer settled.Stop()
+	select {
+	case <-settled.C:
+	case <-d.gone:
+	case <-d.p.closing:
+	}
+}
+
 // queuesFailed ends the connection because of an asynchronous event. If the queue pair is
 // already being drained, the event becomes the reason for the end only if no other reason is
 // known.

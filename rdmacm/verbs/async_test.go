@@ -248,6 +248,42 @@ func TestEndWhileThePortIsDown(t *testing.T) {
 	})
 }
 
+// While Linux takes an interface down, work on it fails before its port is reported to be down. The
+// provider does not make the connection manager send in between, or while it waits for the answer of
+// a peer that is told.
+func TestEndWhileThePortGoesDown(t *testing.T) {
+	for name, before := range map[string]time.Duration{"going down": 0, "down soon": 1500 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := fakedevice.New(false)
+				d.Attributes.RXE = true
+				p := open(t, d, nil)
+				a, b := pairOf(t, p)
+				memory, _ := exposed(a, 64)
+				synctest.Wait()
+				if before > 0 {
+					d.Vanish(true)
+				} else {
+					d.FailPort()
+				}
+				b.Post(rdmatest.WriteOf(memory, make([]byte, 64)))
+				time.Sleep(before + 500*time.Millisecond)
+				d.SetActive(false)
+				time.Sleep(time.Minute)
+				if before > 0 && d.Left().Conns != 1 {
+					t.Errorf("%d connections may send while the port is down", d.Left().Conns-1)
+				}
+				d.Vanish(false)
+				d.SetActive(true)
+				a.Conn().Abort(nil)
+				a.End()
+				b.End()
+				leave(pairOf(t, p))
+			})
+		})
+	}
+}
+
 // If a provider closes while the port is down, it does not wait for the answer of a peer that
 // it cannot reach.
 func TestCloseWhileThePortIsDown(t *testing.T) {

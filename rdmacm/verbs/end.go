@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -270,8 +271,11 @@ func (c *Conn) step() (over bool) {
 		limit = farewellTimeout
 	}
 	c.limitLocked(limit)
-	fault := e.fault
+	fault, byDevice := e.fault, e.fault || endedByDevice(e.cause)
 	c.mu.Unlock()
+	if byDevice && c.rnic.RXE {
+		c.rnic.settlePort()
+	}
 	if fault {
 		c.rnic.takeAsync() // once the queue pair is destroyed, its events are lost
 	}
@@ -282,6 +286,14 @@ func (c *Conn) step() (over bool) {
 	c.mu.Lock()
 	e.told = told
 	return false
+}
+
+// endedByDevice reports whether err means that the device has put the queue pair into the error
+// state.
+func endedByDevice(err error) bool {
+	_, status := errors.AsType[*StatusError](err)
+	_, event := errors.AsType[*AsyncError](err)
+	return status || event
 }
 
 // beforeDrainLocked returns the longest time to wait before the queue pair is put into the error
@@ -404,7 +416,8 @@ func (c *Conn) conclude() {
 // the peer answers. Without the ID, a lost message would leave the connection open at the peer.
 // During the wait the connection keeps its seat, so that the limits of Seats also limit the
 // number of such IDs. If the port is down, the seat is given up at once: no peer can make
-// further connections over the port.
+// further connections over the port. If the port goes down during the wait, farewell frees the ID,
+// so that the kernel does not repeat the message: see rnic.awaitPort.
 func (c *Conn) farewell() {
 	defer c.freeID()
 	defer c.seat.Leave()
@@ -423,11 +436,15 @@ func (c *Conn) farewell() {
 	if !told {
 		c.dev.Disconnect()
 	}
-	late := time.NewTimer(farewellTimeout)
-	defer late.Stop()
-	select {
-	case <-c.left:
-	case <-c.rnic.gone:
-	case <-late.C:
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	for end := time.Now().Add(farewellTimeout); c.rnic.open.Active() && time.Now().Before(end); {
+		select {
+		case <-c.left:
+			return
+		case <-c.rnic.gone:
+			return
+		case <-look.C:
+		}
 	}
 }

@@ -60,10 +60,10 @@ func TestVanishedPeerIsNoticed(t *testing.T) {
 		within time.Duration
 		want   error
 	}{
-		"the device gives up":  {false, (*fakedevice.Device).Vanish, noticed, rdmacm.ErrTimeout},
-		"no completion":        {false, func(d *fakedevice.Device) { d.Vanish(); d.Hold(true) }, stalled, rdmacm.ErrStalled},
+		"the device gives up":  {false, func(d *fakedevice.Device) { d.Vanish(true) }, noticed, rdmacm.ErrTimeout},
+		"no completion":        {false, func(d *fakedevice.Device) { d.Vanish(true); d.Hold(true) }, stalled, rdmacm.ErrStalled},
 		"no answer, over siw":  {true, (*fakedevice.Device).StopReads, stalled, rdmacm.ErrStalled},
-		"siw gives up as well": {true, (*fakedevice.Device).Vanish, noticed, rdmacm.ErrTimeout},
+		"siw gives up as well": {true, func(d *fakedevice.Device) { d.Vanish(true) }, noticed, rdmacm.ErrTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestNoProbeWhileThePortIsDown(t *testing.T) {
 					t.Errorf("%d probes while the port is down", n)
 				}
 				if vanished {
-					d.Vanish()
+					d.Vanish(true)
 				}
 				d.SetActive(true)
 				if vanished {

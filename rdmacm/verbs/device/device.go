@@ -169,6 +169,8 @@ type Attributes struct {
 	// SIW is true if the device is the kernel's software iWARP, which has a vendor number of
 	// its own.
 	SIW bool
+	// RXE is true if the device is the kernel's software RoCE, likewise.
+	RXE bool
 	// Device is a number that no other open device of this process has.
 	Device uint64
 }

@@ -23,13 +23,21 @@ func (d *Device) Raise(t device.AsyncType) {
 // SetActive changes the state of the port, and raises PortActive or PortError.
 func (d *Device) SetActive(active bool) {
 	d.mu.Lock()
-	d.Attributes.Active = active
+	d.Attributes.Active, d.failing = active, !active
 	d.mu.Unlock()
 	t := device.PortError
 	if active {
 		t = device.PortActive
 	}
 	d.Raise(t)
+}
+
+// FailPort begins to take the port down, until SetActive. From now on work fails as soon as it is
+// carried out, and the connection manager cannot send, but the port is still reported as active.
+func (d *Device) FailPort() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failing = true
 }
 
 // Async implements device.Device.

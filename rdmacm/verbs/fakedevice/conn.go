@@ -190,6 +190,7 @@ func (c *conn) complete(q *queue, count uint64, done device.Completion) {
 
 func (c *conn) completeWork(w *work, status device.Status) {
 	if status != device.OK || w.Flags&device.Signal != 0 {
+		c.id.c.d.Completions.Add(1)
 		c.complete(&c.sends, w.count, device.Completion{ID: w.ID, Status: status})
 	}
 }
@@ -233,10 +234,14 @@ func (c *conn) carryOut() {
 		return
 	}
 	for len(c.works) > 0 && !c.id.c.d.held {
-		if c.id.c.d.vanished {
+		if d := c.id.c.d; d.vanished || d.failing {
+			status := device.RetriesExceeded
+			if d.failing {
+				status = device.LocalOperation
+			}
 			w := c.works[0]
 			c.works = c.works[1:]
-			c.completeWork(&w, device.RetriesExceeded)
+			c.completeWork(&w, status)
 			c.fail()
 			return
 		}

@@ -234,11 +234,12 @@ func (i *id) part() {
 		return
 	}
 	i.peer, p.peer = nil, nil
-	if !i.c.d.Attributes.Active {
+	if i.c.d.failing {
 		i.c.d.mute = true
 		return
 	}
 	if i.c.d.vanished {
+		i.repeat()
 		return
 	}
 	if !p.accepted {
@@ -247,6 +248,22 @@ func (i *id) part() {
 	}
 	p.tell(device.Event{Type: device.Disconnected})
 	i.tell(device.Event{Type: device.Disconnected})
+}
+
+// repeatAfter is the time after which rdma_cm repeats a message that was not answered.
+const repeatAfter = 4300 * time.Millisecond
+
+// repeat makes the connection manager send for i again and again.
+func (i *id) repeat() {
+	time.AfterFunc(repeatAfter, func() {
+		d := i.c.d
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !i.closed {
+			d.mute = d.mute || d.failing
+			i.repeat()
+		}
+	})
 }
 
 // begin implements device.Conn.Connect.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -42,6 +43,9 @@ type Device struct {
 	// event.
 	Lose func(t device.EventType) bool
 
+	// Completions counts the completions of works.
+	Completions atomic.Int64
+
 	mu        sync.Mutex // guards everything of the device
 	number    uint64
 	key       uint32
@@ -53,8 +57,9 @@ type Device struct {
 	async     []device.AsyncEvent // not taken by Async yet
 	fatal     bool                // the device has had a fatal error
 	dead      bool                // it was retired after a fatal error, and no use of it succeeds before Return
-	mute      bool                // the connection manager had to send while the port was down, and can never send again
-	vanished  bool                // Vanish was called
+	failing   bool                // the port is down, or going down
+	mute      bool                // the connection manager had to send while failing was set, and can never send again
+	vanished  bool                // the argument of Vanish
 	noReads   bool                // StopReads was called
 	removed   bool
 	inUse     chan struct{} // closed when no device.Device of a removed device is open any more
@@ -115,12 +120,13 @@ func (d *Device) Tell(t device.EventType) {
 	}
 }
 
-// Vanish makes the peer of each connection vanish, as if its machine had lost its power. From then
-// on, work fails as soon as it is carried out, and no side is told that the other one leaves.
-func (d *Device) Vanish() {
+// Vanish(true) makes the peer of each connection vanish, as if its machine had lost its power. From
+// then on, work fails as soon as it is carried out, and no side is told that the other one leaves,
+// but the connection manager repeats its message until the ID is closed. Vanish(false) ends that.
+func (d *Device) Vanish(vanished bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.vanished = true
+	d.vanished = vanished
 }
 
 // StopReads stops the device from answering RDMA Reads. Work posted after a Read completes all the

@@ -323,7 +323,7 @@ func attributes(a *C.vb_attributes) device.Attributes {
 		ReadsServed: int(a.max_qp_rd_atom), ReadsOutstanding: int(a.max_qp_init_rd_atom),
 		MaxMessage: int(a.max_message), MTU: int(a.mtu), Active: a.state == 4,
 		SendsInvalidate: a.sends_invalidate != 0, Device: uint64(a.device),
-		SIW: a.iwarp != 0 && a.vendor == 0x626d74,
+		SIW: a.iwarp != 0 && a.vendor == 0x626d74, RXE: a.iwarp == 0 && a.vendor == 0xffffff,
 	}
 }
 
