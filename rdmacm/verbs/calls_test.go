@@ -1,6 +1,8 @@
 package verbs_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -138,4 +140,79 @@ func TestReceivesAreHandedOverBeforeMessages(t *testing.T) {
 		asking.End()
 		b.End()
 	})
+}
+
+// Over RoCE, a chain of RDMA Reads has one completion, which is that of the last Read. Over iWARP each
+// Read has its own. The Reads bring their data in both cases, in whatever way the device reaches the
+// memory.
+func TestCompletionsOfReads(t *testing.T) {
+	const reads, length = 8, 100
+	for name, c := range map[string]struct {
+		iwarp bool
+		want  int64
+	}{"RoCE": {false, 1}, "iWARP": {true, reads}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := fakedevice.New(c.iwarp)
+				a, b := pair(t, d)
+				data := make([]byte, reads*length)
+				for i := range data {
+					data[i] = byte(i / 7)
+				}
+				from := b.Expose(data, rdmacm.RemoteRead)
+				read := make([]byte, len(data))
+				var chain []rdmacm.Work
+				for at := 0; at < len(data); at += length {
+					chain = append(chain, rdmatest.ReadOf(rdmatest.At(from, at), read[at:at+length]))
+				}
+				before := d.Completions.Load()
+				if out := a.Do(chain...); out.Err != nil || !bytes.Equal(read, data) {
+					t.Errorf("the chain comes back with %v", out.Err)
+				}
+				if n := d.Completions.Load() - before; n != c.want {
+					t.Errorf("%d completions, want %d", n, c.want)
+				}
+				leave(a, b)
+			})
+		})
+	}
+}
+
+// If one RDMA Read of a chain fails, its chain names it, although only the last Read asked for a
+// completion. Chains before it are done, and chains behind it come back as flushed.
+func TestFailedReadOfAChainIsNamed(t *testing.T) {
+	const reads = 4
+	for bad := range reads {
+		t.Run(fmt.Sprint(bad), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := fakedevice.New(false)
+				a, b := pair(t, d)
+				from := rdmatest.At(b.Expose(make([]byte, 64), rdmacm.RemoteRead), 0)
+				chain := func(bad int) (chain []rdmacm.Work) {
+					for i := range reads {
+						r := from
+						if i == bad {
+							r.STag++
+						}
+						chain = append(chain, rdmatest.ReadOf(r, make([]byte, 64)))
+					}
+					return chain
+				}
+				d.Hold(true)
+				before, failing, behind := a.Post(chain(-1)...), a.Post(chain(bad)...), a.Post(rdmatest.SendOf([]byte("behind")))
+				d.Hold(false)
+				if o := <-before; o.Err != nil {
+					t.Errorf("the chain before comes back with %v", o.Err)
+				}
+				if o := <-failing; !errors.Is(o.Err, rdmacm.ErrNotExposed) || o.Failed != bad {
+					t.Errorf("the chain comes back with %v of work %d, want work %d", o.Err, o.Failed, bad)
+				}
+				if o := <-behind; !errors.Is(o.Err, rdmacm.ErrFlushed) {
+					t.Errorf("the chain behind comes back with %v", o.Err)
+				}
+				a.End()
+				b.End()
+			})
+		})
+	}
 }

@@ -31,7 +31,10 @@ func (c *Conn) deregisterLocked() {
 }
 
 // returnedLocked handles the completion of a request. The requests before it in the ring are
-// then done as well, except RDMA Reads, which have completions of their own.
+// then done as well: over InfiniBand and RoCE a device completes requests in their order, RDMA Reads
+// included, and a request that fails has a completion of its own even if it asked for none. Linux's
+// server relies on that, too. siw does not keep the order for Reads, so over iWARP each Read has a
+// completion of its own.
 func (c *Conn) returnedLocked(done *device.Completion) {
 	o := &c.out
 	if done.ID < o.head || done.ID >= o.tail {
@@ -48,7 +51,7 @@ func (c *Conn) returnedLocked(done *device.Completion) {
 	}
 	s.done = true
 	for at := o.head; at < done.ID; at++ {
-		if s := &o.ring[at%uint64(len(o.ring))]; !s.read {
+		if s := &o.ring[at%uint64(len(o.ring))]; !s.read || !c.rnic.IWARP {
 			s.done = true
 		}
 	}

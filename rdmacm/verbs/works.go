@@ -130,7 +130,7 @@ func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 			c.out.unsent--
 		}
 	}
-	if s.read || p.complete() {
+	if s.read && c.rnic.IWARP || p.complete() {
 		w.Flags |= device.Signal
 		c.out.unsignaled = 0
 	}
