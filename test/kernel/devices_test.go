@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -80,6 +81,11 @@ func (s *server) runOnDevice(kind string, options lab.Options, preparation strin
 	device := "RDMA_DEVICE=" + kind
 	options.Env = append(options.Env, device)
 	g := lab.Boot(s.t, s.network, options, preparation+script(s.t, "serve_devices"), command...)
+	s.t.Cleanup(func() {
+		if log, err := os.ReadFile(g.Shared("log")); s.t.Failed() && err == nil {
+			s.t.Logf("the daemon printed:\n%s", log)
+		}
+	})
 	g.Await("serving")
 	s.env = append(s.env, device, "EXPORT=/work", "SERVER="+g.Address())
 	return &devices{server: s, guest: g}
