@@ -142,34 +142,72 @@ func TestReceivesAreHandedOverBeforeMessages(t *testing.T) {
 	})
 }
 
-// Over RoCE, a chain of RDMA Reads has one completion, which is that of the last Read. Over iWARP each
-// Read has its own. The Reads bring their data in both cases, in whatever way the device reaches the
-// memory.
+// Over RoCE, RDMA Reads that the device gets in one call have one completion for each MiB, whether they
+// are one chain or several. Over iWARP each Read has its own. The Reads bring their data in all cases.
 func TestCompletionsOfReads(t *testing.T) {
-	const reads, length = 8, 100
+	const reads = 8
 	for name, c := range map[string]struct {
-		iwarp bool
-		want  int64
-	}{"RoCE": {false, 1}, "iWARP": {true, reads}} {
+		iwarp, chains bool
+		length        int
+		want          int64
+	}{
+		"one chain over RoCE":  {false, false, 100, 1},
+		"chains over RoCE":     {false, true, 100, 1},
+		"long ones over RoCE":  {false, true, 256 << 10, 2},
+		"one chain over iWARP": {true, false, 100, reads},
+		"chains over iWARP":    {true, true, 100, reads},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := fakedevice.New(c.iwarp)
-				a, b := pair(t, d)
-				data := make([]byte, reads*length)
+				data := make([]byte, reads*c.length)
 				for i := range data {
 					data[i] = byte(i / 7)
 				}
-				from := b.Expose(data, rdmacm.RemoteRead)
 				read := make([]byte, len(data))
-				var chain []rdmacm.Work
-				for at := 0; at < len(data); at += length {
-					chain = append(chain, rdmatest.ReadOf(rdmatest.At(from, at), read[at:at+length]))
+				d := fakedevice.New(c.iwarp)
+				var from rdmacm.Region
+				param := peerParam()
+				outcomes := make(chan rdmatest.Outcome, reads)
+				param.Received = func(p *rdmatest.Peer, m *rdmacm.Recv) {
+					m.Release()
+					var chain []rdmacm.Work
+					post := func() {
+						p.Conn().Post(&rdmacm.Chain{Work: chain, Done: func(_ *rdmacm.Chain, err error, failed int) {
+							outcomes <- rdmatest.Outcome{Err: err, Failed: failed}
+						}})
+						chain = nil
+					}
+					for at := 0; at < len(data); at += c.length {
+						chain = append(chain, rdmatest.ReadOf(rdmatest.At(from, at), read[at:at+c.length]))
+						if c.chains {
+							post()
+						}
+					}
+					if !c.chains {
+						post()
+					}
 				}
+				p := open(t, d, nil)
+				l := listen(t, p)
+				accepted := make(chan *rdmatest.Peer)
+				go func() { accepted <- rdmatest.AcceptPeer(t, l, param) }()
+				b := rdmatest.DialPeer(t, p, l.Addr(), peerParam())
+				a := <-accepted
+				from = b.Expose(data, rdmacm.RemoteRead)
 				before := d.Completions.Load()
-				if out := a.Do(chain...); out.Err != nil || !bytes.Equal(read, data) {
-					t.Errorf("the chain comes back with %v", out.Err)
+				if err := b.Send([]byte("read")); err != nil {
+					t.Fatal(err)
 				}
-				if n := d.Completions.Load() - before; n != c.want {
+				synctest.Wait()
+				for range len(outcomes) {
+					if o := <-outcomes; o.Err != nil {
+						t.Errorf("a chain comes back with %v", o.Err)
+					}
+				}
+				if !bytes.Equal(read, data) {
+					t.Error("the Reads bring other bytes")
+				}
+				if n := d.Completions.Load() - before - 1; n != c.want { // one is that of the Send
 					t.Errorf("%d completions, want %d", n, c.want)
 				}
 				leave(a, b)

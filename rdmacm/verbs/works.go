@@ -29,6 +29,7 @@ type copyOut struct{ to, from []byte }
 // it filled.
 func (c *Conn) worksLocked(requests []device.Work) (n int) {
 	o := &c.out
+	quiet := 0 // bytes of the Reads directly before that share the next completion
 	if o.probe != 0 && o.tail-o.head < uint64(len(o.ring)) {
 		o.ring[o.tail%uint64(len(o.ring))] = slot{read: o.probe == device.Read}
 		requests[0] = device.Work{ID: o.tail, Op: o.probe, Flags: device.Signal}
@@ -60,12 +61,32 @@ func (c *Conn) worksLocked(requests []device.Work) (n int) {
 		if full || c.rnic.SIW && s.length >= siwCopies {
 			w.Flags |= device.Signal
 		}
+		if s.read && !c.rnic.IWARP && n > 0 && w.Flags&device.Signal != 0 {
+			quiet = c.shareSignalLocked(&requests[n-1], w, s, quiet)
+		}
 		if w.Flags&device.Signal != 0 {
 			o.signaled = o.tail
 		}
 		n++
 	}
 	return n
+}
+
+// readsTogether is the largest number of bytes that consecutive RDMA Reads with one completion bring.
+const readsTogether = 1 << 20
+
+// shareSignalLocked makes the Read before, if it is one, share the completion of w, a Read that the
+// device gets in the same call. The Reads of one call of the ULP are usually posted together, as
+// chains of their own. quiet is the number of bytes of the Reads that share the completion of before,
+// and the result that of w.
+func (c *Conn) shareSignalLocked(before, w *device.Work, s *slot, quiet int) int {
+	o := &c.out
+	last := &o.ring[before.ID%uint64(len(o.ring))]
+	if !last.read || quiet+last.length+s.length > readsTogether {
+		return 0
+	}
+	before.Flags &^= device.Signal
+	return quiet + last.length
 }
 
 // siwCopies is the length in bytes from which on a request must be signaled on siw. siw sends an
