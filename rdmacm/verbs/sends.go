@@ -265,7 +265,7 @@ func (c *Conn) sendLocked() {
 			}
 			break
 		}
-		arm := o.chains > 0
+		arm := o.chains > 0 && !o.armed
 		o.armed = o.armed || arm
 		c.mu.Unlock()
 		_, err = c.dev.Flush(arm, receives, works)
