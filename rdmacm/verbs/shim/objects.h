@@ -4,6 +4,7 @@
 #define OBJECTS_H
 
 #include <endian.h>
+#include <stdatomic.h>
 
 #include "libraries.h"
 #include "shim.h"
@@ -30,6 +31,7 @@ struct vb_conn {
 	vb_id *id;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *sends, *receives;
+	atomic_int events; /* at most so many events are queued in channel */
 	vb_work works[VB_FLUSH];
 	vb_receive promised[VB_FLUSH];
 	vb_completion completions[VB_COMPLETIONS];

@@ -70,6 +70,34 @@ void vb_destroy_queues(vb_conn *c)
 	c->channel = NULL;
 }
 
+/* arm makes the next completion of q queue an event. */
+static int arm(vb_conn *c, struct ibv_cq *q)
+{
+	atomic_fetch_add(&c->events, 1);
+	return ibv_req_notify_cq(q, 0);
+}
+
+/* take_events takes events from the channel, which queues one for each arm, at most. Each event costs a
+ * system call, and so does finding none. So take_events usually takes one event and may leave one of
+ * each completion queue: a queued event is harmless, because a later event wakes the poller all the
+ * same, and each wake-up polls both queues. */
+static void take_events(vb_conn *c)
+{
+	struct ibv_cq *q;
+	void *context;
+	int n;
+
+	do {
+		n = atomic_load(&c->events);
+		if (lib.ibv_get_cq_event(c->channel, &q, &context)) {
+			if (n > 2) /* each queue may be armed */
+				atomic_fetch_sub(&c->events, n - 2);
+			return;
+		}
+		lib.ibv_ack_cq_events(q, 1);
+	} while (atomic_fetch_sub(&c->events, 1) > 3);
+}
+
 int vb_create(vb_id *i, vb_domain *d, vb_caps *caps, vb_conn **made, int *fd)
 {
 	struct ibv_context *ctx = i->id->verbs;
@@ -101,7 +129,7 @@ int vb_create(vb_id *i, vb_domain *d, vb_caps *caps, vb_conn **made, int *fd)
 	q.cap.max_recv_sge = 1;
 	if (lib.rdma_create_qp(i->id, d->pd, &q))
 		goto fail;
-	if (ibv_req_notify_cq(c->receives, 0))
+	if (arm(c, c->receives))
 		goto fail;
 	*made = c;
 	return 0;
@@ -194,7 +222,7 @@ int vb_flush(vb_conn *c, int arm_send, int receives, int works, int *posted)
 
 	*posted = 0;
 	if (arm_send)
-		ibv_req_notify_cq(c->sends, 0);
+		arm(c, c->sends);
 	if (receives)
 		r = post_receives(c, receives);
 	if (!r && works)
@@ -219,16 +247,13 @@ static int poll_queue(struct ibv_cq *q, vb_completion *out, int most, int receiv
 
 int vb_poll(vb_conn *c, int flags)
 {
-	struct ibv_cq *q;
-	void *context;
 	int n, m;
 
 	if (flags & VB_EVENT)
-		while (!lib.ibv_get_cq_event(c->channel, &q, &context))
-			lib.ibv_ack_cq_events(q, 1);
-	if (flags & VB_ARM_RECEIVE && (n = ibv_req_notify_cq(c->receives, 0)))
+		take_events(c);
+	if (flags & VB_ARM_RECEIVE && (n = arm(c, c->receives)))
 		return result(n);
-	if (flags & VB_ARM_SEND && (n = ibv_req_notify_cq(c->sends, 0)))
+	if (flags & VB_ARM_SEND && (n = arm(c, c->sends)))
 		return result(n);
 	if ((n = poll_queue(c->receives, c->completions, VB_COMPLETIONS / 2, 1)) < 0)
 		return n;
