@@ -168,8 +168,8 @@ func (e extent) mask(w, first, last uint) uint64 {
 
 // The arena has two zones. Any request may have pages of the main zone. The reserve, at the arena's
 // end, is for small requests only, so that they find memory while large requests hold the whole
-// main zone or wait for it. While a large request is next (Pool.current), no small one gets pages
-// of the main zone, so that the main zone empties for the large one.
+// main zone or wait for it. While a request is next (Pool.next), no other one gets pages of the
+// main zone, so that the main zone empties for a large one.
 
 // smallPages is the largest size of a small request: 64 KiB.
 const smallPages = (64 << 10) / PageSize
@@ -188,7 +188,7 @@ func (p *Pool) takeMainLocked(n int32) (extent, bool) {
 }
 
 // takeReserveLocked takes n contiguous pages of the reserve for a share of c.
-func (p *Pool) takeReserveLocked(c *Client, n int32) (extent, bool) {
+func (p *Pool) takeReserveLocked(c *client, n int32) (extent, bool) {
 	if n > smallPages || !p.mayTakeLocked(c, n) {
 		return extent{}, false
 	}
@@ -205,13 +205,13 @@ func (p *Pool) takeReserveLocked(c *Client, n int32) (extent, bool) {
 // A client's limit falls with the cube of the free part of the reserve, from an eighth of the
 // reserve to one page. So the first clients get as much as they need, and there is still a page for
 // a new client after hundreds of clients have taken as much as their limits allow.
-func (p *Pool) mayTakeLocked(c *Client, n int32) bool {
+func (p *Pool) mayTakeLocked(c *client, n int32) bool {
 	free, all := int64(p.reserve.free()), int64(p.reserve.total)
 	return int64(c.small+n) <= max(free*free/all*free/all/8, 1)
 }
 
 // putBackLocked returns e, which c held, to its zone.
-func (p *Pool) putBackLocked(c *Client, e extent) {
+func (p *Pool) putBackLocked(c *client, e extent) {
 	if e.page < p.main.total {
 		p.main.release(e)
 		return
