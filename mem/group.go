@@ -1,9 +1,6 @@
 package mem
 
-import (
-	"slices"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // A Group limits the memory of several Requests together, such as those for one file system. So
 // calls that stall while they hold memory leave enough for others. While a Group is at its limit
@@ -130,33 +127,4 @@ func (p *Pool) forgetLocked(c *client) {
 	if c.key != nil && c.shares == 0 && c.pages == 0 && c.heap.Load() == 0 {
 		delete(p.clients, c.key)
 	}
-}
-
-// holdLocked adds n pages, which may be negative, to the holdings of s, its client and g. The
-// parameter main is true for pages of the main zone.
-func (p *Pool) holdLocked(s *Share, g *Group, n int32, main bool) {
-	g.holdLocked(n, main)
-	s.pages += n
-	if s.client.pages += n; s.client.pages == 0 {
-		p.forgetLocked(s.client)
-	}
-}
-
-// closeShareLocked closes s. All its waiting requests get ErrClosed.
-func (p *Pool) closeShareLocked(s *Share) {
-	if s.closed {
-		return
-	}
-	s.closed = true
-	last := len(p.shares) - 1
-	p.shares[s.at], p.shares[last].at = p.shares[last], s.at
-	p.shares = slices.Delete(p.shares, last, last+1)
-	for len(s.queues) > 0 {
-		r := s.queues[0].First
-		p.withdrawLocked(r)
-		p.refused++
-		p.settleLocked(r, nil, ErrClosed)
-	}
-	s.client.shares--
-	p.forgetLocked(s.client)
 }

@@ -101,17 +101,6 @@ func (p *Pool) withdrawLocked(r *waiter) {
 	}
 }
 
-// queueLocked returns the requestQueue of s for requests of g, or nil: the one for small requests
-// if the parameter small is true, otherwise the one for the others.
-func (s *Share) queueLocked(g *Group, small bool) *requestQueue {
-	for _, q := range s.queues {
-		if q.group == g && q.small == small {
-			return q
-		}
-	}
-	return nil
-}
-
 // joinLocked gives q a turn: in the round after that of the last turn of its client, but not in a
 // round that is over.
 func (p *Pool) joinLocked(q *requestQueue) {
@@ -212,23 +201,6 @@ func (p *Pool) grantSmallLocked() (served bool) {
 	}
 	return served
 }
-
-// fitsLocked reports whether the limit of the share allows n more pages for q, or, if q is nil, for
-// a request that does not wait. They must leave room for the queue of the share that comes first,
-// so that small requests do not starve a large one, unless that queue waits for something other
-// than the limit of the share.
-func (s *Share) fitsLocked(q *requestQueue, n int32) bool {
-	if len(s.queues) > 0 && s.queues[0] != q {
-		first := s.queues[0]
-		if waits := first.group.blocked || first.need() > s.pool.fits; !waits || !s.roomLocked(first.need()) {
-			n += first.need()
-		}
-	}
-	return s.roomLocked(n)
-}
-
-// roomLocked reports whether the share's limit allows n more pages.
-func (s *Share) roomLocked(n int32) bool { return s.pages+n <= s.limit }
 
 // serveLocked grants the first request of q the pages e. If q has more requests, it waits for
 // another turn.

@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"slices"
 	"sync/atomic"
 )
 
@@ -156,6 +157,25 @@ func (s *Share) Close() {
 	p.deliverAndUnlock()
 }
 
+// closeShareLocked closes s. All its waiting requests get ErrClosed.
+func (p *Pool) closeShareLocked(s *Share) {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	last := len(p.shares) - 1
+	p.shares[s.at], p.shares[last].at = p.shares[last], s.at
+	p.shares = slices.Delete(p.shares, last, last+1)
+	for len(s.queues) > 0 {
+		r := s.queues[0].First
+		p.withdrawLocked(r)
+		p.refused++
+		p.settleLocked(r, nil, ErrClosed)
+	}
+	s.client.shares--
+	p.forgetLocked(s.client)
+}
+
 // InUse returns how many bytes of payload memory the share holds now.
 func (s *Share) InUse() int64 {
 	s.pool.mu.Lock()
@@ -181,6 +201,44 @@ func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
 		}
 	}
 	return p.bufferLocked(s, g, e, size)
+}
+
+// queueLocked returns the requestQueue of s for requests of g, or nil: the one for small requests
+// if the parameter small is true, otherwise the one for the others.
+func (s *Share) queueLocked(g *Group, small bool) *requestQueue {
+	for _, q := range s.queues {
+		if q.group == g && q.small == small {
+			return q
+		}
+	}
+	return nil
+}
+
+// fitsLocked reports whether the limit of the share allows n more pages for q, or, if q is nil, for
+// a request that does not wait. They must leave room for the queue of the share that comes first,
+// so that small requests do not starve a large one, unless that queue waits for something other
+// than the limit of the share.
+func (s *Share) fitsLocked(q *requestQueue, n int32) bool {
+	if len(s.queues) > 0 && s.queues[0] != q {
+		first := s.queues[0]
+		if waits := first.group.blocked || first.need() > s.pool.fits; !waits || !s.roomLocked(first.need()) {
+			n += first.need()
+		}
+	}
+	return s.roomLocked(n)
+}
+
+// roomLocked reports whether the share's limit allows n more pages.
+func (s *Share) roomLocked(n int32) bool { return s.pages+n <= s.limit }
+
+// holdLocked adds n pages, which may be negative, to the holdings of s, its client and g. The
+// parameter main is true for pages of the main zone.
+func (p *Pool) holdLocked(s *Share, g *Group, n int32, main bool) {
+	g.holdLocked(n, main)
+	s.pages += n
+	if s.client.pages += n; s.client.pages == 0 {
+		p.forgetLocked(s.client)
+	}
 }
 
 // A Buffer is a contiguous block of payload memory. It begins at the start of a page, and counts
