@@ -3,6 +3,8 @@ package census
 import (
 	"net/netip"
 	"time"
+
+	queuelist "github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // Rankings of addresses, by the number of seats of a kind.
@@ -30,7 +32,9 @@ type address struct {
 // first.
 type ports struct{ arriving, strangers, known queue }
 
-func (p *ports) n() int { return p.arriving.n + p.strangers.n + p.known.n }
+type queue = queuelist.List[Seat, *Seat]
+
+func (p *ports) n() int { return p.arriving.Len + p.strangers.Len + p.known.Len }
 
 // A site is the Census's record of an address prefix (clientaddr.Site). In the ranking bySeats, its
 // embedded address represents all addresses of the prefix together.
@@ -40,11 +44,7 @@ type site struct {
 }
 
 func newAddress(client netip.Addr, at *site) *address {
-	a := &address{client: client, site: at}
-	for _, p := range []*ports{&a.privileged, &a.others} {
-		p.arriving.by, p.strangers.by, p.known.by = ofAddress, ofAddress, ofAddress
-	}
-	return a
+	return &address{client: client, site: at}
 }
 
 func newSite(prefix netip.Addr) *site {
@@ -66,10 +66,10 @@ func older(a, b *Seat) *Seat {
 // begin: the oldest set-up, or nil. It chooses a seat from a privileged port only if a has too many
 // of these (manyPrivileged), or no set-ups from other ports.
 func (a *address) oldestSetup() *Seat {
-	if s := a.others.arriving.first; s != nil && !a.manyPrivileged() {
+	if s := a.others.arriving.First; s != nil && !a.manyPrivileged() {
 		return s
 	}
-	return older(a.privileged.arriving.first, a.others.arriving.first)
+	return older(a.privileged.arriving.First, a.others.arriving.First)
 }
 
 // Of the seats in p whose stage is not Known, oldestOf returns the one that entered its stage
@@ -77,12 +77,12 @@ func (a *address) oldestSetup() *Seat {
 // stage Stranger, as it would at its deadline, and so becomes the newest there. So newcomers that
 // send nothing, however many, take no seat of a peer that communicates.
 func (c *Census) oldestOf(p *ports) *Seat {
-	s := p.strangers.first
+	s := p.strangers.First
 	for s != nil && s.stage == Silent && s.heard.Load() {
-		c.move(s, Stranger, time.Now())
-		s = p.strangers.first
+		c.speaks(s)
+		s = p.strangers.First
 	}
-	return older(p.arriving.first, s)
+	return older(p.arriving.First, s)
 }
 
 // manyPrivileged reports whether the address has more than privilegedPlaces seats from privileged
@@ -103,12 +103,12 @@ func (c *Census) oldestStranger(a *address) *Seat {
 // givesAway returns the seat of the address a that is evicted for a newcomer of another address.
 // The address must have a seat.
 func (c *Census) givesAway(a *address) *Seat {
-	for _, s := range []*Seat{c.oldestStranger(a), c.oldestOf(&a.privileged), a.others.known.first} {
+	for _, s := range []*Seat{c.oldestStranger(a), c.oldestOf(&a.privileged), a.others.known.First} {
 		if s != nil {
 			return s
 		}
 	}
-	return a.privileged.known.first
+	return a.privileged.known.First
 }
 
 // givesItself returns the seat of the address a that is evicted for a newcomer p of the same
@@ -122,7 +122,7 @@ func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
 	if s := c.oldestStranger(a); s != nil {
 		return s
 	}
-	known := a.others.known.first
+	known := a.others.known.First
 	if p.privileged() {
 		if a.privileged.n() < privilegedPlaces && known != nil {
 			return known
@@ -134,7 +134,7 @@ func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
 	if known.idle(now) {
 		return known
 	}
-	if known = a.privileged.known.first; (p.privileged() || a.manyPrivileged()) && known.idle(now) {
+	if known = a.privileged.known.First; (p.privileged() || a.manyPrivileged()) && known.idle(now) {
 		return known
 	}
 	return nil

@@ -1,9 +1,11 @@
 package census
 
 import (
+	"errors"
 	"math"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
@@ -33,9 +35,9 @@ type Config struct {
 	// the peer. CallTimeout is how long it may last until its stage is Known. If FirstTimeout is 0
 	// or longer than CallTimeout, it is CallTimeout.
 	FirstTimeout, CallTimeout time.Duration
-	// While fewer than Seats/64 seats are in the stages Silent and Stranger together, a seat may
-	// stay in each of these stages for at least QuietTimeout. The reason is that a client may
-	// connect before it has something to send.
+	// While fewer than Seats/64 seats are in the stages Silent and Stranger together, FirstTimeout
+	// and CallTimeout are at least QuietTimeout. The reason is that a client may connect before it
+	// has something to send.
 	QuietTimeout time.Duration
 	// Event, if set, is called for each connection that the Census refuses or ends, from any
 	// goroutine. It must not block.
@@ -78,14 +80,13 @@ type Census struct {
 	addresses map[netip.Addr]*address
 	sites     map[netip.Addr]*site
 	ranks     [inSite]ranking
-	stages    [stages]queue
+	stages    [stages]int   // number of seats in each stage
 	leaving   int           // seats that were taken away, but whose connections are not closed yet
 	vacated   chan struct{} // closed when the next of those connections is closed; nil if no goroutine waits
 	entered   uint64
 	steps     uint64
 	count     [reasons]uint64
-	timer     *time.Timer
-	wakes     time.Time // when the timer fires; zero if it is not set
+	timer     *time.Timer // nil if no sweep is due
 	sampled   time.Time
 	closed    bool
 }
@@ -96,9 +97,6 @@ func New(cfg Config) *Census {
 	c := &Census{cfg: cfg, addresses: make(map[netip.Addr]*address), sites: make(map[netip.Addr]*site)}
 	for by := range c.ranks {
 		c.ranks[by].by = by
-	}
-	for stage := range c.stages {
-		c.stages[stage].by = ofStage
 	}
 	return c
 }
@@ -228,13 +226,13 @@ func (c *Census) move(s *Seat, stage Stage, now time.Time) {
 func (c *Census) queueUp(s *Seat) {
 	c.steps++
 	s.step = c.steps
-	s.address.queueFor(s).push(s)
-	c.stages[s.stage].push(s)
+	s.address.queueFor(s).Add(s)
+	c.stages[s.stage]++
 }
 
 func (c *Census) unqueue(s *Seat) {
-	s.address.queueFor(s).remove(s)
-	c.stages[s.stage].remove(s)
+	s.address.queueFor(s).Remove(s)
+	c.stages[s.stage]--
 }
 
 // ranked reports whether a seat in the given stage counts in the ranking by, which is byStrangers
@@ -300,4 +298,57 @@ func (c *Census) Close() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+}
+
+// shortagePause is how long a listener waits, at least, after accept(2) failed for lack of
+// descriptors or memory, so that some can become free. acceptPause is how long it waits, at least,
+// after any other error, so that a lasting error does not keep a processor busy.
+const (
+	shortagePause = 50 * time.Millisecond
+	acceptPause   = time.Millisecond
+)
+
+// AcceptFailed is called for each error of accept(2), except that of a closed listener. It returns
+// how long the listener waits before it accepts again. None of these errors ends a listener,
+// because they concern one connection or are temporary (accept(2), "Error handling"). If the
+// process is short of descriptors or memory, AcceptFailed also calls EvictStranger, to free some
+// for the next connection in the backlog.
+func (c *Census) AcceptFailed(err error) (pause time.Duration) {
+	if c.cfg.AcceptFailed != nil {
+		c.cfg.AcceptFailed(err)
+	}
+	for _, shortage := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, shortage) {
+			c.EvictStranger()
+			return shortagePause
+		}
+	}
+	return acceptPause
+}
+
+// Stats is a snapshot of a Census.
+type Stats struct {
+	// Seats counts seats by Stage. Leaving counts the connections that lost their seats and are not
+	// closed yet. Addresses counts client addresses.
+	Seats              [stages]int
+	Leaving, Addresses int
+	// Entered is how many newcomers have got a seat. Count is how many connections the Census
+	// refused or ended, by Reason.
+	Entered uint64
+	Count   [reasons]uint64
+}
+
+// Total is the number of seats.
+func (s *Stats) Total() (n int) {
+	for _, k := range s.Seats {
+		n += k
+	}
+	return n
+}
+
+// Stats returns the counts of this moment.
+func (c *Census) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Stats{Seats: c.stages, Leaving: c.leaving, Addresses: len(c.addresses), Entered: c.entered, Count: c.count}
 }

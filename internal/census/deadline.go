@@ -1,6 +1,9 @@
 package census
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 const (
 	// pressedSetup is a divisor: while more than half of Setups are under way, a set-up may take
@@ -12,26 +15,25 @@ const (
 	// quietPart is a divisor: QuietTimeout applies only while fewer than Seats/quietPart seats
 	// are in the stages Silent and Stranger together.
 	quietPart = 64
+	// sweepEvery is the time between two sweeps, and so the longest time between a deadline and the
+	// end of the connection.
+	sweepEvery = time.Second
 )
 
-// limit returns how long a seat may stay in the given stage; 0 means for ever. The caller holds
-// c.mu, as for the functions below except sweep and endUnlessBusy.
+// limit returns how long a seat may stay in the given stage; 0 means for ever. For a Stranger, this
+// includes the time that it was Silent. The caller holds c.mu, as for the functions below except
+// sweep and endUnlessBusy.
 func (c *Census) limit(stage Stage) time.Duration {
 	switch stage {
 	case Arriving:
-		if c.ranks[byArriving].total > c.cfg.Setups/2 {
+		if c.stages[Arriving] > c.cfg.Setups/2 {
 			return c.cfg.SetupTimeout / pressedSetup
 		}
 		return c.cfg.SetupTimeout
 	case Silent:
-		// A silent seat whose peer has sent a message becomes a Stranger at this deadline, not
-		// before. So all seats of a stage have the same limit, and their queue is in the order of
-		// their deadlines.
 		return c.quiet(c.cfg.FirstTimeout)
 	case Stranger:
-		if c.cfg.CallTimeout > 0 {
-			return c.quiet(max(c.cfg.CallTimeout-c.cfg.FirstTimeout, 1))
-		}
+		return c.quiet(c.cfg.CallTimeout)
 	}
 	return 0
 }
@@ -40,36 +42,42 @@ func (c *Census) limit(stage Stage) time.Duration {
 // limit is 0. While few seats are in these stages (quietPart), a seat may stay for at least
 // QuietTimeout.
 func (c *Census) quiet(limit time.Duration) time.Duration {
-	if limit > 0 && c.stages[Silent].n+c.stages[Stranger].n < c.cfg.Seats/quietPart {
+	if limit > 0 && c.stages[Silent]+c.stages[Stranger] < c.cfg.Seats/quietPart {
 		return max(limit, c.cfg.QuietTimeout)
 	}
 	return limit
 }
 
-// arm sets the timer for the next deadline or sample, unless it is set for an earlier time already.
+// arm starts the timer for the next sweep, if there is a seat with a deadline or a known peer, and
+// the timer does not run already.
 func (c *Census) arm() {
-	var next time.Time
-	sooner := func(t time.Time) {
-		if next.IsZero() || t.Before(next) {
-			next = t
-		}
-	}
+	needed := c.stages[Known] > 0
 	for stage := range Known {
-		if s, limit := c.stages[stage].first, c.limit(stage); s != nil && limit > 0 {
-			sooner(s.since.Add(limit))
+		needed = needed || c.stages[stage] > 0 && c.limit(stage) > 0
+	}
+	if needed && c.timer == nil && !c.closed {
+		c.timer = time.AfterFunc(sweepEvery, c.sweep)
+	}
+}
+
+// all returns all seats of one kind: for each address, those in the queues that the function of
+// returns.
+func (c *Census) all(of func(*ports) []*queue) iter.Seq[*Seat] {
+	return func(yield func(*Seat) bool) {
+		for _, a := range c.addresses {
+			for _, p := range []*ports{&a.privileged, &a.others} {
+				for _, q := range of(p) {
+					s := q.First
+					for range q.Len {
+						next := s.Next
+						if !yield(s) {
+							return
+						}
+						s = next
+					}
+				}
+			}
 		}
-	}
-	if c.stages[Known].n > 0 {
-		sooner(c.sampled.Add(sampleEvery))
-	}
-	if c.closed || next.IsZero() || !c.wakes.IsZero() && !next.Before(c.wakes) {
-		return
-	}
-	c.wakes = next
-	if c.timer == nil {
-		c.timer = time.AfterFunc(time.Until(next), c.sweep)
-	} else {
-		c.timer.Reset(time.Until(next))
 	}
 }
 
@@ -77,7 +85,7 @@ func (c *Census) arm() {
 // if one is due.
 func (c *Census) sweep() {
 	c.mu.Lock()
-	c.wakes = time.Time{}
+	c.timer = nil
 	now := time.Now()
 	if now.Sub(c.sampled) >= sampleEvery {
 		c.sample(now)
@@ -95,15 +103,15 @@ func (c *Census) sweep() {
 // moves their seats to the end of the queues of their addresses.
 func (c *Census) sample(now time.Time) {
 	c.sampled = now
-	for s := c.stages[Known].first; s != nil; s = s.links[ofStage].next {
+	for s := range c.all(func(p *ports) []*queue { return []*queue{&p.known} }) {
 		if s.moved == nil {
 			continue
 		}
 		if is := s.moved.Load(); is != s.seen {
 			s.seen, s.since = is, now
 			q := s.address.queueFor(s)
-			q.remove(s)
-			q.push(s)
+			q.Remove(s)
+			q.Add(s)
 		}
 	}
 }
@@ -117,32 +125,33 @@ type lateSeat struct {
 }
 
 // expire handles the seats whose deadlines have passed. It takes away the seats of set-ups, and
-// returns them in ends. Silent seats become Strangers if a message has come. expire puts the other
-// seats at the end of their queues with a new deadline, and returns them in late.
+// returns them in ends. It gives the other seats a new deadline, and returns them in late.
 func (c *Census) expire(now time.Time) (ends []ending, late []lateSeat) {
-	for stage := range Known {
-		limit := c.limit(stage)
-		if limit <= 0 {
+	if c.stages[Arriving]+c.stages[Silent]+c.stages[Stranger] == 0 {
+		return nil, nil
+	}
+	var overdue []*Seat
+	for s := range c.all(func(p *ports) []*queue { return []*queue{&p.arriving, &p.strangers} }) {
+		if s.stage == Silent && s.heard.Load() {
+			c.speaks(s)
+		}
+		if limit := c.limit(s.stage); limit > 0 && now.Sub(s.since) >= limit {
+			overdue = append(overdue, s)
+		}
+	}
+	for _, s := range overdue {
+		if s.stage == Arriving {
+			ends = append(ends, c.lose(s, SlowSetup))
 			continue
 		}
-		q := &c.stages[stage]
-		for n := q.n; n > 0 && q.first != nil && now.Sub(q.first.since) >= limit; n-- {
-			s := q.first
-			switch {
-			case stage == Arriving:
-				ends = append(ends, c.lose(s, SlowSetup))
-			case stage == Silent && s.heard.Load():
-				c.move(s, Stranger, now)
-			default:
-				q.remove(s)
-				s.since = now
-				q.push(s)
-				late = append(late, lateSeat{s, s.holder, stage})
-			}
-		}
+		s.since = now
+		late = append(late, lateSeat{s, s.holder, s.stage})
 	}
 	return ends, late
 }
+
+// speaks moves a silent seat to the stage Stranger. Its time there began when the set-up ended.
+func (c *Census) speaks(s *Seat) { c.move(s, Stranger, s.since) }
 
 // endUnlessBusy calls Busy of the holders of late seats, and ends the connections of those that
 // return false. The others may stay until their new deadlines. The caller does not hold c.mu.
@@ -160,7 +169,7 @@ func (c *Census) endUnlessBusy(late []lateSeat) {
 			continue
 		}
 		why := NothingServed
-		if l.stage == Silent && !l.seat.heard.Load() {
+		if l.stage == Silent {
 			why = NothingHeard
 		}
 		ends = append(ends, c.lose(l.seat, why))

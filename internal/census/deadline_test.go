@@ -64,7 +64,8 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// Each connection ends at its own deadline, whenever other connections came.
+// Each connection ends at its own deadline, or at most sweepEvery later, whenever other connections
+// came.
 func TestDeadlinesOfMany(t *testing.T) {
 	bubble(t, func(t *testing.T, wait func(int)) {
 		c := New(timed)
@@ -80,7 +81,7 @@ func TestDeadlinesOfMany(t *testing.T) {
 				if i%2 == 1 {
 					lasts = 60
 				}
-				if due := second >= i+lasts; due != (g.ended() != 0) {
+				if age := second - i; age < lasts && g.ended() != 0 || age > lasts+1 && g.ended() == 0 {
 					t.Fatalf("connection %d in second %d: %v", i, second, g.ended())
 				}
 			}
@@ -153,7 +154,7 @@ func TestNoTimerWithoutNeed(t *testing.T) {
 		g.seat.Known()
 		g.seat.Leave()
 		wait(int(sampleEvery/time.Second) + 1)
-		if !c.wakes.IsZero() {
+		if c.timer != nil {
 			t.Error("the timer is set, although there is nothing to wait for")
 		}
 	})
@@ -196,7 +197,7 @@ func TestQuietPeers(t *testing.T) {
 				t.Fatalf("%d of %d: %v", i, few, g.ended())
 			}
 		}
-		wait(2 + 360) // a Stranger was Silent for 360 s before
+		wait(2)
 		for i, g := range all {
 			if g.ended() == 0 {
 				t.Errorf("%d of %d stays for ever", i, few)

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+
+	queuelist "github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // A Stage is a step in the life of a connection.
@@ -57,6 +59,8 @@ func (p Peer) privileged() bool { return p.Addr.Port() < 1024 }
 // A Seat is the Census's record of one connection. Its methods may be called from any goroutine. A
 // nil Seat stands for a connection that is not counted; its methods do nothing.
 type Seat struct {
+	queuelist.Links[Seat] // links in a queue of its address; guarded by census.mu
+
 	census  *Census
 	peer    Peer
 	arrived time.Time
@@ -72,7 +76,6 @@ type Seat struct {
 	// sample.
 	moved *atomic.Uint64
 	seen  uint64
-	links [queues]link
 	lost  Reason // why the seat was taken away, or 0
 	left  bool
 }

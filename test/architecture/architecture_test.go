@@ -18,7 +18,7 @@ const module = "github.com/nfsrdmad/nfsrdmad"
 var rooms = map[string][]string{
 	"mem":                 {"internal/queue"},
 	"internal/busypoll":   {},
-	"internal/census":     {"internal/clientaddr"},
+	"internal/census":     {"internal/clientaddr", "internal/queue"},
 	"internal/clientaddr": {},
 	"internal/durable":    {},
 	"internal/loglimit":   {},
@@ -30,7 +30,7 @@ var rooms = map[string][]string{
 	"rdmacm":              {"mem", "internal/ownaddr", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/turns"},
 	"rpc":                 {"mem", "internal/census", "internal/clientaddr", "internal/queue", "internal/turns"},
 	"vfs":                 {"mem", "internal/mountinfo"},
-	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/clientaddr"},
+	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/clientaddr", "internal/queue"},
 	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/turns"},
 	// The binding of NFS to RPC imports only the wire types. State, identity and exports import
 	// no protocol's procedures. The minor versions of NFSv4 do not import each other.
