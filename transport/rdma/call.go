@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -17,10 +18,11 @@ import (
 // answered. If the call is in a Position-Zero Read chunk, the responder gets its memory and reads
 // that chunk before it admits the call. The fields after charged hold the data that the stages add.
 type call struct {
-	responder *responder
-	in        inbound
-	rpc       rpc.Call
-	plan      rpc.Plan
+	queue.Links[call] // links in readQueue.calls or in readClaim.waiting
+	responder         *responder
+	in                inbound
+	rpc               rpc.Call
+	plan              rpc.Plan
 	// inRun is true while only the receiving goroutine uses the call; see run.
 	inRun bool
 	// charged is how many bytes the ledger of the connection counts for this call.

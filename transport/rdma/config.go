@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"cmp"
 	"errors"
 	"net/netip"
 
@@ -76,19 +77,14 @@ type Config struct {
 
 // withDefaults replaces zero values by the defaults, and checks the other values.
 func (c Config) withDefaults() (Config, error) {
-	orDefault := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	orDefault(&c.Credits, DefaultCredits)
-	orDefault(&c.StrangerCredits, min(DefaultStrangerCredits, c.Credits))
-	orDefault(&c.InlineSend, DefaultInlineSize)
-	orDefault(&c.InlineReceive, DefaultInlineSize)
-	orDefault(&c.maxCall, defaultMaxCall)
-	orDefault(&c.maxReply, defaultMaxReply)
-	orDefault(&c.reads, defaultReads)
-	orDefault(&c.callbackCredits, defaultCallbackCredits)
+	c.Credits = cmp.Or(c.Credits, DefaultCredits)
+	c.StrangerCredits = cmp.Or(c.StrangerCredits, min(DefaultStrangerCredits, c.Credits))
+	c.InlineSend = cmp.Or(c.InlineSend, DefaultInlineSize)
+	c.InlineReceive = cmp.Or(c.InlineReceive, DefaultInlineSize)
+	c.maxCall = cmp.Or(c.maxCall, defaultMaxCall)
+	c.maxReply = cmp.Or(c.maxReply, defaultMaxReply)
+	c.reads = cmp.Or(c.reads, defaultReads)
+	c.callbackCredits = cmp.Or(c.callbackCredits, defaultCallbackCredits)
 	switch {
 	case c.RPC == nil || c.Pool == nil:
 		return c, errors.New("rdma: a server needs RPC and Pool")

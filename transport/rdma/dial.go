@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -55,24 +56,14 @@ type DialConfig struct {
 }
 
 func (c DialConfig) withDefaults() (DialConfig, error) {
-	for _, v := range []struct {
-		v *int
-		d int
-	}{
-		{&c.Credits, DefaultCredits}, {&c.InlineSend, DefaultInlineSize}, {&c.InlineReceive, DefaultInlineSize},
-		{&c.maxSegment, 1 << 30}, {&c.callbackCredits, defaultCallbackCredits},
-	} {
-		if *v.v == 0 {
-			*v.v = v.d
-		}
-	}
-	for _, v := range []struct{ v, d *time.Duration }{
-		{&c.Timeout, ptr(DefaultTimeout)}, {&c.redial, ptr(defaultRedial)}, {&c.redialMost, ptr(defaultRedialMost)},
-	} {
-		if *v.v == 0 {
-			*v.v = *v.d
-		}
-	}
+	c.Credits = cmp.Or(c.Credits, DefaultCredits)
+	c.InlineSend = cmp.Or(c.InlineSend, DefaultInlineSize)
+	c.InlineReceive = cmp.Or(c.InlineReceive, DefaultInlineSize)
+	c.maxSegment = cmp.Or(c.maxSegment, 1<<30)
+	c.callbackCredits = cmp.Or(c.callbackCredits, defaultCallbackCredits)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.redial = cmp.Or(c.redial, defaultRedial)
+	c.redialMost = cmp.Or(c.redialMost, defaultRedialMost)
 	switch {
 	case !inlineSize(c.InlineSend) || !inlineSize(c.InlineReceive):
 		return c, errInlineSize
@@ -83,8 +74,6 @@ func (c DialConfig) withDefaults() (DialConfig, error) {
 	}
 	return c, nil
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // A Client makes calls to one server, over one connection at a time. It
 // implements rpc.Caller.
@@ -291,7 +280,7 @@ func (c *Client) resume(k *connection) {
 	closed := c.closed
 	if !closed {
 		c.link = k
-		for e := c.waiting.head; e != nil; e = c.waiting.head {
+		for e := c.waiting.First; e != nil; e = c.waiting.First {
 			c.waiting.remove(e)
 			e.q = k.requester
 			k.requester.queue.insert(e)
@@ -314,10 +303,10 @@ func (c *Client) Close() error {
 	k := c.link
 	idle := true
 	if k != nil {
-		idle = k.requester.pending.n == 0 && k.requester.queue.head == nil
+		idle = len(k.requester.pending) == 0 && k.requester.queue.First == nil
 	}
 	var waiting []*exchange
-	for e := c.waiting.head; e != nil; e = c.waiting.head {
+	for e := c.waiting.First; e != nil; e = c.waiting.First {
 		c.waiting.remove(e)
 		e.stage = stageEnded
 		waiting = append(waiting, e)

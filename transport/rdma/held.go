@@ -6,12 +6,6 @@ import (
 	"time"
 )
 
-// While memory is short, a connection with at least pressedChains incomplete chains starts no
-// further calls. A chain is an RDMA Read that the peer has to answer, or a reply or call that the
-// peer has to take. Calls that wait for a file system do not count, because later calls may be for
-// another file system.
-const pressedChains = 4
-
 // heldCost is an estimate of the bytes that a held message occupies in addition to the received
 // bytes.
 const heldCost = 384
@@ -26,17 +20,6 @@ type held struct {
 	going    bool        // true while a goroutine starts the calls
 	look     *time.Timer // tries again while calls are held; see lookLaterLocked
 	closed   bool
-}
-
-// full reports whether the connection must not start another call now: its client's calls occupy
-// too much memory (mem.Share.Full), or memory is short and at least pressedChains chains of the
-// connection are incomplete.
-func (s *responder) full() bool {
-	if s.pool == nil {
-		return false
-	}
-	return s.share.Full(s.k.calls.Load()&^drainBit) ||
-		s.pool.Pressed() && s.k.sent.Load() >= s.k.back.Load()+pressedChains
 }
 
 // hold adds a message to the held calls. It returns false if the connection has ended.

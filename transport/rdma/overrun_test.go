@@ -134,7 +134,7 @@ func TestCallsThatWaitCostLittle(t *testing.T) {
 		if len(q.claims) == 0 {
 			return nil
 		}
-		return q.claims[0].first
+		return q.claims[0].waiting.First
 	}
 	await.Until(t, "a call waits for the Read of another", func() bool { return waiting() != nil && q.posted() == 1 })
 	c := waiting()

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
@@ -23,7 +24,7 @@ type readQueue struct {
 	mu          sync.Mutex
 	depth       int // the number of Reads that the peer allows
 	outstanding int
-	head, tail  *call
+	calls       queue.List[call, *call] // calls with Reads that are not posted yet
 	pumping     bool
 	claims      []*readClaim
 }
@@ -43,7 +44,6 @@ type reads struct {
 	nextAt   int
 	unread   atomic.Int32
 	lost     atomic.Bool
-	queued   *call // next call in the readQueue or in the readClaim
 }
 
 func (r *reads) reset() {
@@ -55,13 +55,7 @@ func (r *reads) reset() {
 // push queues all Reads of c.
 func (q *readQueue) push(c *call) {
 	q.mu.Lock()
-	c.reads.queued = nil
-	if q.tail == nil {
-		q.head = c
-	} else {
-		q.tail.reads.queued = c
-	}
-	q.tail = c
+	q.calls.Add(c)
 	q.mu.Unlock()
 	q.pump()
 }
@@ -83,7 +77,7 @@ func (q *readQueue) pump() {
 		return
 	}
 	q.pumping = true
-	for q.head != nil && q.outstanding < q.depth {
+	for q.calls.First != nil && q.outstanding < q.depth {
 		r := q.takeLocked()
 		if r == nil {
 			continue
@@ -100,7 +94,7 @@ func (q *readQueue) pump() {
 // takeLocked returns the next Read of the first call in the queue, or nil if that call has no Read
 // left. After its last Read, the call leaves the queue.
 func (q *readQueue) takeLocked() *read {
-	c := q.head
+	c := q.calls.First
 	at := &c.reads
 	at.skip()
 	var r *read
@@ -117,11 +111,7 @@ func (q *readQueue) takeLocked() *read {
 		at.skip()
 	}
 	if len(at.reading) == 0 {
-		q.head = at.queued
-		if q.head == nil {
-			q.tail = nil
-		}
-		at.queued = nil
+		q.calls.Remove(c)
 	}
 	return r
 }
@@ -198,8 +188,8 @@ const maxClaim = 16 << 20
 // readQueue.mu guards it.
 type readClaim struct {
 	group         *mem.Group
-	pieces, bytes int // number and bytes of the Reads of the calls that may request memory
-	first, last   *call
+	pieces, bytes int                     // number and bytes of the Reads of the calls that may request memory
+	waiting       queue.List[call, *call] // calls that may not request memory yet
 }
 
 // claimed records the Reads that a readClaim counts for one call. claim is nil while no readClaim
@@ -224,25 +214,6 @@ func (cl *readClaim) charge(c *call, sign int) {
 	cl.bytes += sign * c.claimed.bytes
 }
 
-func (cl *readClaim) push(c *call) {
-	c.reads.queued = nil
-	if cl.last == nil {
-		cl.first = c
-	} else {
-		cl.last.reads.queued = c
-	}
-	cl.last = c
-}
-
-func (cl *readClaim) pop() (c *call) {
-	c = cl.first
-	if cl.first = c.reads.queued; cl.first == nil {
-		cl.last = nil
-	}
-	c.reads.queued = nil
-	return c
-}
-
 // claimOfLocked returns the readClaim of group g, and makes it if there is none.
 func (q *readQueue) claimOfLocked(g *mem.Group) *readClaim {
 	for _, cl := range q.claims {
@@ -264,8 +235,8 @@ func (q *readQueue) enter(c *call) {
 	}
 	q.mu.Lock()
 	cl := q.claimOfLocked(c.reserved.request.Group)
-	if cl.first != nil || !cl.room(c, q.depth) {
-		cl.push(c)
+	if cl.waiting.First != nil || !cl.room(c, q.depth) {
+		cl.waiting.Add(c)
 		q.mu.Unlock()
 		q.k.stats.ReadsDeferred.Add(1)
 		return
@@ -284,14 +255,14 @@ func (q *readQueue) leave(c *call) {
 	}
 	q.mu.Lock()
 	cl.charge(c, -1)
-	for next := cl.first; next != nil && cl.room(next, q.depth); next = cl.first {
-		cl.pop()
+	for next := cl.waiting.First; next != nil && cl.room(next, q.depth); next = cl.waiting.First {
+		cl.waiting.Remove(next)
 		cl.charge(next, 1)
 		q.mu.Unlock()
 		next.ask()
 		q.mu.Lock()
 	}
-	if cl.pieces == 0 && cl.first == nil {
+	if cl.pieces == 0 && cl.waiting.First == nil {
 		if i := slices.Index(q.claims, cl); i >= 0 && len(q.claims) > 1 {
 			q.claims = slices.Delete(q.claims, i, i+1)
 		}
@@ -305,8 +276,8 @@ func (q *readQueue) closed() {
 		q.mu.Lock()
 		var c *call
 		for _, cl := range q.claims {
-			if cl.first != nil {
-				c = cl.pop()
+			if c = cl.waiting.First; c != nil {
+				cl.waiting.Remove(c)
 				break
 			}
 		}

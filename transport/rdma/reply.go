@@ -299,35 +299,6 @@ func (c *call) sent(err error, failed int) {
 	c.finish()
 }
 
-// operationFailed ends the connection after a failed Read, Write or Send (RFC 8166 §4.5.4). If own
-// is true, the operation moved data of the call itself, and s.failed remembers the call, so that
-// its retry does not fail the same way.
-func (s *responder) operationFailed(xid uint32, err error, own bool) {
-	if flushed(err) {
-		return // the connection had ended before, for another reason
-	}
-	if own {
-		s.blamed.Store(true)
-		s.failed.add(s.peer, xid)
-	}
-	s.k.endConnection(faultOperation, err)
-}
-
-// blame finds the call whose reply the peer refused after the device had reported the reply as
-// sent. s.failed remembers this call, so that its retry does not fail the same way. If
-// operationFailed has found a failed call of this connection, blame does nothing: the retry of that
-// call may have been refused already, and must not be refused twice.
-func (s *responder) blame(why error) {
-	e, ok := errors.AsType[*rdmacm.RefusedError](why)
-	if !ok || e.Op == rdmacm.OpRead || s.blamed.Load() { // operationFailed has handled a failed Read already
-		return
-	}
-	if xid, ok := s.written.of(e.STag); ok {
-		s.failed.add(s.peer, xid)
-		s.k.note(faultOperation, answerClose, xid)
-	}
-}
-
 // A call gets a buffer for the words of its reply (its XDR data without payloads) only when
 // it writes them, so a waiting call has none. Most replies are short.
 const (

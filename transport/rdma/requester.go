@@ -23,7 +23,7 @@ type requester struct {
 	*caller
 	credits credits
 	queue   exchangeList
-	pending pending
+	pending map[uint32]*exchange // the sent and unanswered calls, by XID
 	pumping bool
 	// dying is true once the connection is about to end, before the device calls closed.
 	dying bool
@@ -42,7 +42,7 @@ type requester struct {
 // newRequester returns the requester for calls of c on the connection k. requested is the number of
 // credits that each call requests.
 func newRequester(k *connection, c *caller, requested int) *requester {
-	q := &requester{k: k, caller: c, credits: newCredits(requested), pending: newPending(requested)}
+	q := &requester{k: k, caller: c, credits: newCredits(requested), pending: make(map[uint32]*exchange)}
 	k.requester = q
 	return q
 }
@@ -71,7 +71,7 @@ func (q *requester) beginLocked() *exchange {
 // nextLocked takes the first call from the queue. If no call may be sent, it returns nil, and the
 // calling goroutine sends no more.
 func (q *requester) nextLocked() *exchange {
-	e := q.queue.head
+	e := q.queue.First
 	if q.ended || q.dying || e == nil || !q.credits.may() {
 		q.pumping = false
 		return nil
@@ -96,7 +96,7 @@ func (q *requester) pump(e *exchange) {
 // server may never answer the cancelled calls. On a connection to a client it always returns false,
 // because calls to a client have no time-out: the client decides when to end the connection.
 func (q *requester) stuckLocked() bool {
-	return q.timeout > 0 && !q.ended && !q.dying && q.queue.head != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
+	return q.timeout > 0 && !q.ended && !q.dying && q.queue.First != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
 }
 
 // lookIfStuckLocked starts the timer that ends the connection if the requester is stuck now
@@ -147,7 +147,7 @@ func (q *requester) send(e *exchange) {
 		return
 	}
 	e.stage = stageSent
-	q.pending.insert(e)
+	q.pending[e.xid] = e
 	e.parts.Store(2)
 	if q.timeout > 0 && !q.ticking {
 		q.ticking = true
@@ -263,10 +263,10 @@ func flushed(err error) bool {
 func (q *requester) claimEnd(e *exchange) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e.stage != stageSent || q.pending.of(e.xid) != e {
+	if e.stage != stageSent || q.pending[e.xid] != e {
 		return false
 	}
-	q.pending.remove(e.xid)
+	delete(q.pending, e.xid)
 	e.stage = stageEnded
 	return true
 }
@@ -275,7 +275,7 @@ func (q *requester) claimEnd(e *exchange) bool {
 func (q *requester) waits(xid uint32) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.pending.of(xid) != nil
+	return q.pending[xid] != nil
 }
 
 // closed is called when the connection has ended. It passes the exchanges without a reply to
@@ -293,15 +293,15 @@ func (q *requester) closed(err error) {
 		}
 	}
 	var lost exchangeList
-	q.pending.all(func(e *exchange) {
-		q.pending.remove(e.xid)
+	for _, e := range q.pending {
 		if !e.gaveUp {
 			e.stage, e.lost = stageEnded, true
 			lost.insert(e)
 		}
-	})
+	}
+	clear(q.pending)
 	var queued []*exchange
-	for e := q.queue.head; e != nil; e = q.queue.head {
+	for e := q.queue.First; e != nil; e = q.queue.First {
 		q.queue.remove(e)
 		queued = append(queued, e)
 	}
@@ -311,11 +311,46 @@ func (q *requester) closed(err error) {
 	for _, e := range fencing {
 		e.part(q)
 	}
-	for e := lost.head; e != nil; e = lost.head {
+	for e := lost.First; e != nil; e = lost.First {
 		lost.remove(e)
 		q.settle(e, why)
 	}
 	for _, e := range queued {
 		q.takeOver(e, why)
+	}
+}
+
+// In version 1 credits count calls: a requester may have as many calls outstanding as the
+// responder granted (RFC 8166 §3.3.1). Each direction of a connection has credits of its
+// own. A requester keeps its calls within the peer's grant. A responder ends the connection
+// of a peer that makes many more calls than messages.granted.
+
+// credits is the credit state of a requester. caller.mu guards it.
+type credits struct {
+	// requested is the number of credits that every call asks for.
+	requested uint32
+	// granted is the grant in the last reply, or 1 before the first reply (RFC 8166 §3.3.3).
+	granted uint32
+	// inFlight is the number of unanswered calls, cancelled ones included.
+	inFlight uint32
+}
+
+func newCredits(requested int) credits {
+	return credits{requested: uint32(requested), granted: 1}
+}
+
+// may reports whether another call may be sent. A grant of 0 counts as 1, because some peers that
+// predate RFC 8166 grant 0. The requester then sends one call at a time, and the answer may bring a
+// larger grant.
+func (c *credits) may() bool {
+	return c.inFlight < max(1, min(c.requested, c.granted))
+}
+
+// answered counts an answer and applies the grant in it. An RDMA_ERROR with a grant of 0 leaves the
+// present grant unchanged.
+func (c *credits) answered(granted uint32, isError bool) {
+	c.inFlight--
+	if granted > 0 || !isError {
+		c.granted = granted
 	}
 }

@@ -1,6 +1,8 @@
 package rdma
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"sync/atomic"
 
@@ -75,6 +77,34 @@ func (k *holder) Progress() (moved uint64, waitsForPeer bool) {
 // End implements mem.Holder.
 func (k *holder) End(why error) {
 	(*connection)(k).endConnection(faultStarved, why)
+}
+
+// seated is a connection in its role as an rdmacm.Holder: the census of connections may end it (see
+// rdmacm.Seat).
+type seated connection
+
+// End implements rdmacm.Holder.
+func (k *seated) End(why error) { k.device.Abort(why) }
+
+// Busy implements rdmacm.Holder: it reports whether a call is under way. The RDMA Reads and
+// the reply that such a call waits for have deadlines of their own.
+func (k *seated) Busy() bool { return k.calls.Load()&^drainBit > 0 }
+
+// While memory is short, a connection with at least pressedChains incomplete chains starts no
+// further calls. A chain is an RDMA Read that the peer has to answer, or a reply or call that the
+// peer has to take. Calls that wait for a file system do not count, because later calls may be for
+// another file system.
+const pressedChains = 4
+
+// full reports whether the connection must not start another call now: its client's calls occupy
+// too much memory (mem.Share.Full), or memory is short and at least pressedChains chains of the
+// connection are incomplete.
+func (s *responder) full() bool {
+	if s.pool == nil {
+		return false
+	}
+	return s.share.Full(s.k.calls.Load()&^drainBit) ||
+		s.pool.Pressed() && s.k.sent.Load() >= s.k.back.Load()+pressedChains
 }
 
 // arrived begins the call m on the receiving goroutine. While the connection may start no call
@@ -206,4 +236,44 @@ func (c *call) leaveRun() {
 		n += wordsSize
 	}
 	c.charge(n)
+}
+
+// The responder counts the peer's calls. If a peer makes more calls than its credits allow, the
+// responder ends the connection. The reason is that the responder makes itself ready for another
+// call with each answer. So a peer that never reads answers could otherwise continue to call until
+// a deadline ends the connection.
+
+var errOverrun = errors.New("rdma: peer calls beyond its credits")
+
+// Up to overrunSlack calls beyond mostCalls may be under way before enterRun calls overrun, which
+// counts exactly. So an ordinary call does not pay for the exact count.
+const overrunSlack = 16
+
+// mostCalls returns the largest number of calls under way that this side can count for a peer that
+// keeps to its credits. That is twice the grant, because the peer may have received all answers,
+// and sent as many new calls, before this side learns of it. A few more calls (spareReceives) are
+// tolerated.
+func (s *responder) mostCalls() int64 { return 2*int64(s.k.granted.Load()) + spareReceives }
+
+// overrun counts the peer's outstanding calls. Where the number is uncertain, it takes the lowest
+// possible one. If there are more than mostCalls, overrun ends the connection and returns true. n
+// is the number of calls under way. A call is not outstanding any more once its answer was handed
+// to the network.
+func (s *responder) overrun(n int64) bool {
+	outstanding := n - s.answers()
+	outstanding += min(int64(s.k.device.Unsent()), n-outstanding)
+	if outstanding <= s.mostCalls() {
+		return false
+	}
+	s.k.endConnection(faultOverrun, fmt.Errorf("%w: %d calls are under way, %d were granted", errOverrun, outstanding, s.k.granted.Load()))
+	return true
+}
+
+// answers returns the number of posted answers that the device has not completed: all its
+// incomplete chains except RDMA Reads. If chains are posted or completed meanwhile, the
+// number may be too high.
+func (s *responder) answers() int64 {
+	back := s.k.back.Load()
+	reads := s.reads.posted()
+	return max(int64(s.k.sent.Load()-back)-reads, 0)
 }

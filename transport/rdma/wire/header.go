@@ -54,59 +54,46 @@ func (h *Header) Parse(b []byte) error {
 	return nil
 }
 
-// SoleHandle returns the handle of the segments of h. ok is false if there are none, or if they have
-// different handles. The reply invalidates a handle (Send with Invalidate) only if all segments have
-// it.
-func (h *Header) SoleHandle() (handle uint32, ok bool) {
-	found := false
-	see := func(s Segment) bool {
-		if found && s.Handle != handle {
-			return false
-		}
-		handle, found = s.Handle, true
-		return true
-	}
-	for i := range h.Reads.Len() {
-		if !see(h.Reads.At(i).Segment) {
-			return 0, false
-		}
-	}
+// segments calls yield for each segment of the lists, until yield returns false.
+func (h *Header) segments(yield func(Segment) bool) {
 	chunk := func(c WriteChunk) bool {
 		for i := range c.Len() {
-			if !see(c.At(i)) {
+			if !yield(c.At(i)) {
 				return false
 			}
 		}
 		return true
 	}
-	for l := h.Writes; l.Len() > 0; {
-		if !chunk(l.Next()) {
-			return 0, false
+	for i := range h.Reads.Len() {
+		if !yield(h.Reads.At(i).Segment) {
+			return
 		}
 	}
-	if !chunk(h.Reply.WriteChunk) {
-		return 0, false
+	for l := h.Writes; l.Len() > 0; {
+		if !chunk(l.Next()) {
+			return
+		}
 	}
-	return handle, found
+	chunk(h.Reply.WriteChunk)
+}
+
+// SoleHandle returns the handle of the segments of h. ok is false if there are none, or if they have
+// different handles. The reply invalidates a handle (Send with Invalidate) only if all segments have
+// it.
+func (h *Header) SoleHandle() (handle uint32, ok bool) {
+	for s := range h.segments {
+		if ok && s.Handle != handle {
+			return 0, false
+		}
+		handle, ok = s.Handle, true
+	}
+	return handle, ok
 }
 
 // Wraps reports whether a segment of h reaches beyond the last 64-bit offset.
 func (h *Header) Wraps() bool {
-	for i := range h.Reads.Len() {
-		if h.Reads.At(i).wraps() {
-			return true
-		}
-	}
-	for l := h.Writes; l.Len() > 0; {
-		c := l.Next()
-		for i := range c.Len() {
-			if c.At(i).wraps() {
-				return true
-			}
-		}
-	}
-	for i := range h.Reply.Len() {
-		if h.Reply.At(i).wraps() {
+	for s := range h.segments {
+		if s.wraps() {
 			return true
 		}
 	}
