@@ -62,11 +62,7 @@ type conn struct {
 	mark deadlines // only the sweeper uses it
 }
 
-func newConn(cfg *Config, count *counters, nc net.Conn, s *rpc.Server, peer *rpc.Conn) *conn {
-	return connOn(cfg, count, newStream(nc), s, peer)
-}
-
-func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Conn) *conn {
+func newConn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Conn) *conn {
 	c := &conn{
 		cfg: cfg, rpc: s, count: count, peer: peer,
 		stream: st,
@@ -123,7 +119,7 @@ func (c *conn) settle() {
 	c.records.Add(1) // the deadline for the answers starts now
 	c.doing.Store(settling)
 	c.sendBatch()
-	c.out.flush()
+	c.out.flush(false)
 	c.giveBack()
 	c.chargeStash()
 	c.until(func() bool { return c.inFlight.Load() == 0 && c.out.queued.Load() == 0 })
@@ -258,7 +254,7 @@ func (c *conn) gate() bool {
 		// proved to be a client yet (rpc.Conn.Known) gets no such goroutine.
 		apart := c.batched > batchLimit && c.peer.Known()
 		c.sendBatch()
-		c.out.flushApart(apart)
+		c.out.flush(apart)
 		c.out.hold()
 	}
 	if c.full(most) {
@@ -290,7 +286,7 @@ const (
 // pause sends the gathered replies (receiver.batch), before the receiving goroutine waits.
 func (c *conn) pause() {
 	c.sendBatch()
-	c.out.flush()
+	c.out.flush(false)
 }
 
 // sendBatch moves the gathered replies (receiver.batch) to the output.

@@ -82,7 +82,7 @@ func NewConn(nc net.Conn, cfg DialConfig) *Conn {
 	}
 	peer := addrPort(nc.RemoteAddr())
 	rc := server.NewConn(peer, addrPort(nc.LocalAddr()), "tcp", peer.Port() > 0 && peer.Port() < 1024)
-	d.c = newConn(&d.cfg, &d.n, nc, cfg.RPC, rc)
+	d.c = newConn(&d.cfg, &d.n, newStream(nc), cfg.RPC, rc)
 	d.wg.Go(func() {
 		_, d.err = d.c.run()
 		close(d.done)

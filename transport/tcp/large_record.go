@@ -104,13 +104,9 @@ func (c *conn) advance(n int) {
 	}
 }
 
-// announced is called with the header of a fragment. If the record already has memory of its own,
-// but the fragment makes it too long for this memory, announced refuses the call, or ends the
-// exchange of the reply, and drops the rest of the record.
-func (c *conn) announced() bool {
-	if !c.placed || c.size+c.left <= c.most {
-		return true
-	}
+// outgrown is called when a fragment makes a record too long for the memory that it has. It refuses
+// the call, or ends the exchange of the reply, and drops the rest of the record.
+func (c *conn) outgrown() {
 	if c.reply != nil {
 		c.caller.fail(c.reply, ErrReplyTooLong)
 		c.reply = nil
@@ -122,5 +118,4 @@ func (c *conn) announced() bool {
 		c.rpc.Oversize(&k.Call)
 	}
 	c.skip, c.placed, c.place, c.further = true, false, nil, nil
-	return true
 }

@@ -143,9 +143,7 @@ func (o *output) appendBatch(batch *pieces, size int) {
 	o.queue = append(o.queue, *batch...)
 	o.queued.Add(int64(size))
 	o.heap += batch.heap()
-	more := o.owe()
-	o.mu.Unlock()
-	o.charge(more)
+	o.chargeAndUnlock()
 	clear(*batch)
 	*batch = (*batch)[:0]
 }
@@ -206,9 +204,7 @@ func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *r
 // The caller holds o.mu; writeUnlessHeld unlocks it.
 func (o *output) writeUnlessHeld() {
 	if o.held {
-		more := o.owe()
-		o.mu.Unlock()
-		o.charge(more)
+		o.chargeAndUnlock()
 		return
 	}
 	o.write(o.gathers())
@@ -232,29 +228,22 @@ func (p *piece) heap() int {
 	return 0
 }
 
-// owe updates o.owed, the number of bytes charged to the ledger, and returns its change. Bytes on
-// the heap are charged while they wait for the peer; bytes that are sent at once are not. The
-// caller holds o.mu.
-func (o *output) owe() (more int) {
+// chargeAndUnlock unlocks o.mu, and makes the ledger count the bytes on the heap that wait for the
+// peer. Bytes that are sent at once are not charged.
+func (o *output) chargeAndUnlock() {
 	now := 0
 	if o.waits && !o.closed {
 		now = o.heap
 	}
-	more = now - o.owed
+	more := now - o.owed
 	o.owed = now
-	return more
+	o.mu.Unlock()
+	o.charge(more)
 }
 
-// flush undoes hold, and writes as much as the stream takes.
-func (o *output) flush() {
-	o.mu.Lock()
-	o.held = false
-	o.write(false)
-}
-
-// flushApart is flush, except that another goroutine writes if apart is set, and the caller
-// continues at once.
-func (o *output) flushApart(apart bool) {
+// flush undoes hold, and writes as much as the stream takes. If apart is set, another goroutine
+// writes, and the caller continues at once.
+func (o *output) flush(apart bool) {
 	o.mu.Lock()
 	o.held = false
 	o.write(apart)
@@ -272,15 +261,11 @@ func (o *output) write(apart bool) {
 	if apart || o.step() {
 		o.waits = true
 		o.writers.Add(1)
-		more := o.owe()
-		o.mu.Unlock()
-		o.charge(more)
+		o.chargeAndUnlock()
 		go o.transmit()
 		return
 	}
-	more := o.owe()
-	o.mu.Unlock()
-	o.charge(more)
+	o.chargeAndUnlock()
 }
 
 // transmit writes the whole queue. Whenever the stream takes no more, transmit waits until
@@ -289,11 +274,8 @@ func (o *output) transmit() {
 	defer o.writers.Done()
 	err := o.stream.transmit(func() bool {
 		o.mu.Lock()
-		again := o.step()
-		more := o.owe()
-		o.mu.Unlock()
-		o.charge(more)
-		return again
+		defer o.chargeAndUnlock()
+		return o.step()
 	})
 	if err != nil {
 		o.fail(err)
@@ -394,10 +376,8 @@ func (o *output) shut() {
 		o.queue, o.head = nil, 0
 	}
 	o.queued.Store(0)
-	more := o.owe()
 	drop(&o.chunk)
-	o.mu.Unlock()
-	o.charge(more)
+	o.chargeAndUnlock()
 	left.release()
 }
 

@@ -1,12 +1,32 @@
 package tcp
 
 import (
+	"encoding/binary"
 	"io"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
+
+// markSize is the length of a fragment's header (RFC 5531 §11), in bytes.
+const markSize = 4
+
+// lastFragment is the bit of a fragment's header that is set in the last fragment of a record.
+const lastFragment = 1 << 31
+
+// maxFragment is the longest fragment that a header can announce, in bytes.
+const maxFragment = lastFragment - 1
+
+// putMark makes b's first word the header of a record of one fragment.
+func putMark(b []byte, length int) {
+	binary.BigEndian.PutUint32(b, lastFragment|uint32(length))
+}
+
+func mark(b []byte) (length int, last bool) {
+	h := binary.BigEndian.Uint32(b)
+	return int(h &^ lastFragment), h&lastFragment != 0
+}
 
 // ringRecord is the longest record that may be received in the ring as a whole, in bytes. Most
 // calls without payload are shorter. A longer call is admitted by its first rpc.AdmitPrefix bytes,
@@ -253,8 +273,8 @@ func (c *conn) parse() bool {
 				c.kill(errRecordTooLong)
 				return false
 			}
-			if !c.announced() {
-				return false
+			if c.placed && c.size+c.left > c.most {
+				c.outgrown()
 			}
 		case c.r == c.w:
 			return true
@@ -361,33 +381,16 @@ func (c *conn) dispatch() bool {
 		return true
 	}
 	words, size := planned(&plan)
-	if size > 0 && plan.Group != nil {
-		// Do not wait here for memory that a stalled file system holds: the peer's next calls would
-		// wait too.
+	if size > 0 {
 		b, ok := c.share.TryGetIn(plan.Group, size)
 		if !ok {
+			// Do not wait here: the peer's next calls would wait too, perhaps for memory that a
+			// stalled file system holds.
 			c.count.waited.Add(1)
 			k.await(&plan, words, size)
 			return true
 		}
 		k.setMemory(b, 0, words)
-	} else if size > 0 {
-		b, ok := c.share.TryGetIn(nil, size)
-		var err error
-		if !ok {
-			c.step(func() { b, err = c.reserve(size, nil) })
-			k.Message = c.ring[c.start:c.end:c.end]
-		}
-		if c.dead() {
-			if b != nil {
-				b.Release()
-			}
-			k.Drop()
-			return false
-		}
-		if err == nil {
-			k.setMemory(b, 0, words)
-		}
 	}
 	c.serve(k)
 	return true

@@ -134,7 +134,7 @@ func (b *bench) run(t testing.TB, in []byte, cut func() (int, bool)) (out []byte
 
 // testConn returns a connection on the stream st.
 func testConn(cfg *Config, pool *mem.Pool, st stream) *conn {
-	return connOn(cfg, new(counters), st, cfg.RPC, cfg.RPC.NewConn(client, client, "tcp", true))
+	return newConn(cfg, new(counters), st, cfg.RPC, cfg.RPC.NewConn(client, client, "tcp", true))
 }
 
 // reference splits the input into records in the simplest way, and answers them by the same rpc

@@ -107,7 +107,7 @@ func (s *Server) serve(nc net.Conn) {
 	rc := s.cfg.RPC.NewConn(peer, local, "tcp", peer.Port() > 0 && peer.Port() < 1024)
 	rc.OnKnown(seat.Known)
 	rc.Window = s.cfg.MaxInFlight
-	c := newConn(&s.cfg, &s.count, nc, s.cfg.RPC, rc)
+	c := newConn(&s.cfg, &s.count, newStream(nc), s.cfg.RPC, rc)
 	rc.Left = c.stream.left
 	c.seat = seat
 	s.conns[c] = struct{}{}

@@ -60,7 +60,7 @@ func TestSuiteWithoutHint(t *testing.T) {
 			if err != nil {
 				return
 			}
-			wg.Go(func() { connOn(&f.cfg, &f.count, blind(nc), f.rpc, f.rpc.NewConn(client, client, "tcp", true)).run() })
+			wg.Go(func() { newConn(&f.cfg, &f.count, blind(nc), f.rpc, f.rpc.NewConn(client, client, "tcp", true)).run() })
 		}
 	}()
 	t.Cleanup(func() {
