@@ -3,9 +3,14 @@
 package mountinfo
 
 import (
+	"fmt"
 	"os"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // File is the path of the list.
@@ -94,4 +99,121 @@ func unescape(s string) string {
 		out.WriteByte(s[i])
 	}
 	return out.String()
+}
+
+// A Tree finds the mounts that are mounted on a given mount.
+type Tree struct {
+	all []Mount
+	on  map[uint64][]int // indices into all, by Parent
+}
+
+// NewTree returns the tree of a list of mounts, which the caller must not modify any more.
+func NewTree(all []Mount) *Tree {
+	t := &Tree{all: all, on: make(map[uint64][]int)}
+	for i := range all {
+		if m := &all[i]; m.ID != m.Parent {
+			t.on[m.Parent] = append(t.on[m.Parent], i)
+		}
+	}
+	return t
+}
+
+// Below calls visit for each mount m that is reachable by a path from the directory dir. The
+// parameter top is the ID of the mount that contains the directory. Below skips mounts that another
+// mount hides. If m is mounted on the mount top, the parameter under is nil, otherwise it is the
+// mount on which m is mounted. If visit returns true, Below continues with the mounts below m.
+func (t *Tree) Below(top uint64, dir string, visit func(m, under *Mount) bool) {
+	t.below(top, dir, nil, visit)
+}
+
+func (t *Tree) below(top uint64, dir string, under *Mount, visit func(m, under *Mount) bool) {
+	prefix := strings.TrimSuffix(dir, "/") + "/"
+	points := make(map[string]int)
+	var sorted []string
+	for _, i := range t.on[top] {
+		if p := t.all[i].Point; len(p) > len(prefix) && strings.HasPrefix(p, prefix) {
+			points[p] = i
+			sorted = append(sorted, p)
+		}
+	}
+	slices.Sort(sorted)
+	for _, p := range sorted {
+		if hidden(points, p, len(prefix)) {
+			continue
+		}
+		if m := t.uppermost(&t.all[points[p]]); visit(m, under) {
+			t.below(m.ID, m.Point, m, visit)
+		}
+	}
+}
+
+// hidden reports whether one of the mount points in points lies between a directory and the path p,
+// which is below the directory. The mount at that point hides p. The parameter start is the length
+// of the directory's path and the slash behind it.
+func hidden(points map[string]int, p string, start int) bool {
+	for p = path.Dir(p); len(p) > start; p = path.Dir(p) {
+		if _, there := points[p]; there {
+			return true
+		}
+	}
+	return false
+}
+
+// uppermost returns the visible mount at the path of m. That is m, unless other mounts are mounted
+// onto it there; then it is the last of these.
+func (t *Tree) uppermost(m *Mount) *Mount {
+	// A mount can only be mounted onto an older one; so this loop ends.
+	for {
+		i := slices.IndexFunc(t.on[m.ID], func(i int) bool { return t.all[i].Point == m.Point })
+		if i < 0 {
+			return m
+		}
+		m = &t.all[t.on[m.ID][i]]
+	}
+}
+
+// A Watcher waits for changes of the mounts. The kernel reports them by poll(2) on
+// /proc/self/mountinfo (proc(5)).
+type Watcher struct {
+	fd, stop int
+}
+
+// Watch returns a Watcher. Every mount or unmount from now on is a change.
+func Watch() (*Watcher, error) {
+	fd, err := unix.Open(File, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", File, err)
+	}
+	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	return &Watcher{fd, stop}, nil
+}
+
+// Changed waits for a change since its last call, and returns true. It returns false after Stop or
+// an error; the caller then calls Close.
+func (w *Watcher) Changed() bool {
+	fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLPRI}, {Fd: int32(w.stop), Events: unix.POLLIN}}
+	for {
+		_, err := unix.Poll(fds, -1)
+		switch {
+		case err == unix.EINTR:
+		case err != nil || fds[1].Revents != 0:
+			return false
+		default:
+			return true
+		}
+	}
+}
+
+// Stop makes the present call of Changed and all later ones return false. Any goroutine may call it
+// before Close.
+func (w *Watcher) Stop() { _, _ = unix.Write(w.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
+
+// Close releases the Watcher's descriptors. After it, the caller must not call Changed or Stop.
+func (w *Watcher) Close() {
+	unix.Close(w.fd)
+	unix.Close(w.stop)
 }
