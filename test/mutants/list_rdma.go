@@ -196,7 +196,7 @@ var rdmaMutants = []mutant{
 	{"A-17: a call that was not answered does not end the connection", "transport/rdma", "requester.tick",
 		"late = late || e.age > callTicks", "late = late || e.age > 4*callTicks", "transport/rdma", "TestTimerEndsDroppedCalls"},
 	{"A-17: the timer runs for the first call only", "transport/rdma", "requester.tick",
-		"if !late {", "if !late && len(q.pending) > 1 {", "transport/rdma", "TestTimerEndsDroppedCalls"},
+		"if !late {", "if !late && q.pending.n > 1 {", "transport/rdma", "TestTimerEndsDroppedCalls"},
 	{"V1-59: what was written to an unused chunk counts", "transport/rdma", "exchange.acceptsChunk",
 		"e.places = append(e.places, xdr.Excised{Data: sink[:0]})",
 		"e.places = append(e.places, xdr.Excised{Data: sink})",

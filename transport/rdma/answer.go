@@ -16,7 +16,7 @@ import (
 // §4.5). If the reply has invalidated an STag of another call, replied ends the connection.
 func (q *requester) replied(m *inbound) {
 	q.mu.Lock()
-	e := q.pending[m.XID]
+	e := q.pending.of(m.XID)
 	if e != nil && e.gaveUp {
 		q.answeredLocked(e, &m.Prefix, false)
 		q.mu.Unlock()
@@ -48,7 +48,7 @@ func (q *requester) replied(m *inbound) {
 	e.recv = m.recv
 	// If no call is queued now, resume is not needed: the goroutine that starts a later call also
 	// sends it.
-	more := q.queue.First != nil
+	more := q.queue.head != nil
 	fence := len(e.regions) > 0
 	last := !fence && e.parts.Add(-1) == 0
 	if last {
@@ -72,7 +72,7 @@ func (q *requester) replied(m *inbound) {
 // answeredLocked takes e out of the pending calls and applies the grant in its answer. p is the
 // prefix of the answer; isError is true for an RDMA_ERROR.
 func (q *requester) answeredLocked(e *exchange, p *wire.Prefix, isError bool) {
-	delete(q.pending, p.XID)
+	q.pending.remove(p.XID)
 	q.credits.answered(p.Credits, isError)
 	q.caller.answered = true
 	if e.gaveUp {
@@ -83,7 +83,7 @@ func (q *requester) answeredLocked(e *exchange, p *wire.Prefix, isError bool) {
 // refused handles an RDMA_ERROR, which ends its call.
 func (q *requester) refused(m *inbound, body wire.ErrorBody) {
 	q.mu.Lock()
-	e := q.pending[m.XID]
+	e := q.pending.of(m.XID)
 	if e == nil {
 		q.mu.Unlock()
 		q.k.drop(faultStrayError, m)
@@ -212,13 +212,13 @@ func (q *requester) tickInLocked() {
 // may have dropped the call, or this side may have dropped the reply.
 func (q *requester) tick() {
 	q.mu.Lock()
-	if q.ended || len(q.pending) == 0 {
+	if q.ended || q.pending.n == 0 {
 		q.ticking = false
 		q.mu.Unlock()
 		return
 	}
 	late := false
-	for _, e := range q.pending {
+	for e := range q.pending.all {
 		e.age++
 		late = late || e.age > callTicks
 	}

@@ -195,7 +195,9 @@ func (c *call) pulled(later bool) {
 		c.pull(later)
 		return
 	}
-	c.responder.reads.leave(c)
+	if c.claimed.claim != nil {
+		c.responder.reads.leave(c)
+	}
 	for _, k := range c.list.chunks {
 		var data []byte
 		if k.length > 0 {

@@ -81,7 +81,9 @@ func (c *call) finish() {
 		return
 	}
 	k := s.k
-	s.reads.leave(c)
+	if c.claimed.claim != nil {
+		s.reads.leave(c)
+	}
 	s.ledger.Add(-c.charged)
 	c.reply.write.Release()
 	if c.reserved.memory != nil {

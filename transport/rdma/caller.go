@@ -48,7 +48,8 @@ func (c *caller) Cancel(x *rpc.Exchange, err error) {
 		e.finish(&c.mu, err)
 	case e.stage == stageSent:
 		q := e.q
-		q.pending[e.xid] = &exchange{xid: e.xid, gaveUp: true, stage: stageEnded}
+		q.pending.remove(e.xid)
+		q.pending.insert(&exchange{xid: e.xid, gaveUp: true, stage: stageEnded})
 		q.givenUp++
 		q.lookIfStuckLocked()
 		e.stage = stageEnded

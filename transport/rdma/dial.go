@@ -280,7 +280,7 @@ func (c *Client) resume(k *connection) {
 	closed := c.closed
 	if !closed {
 		c.link = k
-		for e := c.waiting.First; e != nil; e = c.waiting.First {
+		for e := c.waiting.head; e != nil; e = c.waiting.head {
 			c.waiting.remove(e)
 			e.q = k.requester
 			k.requester.queue.insert(e)
@@ -303,10 +303,10 @@ func (c *Client) Close() error {
 	k := c.link
 	idle := true
 	if k != nil {
-		idle = len(k.requester.pending) == 0 && k.requester.queue.First == nil
+		idle = k.requester.pending.n == 0 && k.requester.queue.head == nil
 	}
 	var waiting []*exchange
-	for e := c.waiting.First; e != nil; e = c.waiting.First {
+	for e := c.waiting.head; e != nil; e = c.waiting.head {
 		c.waiting.remove(e)
 		e.stage = stageEnded
 		waiting = append(waiting, e)

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -25,14 +24,14 @@ const (
 // An exchange is the requester's record of one rpc.Exchange. The same record serves all
 // attempts to make the call, each on another connection.
 type exchange struct {
-	queue.Links[exchange] // links in list
-
 	x     *rpc.Exchange
 	xid   uint32
 	order uint64 // number of the call in the order of Start calls
 	stage stage
 	q     *requester // requester of the present connection
 	list  *exchangeList
+	next  *exchange
+	prev  *exchange
 	// cancelled is the argument of Cancel, if Cancel was called while another goroutine was working
 	// on the exchange.
 	cancelled error
@@ -71,23 +70,41 @@ type exchange struct {
 
 // An exchangeList is a queue of exchanges in the order of their Start calls.
 type exchangeList struct {
-	queue.List[exchange, *exchange]
+	head, tail *exchange
 }
 
-// insert puts e into the list, which is sorted by exchange.order. It searches from the end,
+// insert puts e into the list, which is sorted by exchange.order. It searches from the tail,
 // because the right place is nearly always there.
 func (l *exchangeList) insert(e *exchange) {
-	at := l.Last
+	at := l.tail
 	for at != nil && at.order > e.order {
-		at = at.Prev
+		at = at.prev
 	}
-	l.AddBehind(e, at)
-	e.list = l
+	e.list, e.prev = l, at
+	if at == nil {
+		e.next, l.head = l.head, e
+	} else {
+		e.next, at.next = at.next, e
+	}
+	if e.next == nil {
+		l.tail = e
+	} else {
+		e.next.prev = e
+	}
 }
 
 func (l *exchangeList) remove(e *exchange) {
-	l.Remove(e)
-	e.list = nil
+	if e.prev == nil {
+		l.head = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		l.tail = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	e.list, e.next, e.prev = nil, nil, nil
 }
 
 var exchangePool sync.Pool

@@ -246,13 +246,10 @@ func (q *readQueue) enter(c *call) {
 	c.ask()
 }
 
-// leave makes the readClaim of c no longer count its Reads. Then the waiting calls request their
-// memory, in order, until the Reads of one do not fit.
+// leave makes the readClaim of c, which must not be nil, no longer count its Reads. Then the waiting
+// calls request their memory, in order, until the Reads of one do not fit.
 func (q *readQueue) leave(c *call) {
 	cl := c.claimed.claim
-	if cl == nil {
-		return
-	}
 	q.mu.Lock()
 	cl.charge(c, -1)
 	for next := cl.waiting.First; next != nil && cl.room(next, q.depth); next = cl.waiting.First {

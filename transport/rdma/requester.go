@@ -23,7 +23,7 @@ type requester struct {
 	*caller
 	credits credits
 	queue   exchangeList
-	pending map[uint32]*exchange // the sent and unanswered calls, by XID
+	pending pending
 	pumping bool
 	// dying is true once the connection is about to end, before the device calls closed.
 	dying bool
@@ -42,7 +42,7 @@ type requester struct {
 // newRequester returns the requester for calls of c on the connection k. requested is the number of
 // credits that each call requests.
 func newRequester(k *connection, c *caller, requested int) *requester {
-	q := &requester{k: k, caller: c, credits: newCredits(requested), pending: make(map[uint32]*exchange)}
+	q := &requester{k: k, caller: c, credits: newCredits(requested)}
 	k.requester = q
 	return q
 }
@@ -71,7 +71,7 @@ func (q *requester) beginLocked() *exchange {
 // nextLocked takes the first call from the queue. If no call may be sent, it returns nil, and the
 // calling goroutine sends no more.
 func (q *requester) nextLocked() *exchange {
-	e := q.queue.First
+	e := q.queue.head
 	if q.ended || q.dying || e == nil || !q.credits.may() {
 		q.pumping = false
 		return nil
@@ -96,7 +96,7 @@ func (q *requester) pump(e *exchange) {
 // server may never answer the cancelled calls. On a connection to a client it always returns false,
 // because calls to a client have no time-out: the client decides when to end the connection.
 func (q *requester) stuckLocked() bool {
-	return q.timeout > 0 && !q.ended && !q.dying && q.queue.First != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
+	return q.timeout > 0 && !q.ended && !q.dying && q.queue.head != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
 }
 
 // lookIfStuckLocked starts the timer that ends the connection if the requester is stuck now
@@ -147,7 +147,7 @@ func (q *requester) send(e *exchange) {
 		return
 	}
 	e.stage = stageSent
-	q.pending[e.xid] = e
+	q.pending.insert(e)
 	e.parts.Store(2)
 	if q.timeout > 0 && !q.ticking {
 		q.ticking = true
@@ -263,10 +263,10 @@ func flushed(err error) bool {
 func (q *requester) claimEnd(e *exchange) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e.stage != stageSent || q.pending[e.xid] != e {
+	if e.stage != stageSent || q.pending.of(e.xid) != e {
 		return false
 	}
-	delete(q.pending, e.xid)
+	q.pending.remove(e.xid)
 	e.stage = stageEnded
 	return true
 }
@@ -275,7 +275,7 @@ func (q *requester) claimEnd(e *exchange) bool {
 func (q *requester) waits(xid uint32) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.pending[xid] != nil
+	return q.pending.of(xid) != nil
 }
 
 // closed is called when the connection has ended. It passes the exchanges without a reply to
@@ -293,15 +293,15 @@ func (q *requester) closed(err error) {
 		}
 	}
 	var lost exchangeList
-	for _, e := range q.pending {
+	for e := range q.pending.all {
 		if !e.gaveUp {
 			e.stage, e.lost = stageEnded, true
 			lost.insert(e)
 		}
 	}
-	clear(q.pending)
+	q.pending = pending{}
 	var queued []*exchange
-	for e := q.queue.First; e != nil; e = q.queue.First {
+	for e := q.queue.head; e != nil; e = q.queue.head {
 		q.queue.remove(e)
 		queued = append(queued, e)
 	}
@@ -311,7 +311,7 @@ func (q *requester) closed(err error) {
 	for _, e := range fencing {
 		e.part(q)
 	}
-	for e := lost.First; e != nil; e = lost.First {
+	for e := lost.head; e != nil; e = lost.head {
 		lost.remove(e)
 		q.settle(e, why)
 	}
@@ -352,5 +352,67 @@ func (c *credits) answered(granted uint32, isError bool) {
 	c.inFlight--
 	if granted > 0 || !isError {
 		c.granted = granted
+	}
+}
+
+// pendingSlots is enough for the calls of DefaultCredits.
+const pendingSlots = 128
+
+// pending holds the sent and unanswered calls of one connection, by XID. XIDs are consecutive, so
+// nearly every call has a slot of its own. A call whose slot is taken goes into the map.
+type pending struct {
+	slots  *[pendingSlots]*exchange // nil before the first call
+	others map[uint32]*exchange
+	n      int
+}
+
+// of returns the call with the given XID, or nil.
+func (p *pending) of(xid uint32) *exchange {
+	if p.n == 0 {
+		return nil
+	}
+	if e := p.slots[xid%pendingSlots]; e != nil && e.xid == xid {
+		return e
+	}
+	return p.others[xid]
+}
+
+// insert adds e. p must not contain a call with the same XID.
+func (p *pending) insert(e *exchange) {
+	if p.slots == nil {
+		p.slots, p.others = new([pendingSlots]*exchange), make(map[uint32]*exchange)
+	}
+	p.n++
+	if at := &p.slots[e.xid%pendingSlots]; *at == nil {
+		*at = e
+	} else {
+		p.others[e.xid] = e
+	}
+}
+
+// remove takes out the call with the given XID, which must be in p.
+func (p *pending) remove(xid uint32) {
+	p.n--
+	if at := &p.slots[xid%pendingSlots]; *at != nil && (*at).xid == xid {
+		*at = nil
+	} else {
+		delete(p.others, xid)
+	}
+}
+
+// all calls yield for each call, until yield returns false.
+func (p *pending) all(yield func(e *exchange) bool) {
+	if p.n == 0 {
+		return
+	}
+	for _, e := range p.slots {
+		if e != nil && !yield(e) {
+			return
+		}
+	}
+	for _, e := range p.others {
+		if !yield(e) {
+			return
+		}
 	}
 }

@@ -216,10 +216,7 @@ func (c *holder) Progress() (moved uint64, waitsForPeer bool) {
 }
 
 // End implements mem.Holder.
-func (c *holder) End(why error) {
-	c.count.starved.Add(1)
-	(*conn)(c).kill(why)
-}
+func (c *holder) End(why error) { (*conn)(c).kill(why) }
 
 // detach notes that k is no longer served by the receiving goroutine, but by another one.
 func (c *conn) detach(k *call) {
@@ -309,7 +306,6 @@ func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 		b   *mem.Buffer
 		err error
 	}
-	c.count.waited.Add(1)
 	c.pause()
 	got := make(chan grant, 1)
 	r := &mem.Request{Size: size, Group: in, Granted: func(_ *mem.Request, b *mem.Buffer, err error) { got <- grant{b, err} }}

@@ -386,7 +386,6 @@ func (c *conn) dispatch() bool {
 		if !ok {
 			// Do not wait here: the peer's next calls would wait too, perhaps for memory that a
 			// stalled file system holds.
-			c.count.waited.Add(1)
 			k.await(&plan, words, size)
 			return true
 		}

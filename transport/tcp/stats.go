@@ -5,10 +5,9 @@ import "sync/atomic"
 // counters holds the counts of a Server or of a Conn.
 type counters struct {
 	accepted, refused, stalled atomic.Uint64
-	starved                    atomic.Uint64
 	calls, replies             atomic.Uint64
 	malformed, tooLong, stray  atomic.Uint64
-	gated, waited              atomic.Uint64
+	gated                      atomic.Uint64
 	received, sent             atomic.Uint64 // bytes of connections that have ended
 }
 
@@ -20,9 +19,8 @@ type Stats struct {
 	Connections       int
 	Accepted, Refused uint64
 	// Stalled counts connections that the server ended at a deadline (Config.Stall,
-	// Config.Unanswered). Starved counts those that ended because memory was short and the peer
-	// made no progress (mem.Holder.End).
-	Stalled, Starved uint64
+	// Config.Unanswered).
+	Stalled uint64
 	// Calls counts records passed to the RPC server, Replies the replies sent.
 	Calls, Replies uint64
 	// Malformed counts records that are neither call nor reply; TooLong counts records that
@@ -31,8 +29,8 @@ type Stats struct {
 	Malformed, TooLong, Stray uint64
 	// Gated counts how often the server stopped reading from a connection because of its calls
 	// under way, their memory, or its replies that waited to be sent (Config.MaxInFlight,
-	// mem.Share.Full, Config.MaxQueue). Waited counts how often a call waited for memory.
-	Gated, Waited uint64
+	// mem.Share.Full, Config.MaxQueue).
+	Gated uint64
 	// Received and Sent are in bytes, record marks included.
 	Received, Sent uint64
 	// InFlight is the number of calls that now run on other goroutines or wait for memory. Queued
@@ -44,10 +42,10 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	n := &s.count
 	st := Stats{
-		Accepted: n.accepted.Load(), Refused: n.refused.Load(), Stalled: n.stalled.Load(), Starved: n.starved.Load(),
+		Accepted: n.accepted.Load(), Refused: n.refused.Load(), Stalled: n.stalled.Load(),
 		Calls: n.calls.Load(), Replies: n.replies.Load(),
 		Malformed: n.malformed.Load(), TooLong: n.tooLong.Load(), Stray: n.stray.Load(),
-		Gated: n.gated.Load(), Waited: n.waited.Load(),
+		Gated:    n.gated.Load(),
 		Received: n.received.Load(), Sent: n.sent.Load(),
 	}
 	s.mu.Lock()
