@@ -44,7 +44,7 @@ func (m *pageMap) alloc(n int32) (e extent, ok bool) {
 	e = extent{at, n}
 	m.fence(e)
 	m.inUse += n
-	m.resident += set(m.touched, e)
+	m.resident += mark(m.touched, e, true)
 	return e, true
 }
 
@@ -59,14 +59,14 @@ func (m *pageMap) has(n int32) bool { return m.find(n) >= 0 }
 
 // fence prevents the allocation of the free pages of e, and unfence allows it again.
 func (m *pageMap) fence(e extent) {
-	set(m.busy, e)
+	mark(m.busy, e, true)
 	if e.page == m.low {
 		m.low += e.pages
 	}
 }
 
 func (m *pageMap) unfence(e extent) {
-	unset(m.busy, e)
+	mark(m.busy, e, false)
 	m.low = min(m.low, e.page)
 }
 
@@ -121,49 +121,28 @@ func (m *pageMap) lastTouched(below, most int32) (e extent) {
 // forget notes that the pages of e are not resident any more. It returns how many of them may have
 // been resident before.
 func (m *pageMap) forget(e extent) (pages int32) {
-	pages = unset(m.touched, e)
+	pages = mark(m.touched, e, false)
 	m.resident -= pages
 	return pages
 }
 
-// set sets the bits for the pages of e, and returns how many bits changed.
-func set(of []uint64, e extent) (changed int32) {
-	first, last := e.words()
-	for w := first; w <= last; w++ {
-		mask := e.mask(w, first, last)
-		changed += int32(bits.OnesCount64(mask &^ of[w]))
-		of[w] |= mask
+// mark sets the bits for the pages of e, or clears them if on is false. It returns how many bits
+// changed.
+func mark(of []uint64, e extent, on bool) (changed int32) {
+	for page, end := uint32(e.page), uint32(e.page+e.pages); page < end; {
+		n := min(64-page%64, end-page)
+		mask := ^uint64(0) >> (64 - n) << (page % 64)
+		word := &of[page/64]
+		before := *word
+		if on {
+			*word |= mask
+		} else {
+			*word &^= mask
+		}
+		changed += int32(bits.OnesCount64(before ^ *word))
+		page += n
 	}
 	return changed
-}
-
-// unset clears the bits for the pages of e, and returns how many bits changed.
-func unset(of []uint64, e extent) (changed int32) {
-	first, last := e.words()
-	for w := first; w <= last; w++ {
-		mask := e.mask(w, first, last)
-		changed += int32(bits.OnesCount64(mask & of[w]))
-		of[w] &^= mask
-	}
-	return changed
-}
-
-// words returns the indices of the first and the last word with bits of e.
-func (e extent) words() (first, last uint) {
-	return uint(e.page) / 64, uint(e.page+e.pages-1) / 64
-}
-
-// mask returns the bits of e in the word with the index w. The parameters first and last are the
-// results of e.words.
-func (e extent) mask(w, first, last uint) uint64 {
-	mask := ^uint64(0)
-	if w == first {
-		mask <<= uint(e.page) % 64
-	}
-	if w == last {
-		mask &= ^uint64(0) >> (63 - uint(e.page+e.pages-1)%64)
-	}
-	return mask
 }
 
 // The arena has two zones. Any request may have pages of the main zone. The reserve, at the arena's
