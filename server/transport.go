@@ -2,9 +2,14 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
+	"strings"
+	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
@@ -60,6 +65,26 @@ type carrier interface {
 	close() error
 	// traffic returns the current counters.
 	traffic() traffic
+}
+
+// A way is one method by which this process can connect to a listener of its own machine.
+type way struct {
+	by   string // RDMA provider, or "tcp"
+	at   netip.AddrPort
+	dial func(context.Context) (rpc.Client, error)
+	// device is true if an RDMA device carries the connection. Not every device can connect a
+	// machine to itself.
+	device bool
+}
+
+// null makes a NULL call on a new connection. This is the shortest proof that a server answers.
+func (w *way) null(ctx context.Context, program, version uint32) error {
+	k, err := w.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	return rpc.Do(ctx, k, &rpc.Exchange{Program: program, Version: version}, nil)
 }
 
 // A listener listens on one address. close ends serve.
@@ -137,3 +162,61 @@ func (s *Server) RDMAAddrs() []netip.AddrPort { return s.addrs("rdma") }
 
 // TCPAddrs returns the addresses that the server listens on for TCP.
 func (s *Server) TCPAddrs() []netip.AddrPort { return s.addrs("tcp") }
+
+// network returns the network name of addr for package net. For IPv4 it is "tcp4", because with
+// "tcp" a listener on 0.0.0.0 would also accept IPv6.
+func network(addr netip.AddrPort) string {
+	if addr.Addr().Is4() {
+		return "tcp4"
+	}
+	return "tcp"
+}
+
+// listenError explains why the server cannot listen on an address, and what to do.
+func listenError(what string, addr netip.AddrPort, err error) error {
+	remedy := "choose another address"
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		remedy = "another server listens there (knfsd, nfs-ganesha or another nfsrdmad): stop it or choose another port"
+	case errors.Is(err, syscall.EACCES):
+		remedy = "ports below 1024 need CAP_NET_BIND_SERVICE"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		remedy = "this machine does not have that address: see 'ip address'"
+	}
+	return fmt.Errorf("cannot listen for %s on %s: %w: %s", what, addr, config.Cause(err), remedy)
+}
+
+// addresses returns the addresses to listen on. If an entry means every address and the machine
+// has no IPv6, its address is that of IPv4, 0.0.0.0.
+func addresses(all []config.Listen) []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, l := range all {
+		switch {
+		case l.None:
+		case l.All && !haveIPv6():
+			out = append(out, netip.AddrPortFrom(netip.IPv4Unspecified(), l.Addr.Port()))
+		default:
+			out = append(out, l.Addr)
+		}
+	}
+	return out
+}
+
+// haveIPv6 reports whether an IPv6 socket can be bound.
+func haveIPv6() bool {
+	fd, err := syscall.Socket(syscall.AF_INET6, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer syscall.Close(fd)
+	return syscall.Bind(fd, &syscall.SockaddrInet6{}) == nil
+}
+
+// join joins a list for a log line.
+func join[T fmt.Stringer](all []T) string {
+	words := make([]string, len(all))
+	for i, a := range all {
+		words[i] = a.String()
+	}
+	return strings.Join(words, ", ")
+}

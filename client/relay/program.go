@@ -3,6 +3,7 @@ package relay
 import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -62,4 +63,75 @@ func (p *program) Serve(c *rpc.Call, _ *xdr.Writer) rpc.Outcome {
 		s.nfs.carry(f)
 	}
 	return rpc.Outcome{Pending: true}
+}
+
+// rows has the rpc.Procedure of each call that the relay carries. An rpc.Procedure limits the
+// sizes of arguments and results, and says whether the relay remembers the reply. For procedures
+// of NFSv3 and MOUNT, the limits of results are those of their bindings.
+//
+// The relay sends a repeated call to the server under a new XID, so the server would execute it
+// again. So the relay remembers replies and repeats them: those of procedures of NFSv3 that
+// change something, and those of all procedures that it does not know. It does not do so for
+// NFSv4, because NFSv4 clients and servers detect repetitions themselves (RFC 8881 §2.10.6, RFC
+// 7530 §3.1.1).
+type rows struct {
+	nfs3, mount3 []rpc.Procedure
+	// null is procedure 0 of every program, which has no arguments and no results (RFC 5531 §12.1).
+	// nfs, mount and other are for procedures that have no binding: those of NFS, of MOUNT, and of
+	// other programs.
+	null, nfs, mount, other rpc.Procedure
+}
+
+func newRows(maxReply int) rows {
+	return rows{
+		nfs3:   carried3(),
+		mount3: nfs.BindingMount3.Procedures,
+		null:   rpc.Procedure{Name: "NULL", MaxArgs: maxRecord},
+		mount:  rpc.Procedure{Name: "MOUNT", MaxArgs: maxRecord, MaxResults: nfs.MaxMountReply},
+		nfs:    rpc.Procedure{Name: "NFS", MaxArgs: maxRecord, MaxResults: maxReply},
+		other:  rpc.Procedure{Name: "OTHER", MaxArgs: maxRecord, MaxResults: maxReply, Once: true},
+	}
+}
+
+// carried3 returns the procedures of NFSv3 for rows. Arguments may have any size up to maxRecord,
+// because the server checks them. The text of READLINK counts in Shape.Words, not in Shape.Payload,
+// because the relay copies it with the rest of the reply.
+func carried3() []rpc.Procedure {
+	all := make([]rpc.Procedure, len(nfs.Binding3.Procedures))
+	for i, p := range nfs.Binding3.Procedures {
+		p.MaxArgs = maxRecord
+		if walk := p.Walk; nfs3wire.Procedure(i) == nfs3wire.ProcReadlink {
+			p.Walk = func(args *xdr.Decoder, s *rpc.Shape) {
+				walk(args, s)
+				s.Words, s.Payload = s.Words+s.Payload, 0
+			}
+		}
+		all[i] = p
+	}
+	return all
+}
+
+// of returns the rpc.Procedure of a call.
+func (r *rows) of(program, version, procedure uint32) *rpc.Procedure {
+	row := &r.other
+	known := []rpc.Procedure(nil)
+	switch program {
+	case mount3wire.Program:
+		row = &r.mount
+		if version == mount3wire.Version {
+			known = r.mount3
+		}
+	case nfs3wire.Program:
+		row = &r.nfs
+		if version == nfs3wire.Version {
+			known = r.nfs3
+		}
+	}
+	switch {
+	case uint64(procedure) < uint64(len(known)) && known[procedure].Name != "":
+		return &known[procedure]
+	case procedure == 0:
+		return &r.null
+	}
+	return row
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 )
 
@@ -86,4 +87,55 @@ func (c *Config) checkExports() error {
 		seen[name] = true
 	}
 	return nil
+}
+
+// CheckListening rejects a configuration that listens nowhere, or twice at one address.
+func (c *Config) CheckListening() error {
+	type directive struct {
+		key string
+		Listen
+	}
+	var all []directive
+	add := func(key string, listen []Listen) {
+		for _, l := range listen {
+			if !l.None {
+				all = append(all, directive{key, l})
+			}
+		}
+	}
+	add("rdma", c.RDMA)
+	add("tcp", c.TCP)
+	if len(all) == 0 {
+		return &KeyError{c.firstSaid("tcp", "rdma"), errors.New(`nothing to listen on: rdma and tcp are both "none"; give one of them an address such as ":2049"`)}
+	}
+	for i, a := range all {
+		for _, b := range all[:i] {
+			switch {
+			case !a.collides(b.Listen):
+			case a.key == b.key:
+				return badValue(a.key, fmt.Sprintf("%q and %q", b, a), "these are one port of one address: leave one of them out")
+			default:
+				return &KeyError{c.firstSaid(a.key, b.key), fmt.Errorf("%s = %q and %s = %q are one port: RDMA is carried in TCP here; give it a port of its own, such as %d", b.key, b, a.key, a, DefaultRDMAPort)}
+			}
+		}
+	}
+	return nil
+}
+
+// firstSaid returns the first of keys that the user set, or keys[0] if the user set none.
+func (c *Config) firstSaid(keys ...string) string {
+	for _, key := range keys {
+		if c.Says(key) {
+			return key
+		}
+	}
+	return keys[0]
+}
+
+// collides reports whether the server cannot listen on both addresses. The unspecified IPv6 address
+// [::] also covers all IPv4 addresses.
+func (l Listen) collides(with Listen) bool {
+	a, b := l.Addr.Addr().Unmap(), with.Addr.Addr().Unmap()
+	covers := func(a, b netip.Addr) bool { return a == b || a.IsUnspecified() && (a.Is6() || b.Is4()) }
+	return l.Addr.Port() != 0 && l.Addr.Port() == with.Addr.Port() && (covers(a, b) || covers(b, a))
 }
