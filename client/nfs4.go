@@ -40,6 +40,12 @@ func (n NFS4) do(ctx context.Context, c *Compound, take func() error) error {
 	}
 }
 
+// change makes a request of one operation on a file. The server keeps the reply, so that the request
+// is never executed twice.
+func (n NFS4) change(ctx context.Context, file Handle, op Op) error {
+	return n.do(ctx, &Compound{Cache: true, Ops: []Op{put(file), op}}, nil)
+}
+
 // put returns the operation that makes file the current file. nil stands for the server's root.
 func put(file Handle) Op {
 	if file == nil {

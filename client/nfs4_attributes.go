@@ -111,7 +111,7 @@ func (n NFS4) Getattr(ctx context.Context, file Handle, wanted nfs4wire.Bitmap4)
 func (n NFS4) Setattr(ctx context.Context, file Handle, id nfs4wire.StateID4, change nfs4wire.FAttr4) error {
 	args := nfs4wire.Setattr4Args{Stateid: id, ObjAttributes: change}
 	var res nfs4wire.Setattr4Res
-	return n.do(ctx, &Compound{Cache: true, Ops: []Op{put(file), {nfs4wire.OpSetattr, &args, &res}}}, nil)
+	return n.change(ctx, file, Op{nfs4wire.OpSetattr, &args, &res})
 }
 
 // ModeAttribute returns the attribute mode, in the form that Setattr, Mkdir and Open take.

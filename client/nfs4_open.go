@@ -87,16 +87,12 @@ func (n NFS4) access(access uint32) uint32 {
 // CloseFile closes a file (RFC 8881 §18.2). The argument open is the stateid of the open.
 func (n NFS4) CloseFile(ctx context.Context, file Handle, open nfs4wire.StateID4) error {
 	var res nfs4wire.Close4Res
-	return n.do(ctx, &Compound{Cache: true, Ops: []Op{
-		put(file), {nfs4wire.OpClose, &nfs4wire.Close4Args{OpenStateid: open}, &res},
-	}}, nil)
+	return n.change(ctx, file, Op{nfs4wire.OpClose, &nfs4wire.Close4Args{OpenStateid: open}, &res})
 }
 
 // ReturnDelegation returns a delegation to the server (RFC 8881 §18.6).
 func (n NFS4) ReturnDelegation(ctx context.Context, file Handle, delegation nfs4wire.StateID4) error {
-	return n.do(ctx, &Compound{Cache: true, Ops: []Op{
-		put(file), {Number: nfs4wire.OpDelegreturn, Args: &nfs4wire.DelegReturn4Args{Stateid: delegation}},
-	}}, nil)
+	return n.change(ctx, file, Op{Number: nfs4wire.OpDelegreturn, Args: &nfs4wire.DelegReturn4Args{Stateid: delegation}})
 }
 
 // A Range4 is a range of bytes of a file. Length nfs4wire.NFS4Maxfilelen means to the end of the
@@ -134,7 +130,7 @@ func (n NFS4) LockMore(ctx context.Context, file Handle, locks nfs4wire.StateID4
 func (n NFS4) lock(ctx context.Context, file Handle, kind nfs4wire.NFSLockType4, r Range4, who nfs4wire.Locker4) (nfs4wire.StateID4, error) {
 	args := nfs4wire.Lock4Args{Locktype: kind, Offset: r.Offset, Length: r.Length, Locker: who}
 	res := lockResult{}
-	err := n.do(ctx, &Compound{Cache: true, Ops: []Op{put(file), {nfs4wire.OpLock, &args, &res}}}, nil)
+	err := n.change(ctx, file, Op{nfs4wire.OpLock, &args, &res})
 	if StatusOf(err) == nfs4wire.NFS4ErrDenied {
 		d := &res.Denied
 		err = &DeniedError{
@@ -162,6 +158,6 @@ func (r *lockResult) Decode(d *xdr.Decoder) {
 func (n NFS4) Unlock(ctx context.Context, file Handle, locks nfs4wire.StateID4, kind nfs4wire.NFSLockType4, r Range4) (nfs4wire.StateID4, error) {
 	args := nfs4wire.Locku4Args{Locktype: kind, LockStateid: locks, Offset: r.Offset, Length: r.Length}
 	var res nfs4wire.Locku4Res
-	err := n.do(ctx, &Compound{Cache: true, Ops: []Op{put(file), {nfs4wire.OpLocku, &args, &res}}}, nil)
+	err := n.change(ctx, file, Op{nfs4wire.OpLocku, &args, &res})
 	return res.Stateid, err
 }

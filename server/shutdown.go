@@ -155,13 +155,13 @@ func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all
 		}))
 	}
 	if s.exports != nil {
-		for _, m := range s.exports.EndMounts() {
+		now, leaving, mounts := s.exports.End()
+		for _, m := range mounts {
 			begin(m.Name, ", a mount below another", m.Lane(), func() error {
 				<-m.End()
 				return nil
 			})
 		}
-		now, leaving := s.exports.End()
 		for _, x := range now {
 			begin(x.Name, "", x.FS.Lane(), func() error { return s.filesystems.LetGo(x.FS) })
 		}

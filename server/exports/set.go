@@ -149,13 +149,15 @@ func (s *Set) Names(lane any) (names []string) {
 	return names
 }
 
-// End makes later changes fail. It returns the present exports, which the caller has to close, and
-// the removed exports that are still in use, for which the caller has to wait.
-func (s *Set) End() (now []*export.Export, left []*Leaving) {
+// End makes later changes fail, and prevents the opening of further mounts below exports. It returns
+// the present exports, which the caller has to close, the removed exports that are still in use, for
+// which the caller has to wait, and the mounts that are open, or being opened or closed.
+func (s *Set) End() (now []*export.Export, left []*Leaving, mounts []*export.Mount) {
+	mounts = s.mounts.stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	return s.now, slices.Clone(s.leaving)
+	return s.now, slices.Clone(s.leaving), mounts
 }
 
 // Fields returns a change as fields of a log line.
@@ -170,10 +172,6 @@ func (c *Change) Fields() (fields []zap.Field) {
 	}
 	return fields
 }
-
-// EndMounts prevents the opening of further mounts below exports. It returns the mounts that are
-// open, or being opened or closed.
-func (s *Set) EndMounts() []*export.Mount { return s.mounts.stop() }
 
 // WantKerberos reports whether any export accepts Kerberos.
 func (s *Set) WantKerberos() bool {
