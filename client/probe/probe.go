@@ -189,7 +189,7 @@ func (b *prober) look(ctx context.Context) {
 		b.describeCarrier()
 	}
 	for _, p := range probedPrograms {
-		found, err := b.scan(ctx, p)
+		found, err := b.scan(ctx, p.number, p.name)
 		if err != nil {
 			b.fault(callFault(b.target, err), err)
 			break

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
@@ -31,13 +30,10 @@ const maxVersions = 16
 // no program has, because the server's refusal states the range of versions. Then it calls each
 // version of that range, but at most maxVersions; if the server states no range, it calls
 // versions 1 to 5. It returns nil if the server does not know the program.
-func (b *prober) scan(ctx context.Context, p struct {
-	number uint32
-	name   string
-}) (*Program, error) {
-	found := &Program{Number: p.number, Name: p.name, Versions: []uint32{}}
+func (b *prober) scan(ctx context.Context, number uint32, name string) (*Program, error) {
+	found := &Program{Number: number, Name: name, Versions: []uint32{}}
 	low, high := uint32(1), uint32(5)
-	err := b.null(ctx, p.number, 0)
+	err := b.null(ctx, number, 0)
 	re, refused := errors.AsType[*rpc.ReplyError](err)
 	switch {
 	case err == nil:
@@ -57,10 +53,10 @@ func (b *prober) scan(ctx context.Context, p struct {
 		high = low + maxVersions - 1
 	}
 	for v := low; v <= high; v++ {
-		err := b.null(ctx, p.number, v)
+		err := b.null(ctx, number, v)
 		if err == nil {
 			found.Versions = append(found.Versions, v)
-			if p.number == nfs3wire.Program && v == 4 {
+			if number == nfs3wire.Program && v == 4 {
 				b.minors(ctx, found)
 			}
 			continue
@@ -86,22 +82,10 @@ const maxMinor = 3
 // 8881 §16.2.3). Any status but NFS4_OK means that the server does not support the minor version.
 func (b *prober) minors(ctx context.Context, found *Program) {
 	for minor := range uint32(maxMinor + 1) {
-		var status uint32
 		ctx, cancel := b.step(ctx)
-		err := b.conn.Call(ctx, &rpc.Exchange{
-			Program: nfs3wire.Program, Version: 4, Procedure: 1,
-			Args: func(w *xdr.Writer) {
-				w.Opaque(nil) // tag
-				w.Uint32(minor)
-				w.Uint32(0) // operations
-			},
-			MaxArgs: 12,
-		}, func(d *xdr.Decoder) error {
-			status = d.Uint32()
-			return d.Err()
-		})
+		err := b.conn.Compound(ctx, minor, nil, nil)
 		cancel()
-		if err == nil && status == 0 {
+		if err == nil {
 			found.Minor = append(found.Minor, minor)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
-	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
@@ -86,18 +85,9 @@ func describe(c *config.Export) (*export.Export, error) {
 	}
 	e := &export.Export{Name: name}
 	c.Options.Apply(e)
-	if !local.CanSwitch() {
-		if err := checkOwnIdentity(e, local.Identity()); err != nil {
-			return nil, err
-		}
+	own := local.Identity()
+	if local.CanSwitch() || e.Squash == export.AllSquash && e.AnonUID == own.UID && e.AnonGID == own.GID {
+		return e, nil
 	}
-	return e, nil
-}
-
-// checkOwnIdentity rejects an export that needs another user than the process's own.
-func checkOwnIdentity(e *export.Export, own vfs.Cred) error {
-	if e.Squash == export.AllSquash && e.AnonUID == own.UID && e.AnonGID == own.GID {
-		return nil
-	}
-	return fmt.Errorf("export %s: this process can only act as its own user: add the options all_squash,anonuid=%d,anongid=%d, or run it with CAP_SETUID and CAP_SETGID (as root)", e.Name, own.UID, own.GID)
+	return nil, fmt.Errorf("export %s: this process can only act as its own user: add the options all_squash,anonuid=%d,anongid=%d, or run it with CAP_SETUID and CAP_SETGID (as root)", e.Name, own.UID, own.GID)
 }
