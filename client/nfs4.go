@@ -75,12 +75,7 @@ const walkAtOnce = maxOperations - 3
 // Walk looks up a path below dir, and returns the handle of the file at its end. A nil dir
 // is the server's root.
 func (n NFS4) Walk(ctx context.Context, dir Handle, path string) (Handle, error) {
-	var names []string
-	for name := range strings.SplitSeq(path, "/") {
-		if name != "" && name != "." {
-			names = append(names, name)
-		}
-	}
+	names := slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 	for {
 		some := names[:min(len(names), walkAtOnce)]
 		names = names[len(some):]

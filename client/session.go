@@ -129,25 +129,9 @@ func newStopped() *time.Timer {
 	return t
 }
 
-// open sets the session up.
+// open makes the connections, and the session over the first of them.
 func (s *Session) open(ctx context.Context) error {
-	first := s.links[0]
-	conn, err := s.dial(ctx, first)
-	if err != nil {
-		return err
-	}
-	first.conn = conn
-	if err := s.identify(ctx, conn); err != nil {
-		return err
-	}
-	if err := s.create(ctx, conn); err != nil {
-		return err
-	}
-	s.working.Go(s.keep)
-	if err := s.completeSetup(ctx); err != nil {
-		return err
-	}
-	for _, l := range s.links[1:] {
+	for i, l := range s.links {
 		conn, err := s.dial(ctx, l)
 		if err != nil {
 			return err
@@ -155,16 +139,32 @@ func (s *Session) open(ctx context.Context) error {
 		s.mu.Lock()
 		l.conn = conn
 		s.mu.Unlock()
-		if err := s.bind(ctx, conn); err != nil {
+		if i == 0 {
+			err = s.begin(ctx, conn)
+		} else {
+			err = s.bind(ctx, conn)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// completeSetup sends RECLAIM_COMPLETE, unless SessionConfig.Reclaiming is set, and asks for the
-// lease time.
-func (s *Session) completeSetup(ctx context.Context) error {
+// begin makes the session. It sends RECLAIM_COMPLETE, unless SessionConfig.Reclaiming is set, and
+// asks for the lease time.
+func (s *Session) begin(ctx context.Context, conn *Conn) error {
+	if err := s.identify(ctx, conn); err != nil {
+		return err
+	}
+	res, err := s.createSession(ctx, conn)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.adoptLocked(res, newSlotTable(res.Sessionid, res.ForeChanAttrs.Maxrequests))
+	s.mu.Unlock()
+	s.working.Go(s.keep)
 	if !s.cfg.Reclaiming {
 		if err := s.ReclaimComplete(ctx); err != nil {
 			return err
@@ -267,9 +267,6 @@ func (s *Session) Do(ctx context.Context, c *Compound, take func() error) error 
 // setFlags stores the status flags of a SEQUENCE reply, and starts the tasks that they require.
 // The goroutine that took the reply calls it.
 func (s *Session) setFlags(flags uint32) {
-	if s.flags.Load() == flags {
-		return
-	}
 	before := s.flags.Swap(flags)
 	if before == flags {
 		return

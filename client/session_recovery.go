@@ -53,17 +53,7 @@ func (s *Session) exchange(ctx context.Context, conn *Conn, protect nfs4wire.Sta
 	})
 }
 
-// create makes a session on the server (RFC 8881 §18.36), and makes s use it.
-func (s *Session) create(ctx context.Context, conn *Conn) error {
-	res, err := s.createSession(ctx, conn)
-	if err == nil {
-		s.mu.Lock()
-		s.adoptLocked(res, newSlotTable(res.Sessionid, res.ForeChanAttrs.Maxrequests))
-		s.mu.Unlock()
-	}
-	return err
-}
-
+// createSession makes a session on the server (RFC 8881 §18.36).
 func (s *Session) createSession(ctx context.Context, conn *Conn) (nfs4wire.CreateSession4ResOK, error) {
 	back := s.offer(conn)
 	s.mu.Lock()
