@@ -41,7 +41,7 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 	id := state.Identity{
 		Owner: args.Clientowner.Ownerid, Verifier: args.Clientowner.Verifier,
 		Principal: nfs4.PrincipalOf(&k.Call.Cred), Proven: proven(&k.Call.Cred), Intact: intact(&k.Call.Cred),
-		Guarded: protect.machine, Address: k.Call.Conn.Peer.Addr(),
+		Guarded: protect.machine(), Address: k.Call.Conn.Peer.Addr(),
 		Companion: &client{protect: protect},
 	}
 	for {

@@ -182,8 +182,8 @@ func TestStateProtection(t *testing.T) {
 		if !p.permits(c.cred, wire.OpBackchannelCtl) {
 			t.Errorf("%s may not do what the client did not ask to be protected", name)
 		}
-		s := &Session{client: &client{protect: p}}
-		if s.MachineMay(c.cred, wire.OpClose) != c.want || s.MachineMay(c.cred, wire.OpRemove) {
+		l := &slot{session: &Session{client: &client{protect: p}}}
+		if l.MachineMay(c.cred, wire.OpClose) != c.want || l.MachineMay(c.cred, wire.OpRemove) {
 			t.Errorf("%s may close what others opened: %v", name, !c.want)
 		}
 	}

@@ -10,12 +10,20 @@ import (
 // protection is the state protection that a client asked for (RFC 8881 §2.10.8.3). The zero
 // value is SP4_NONE.
 type protection struct {
-	// machine is true for SP4_MACH_CRED. Then only a caller with this principal, over RPCSEC_GSS
-	// with integrity or privacy, may use the operations in enforce. Such a caller may also use the
-	// operations in allow on state of other principals.
-	machine        bool
+	// With SP4_MACH_CRED only a caller with this principal, over RPCSEC_GSS with integrity or
+	// privacy, may use the operations in enforce. Such a caller may also use the operations in
+	// allow on state of other principals.
 	principal      string
 	enforce, allow wire.Bitmap4
+}
+
+// machine reports whether the protection is SP4_MACH_CRED.
+func (p *protection) machine() bool { return !p.enforce.IsEmpty() }
+
+// proves reports whether a caller has the client's principal, over RPCSEC_GSS with integrity or
+// privacy.
+func (p *protection) proves(cred *rpc.Cred) bool {
+	return intact(cred) && nfs4.PrincipalOf(cred) == p.principal
 }
 
 // maintenance is the set of operations that SP4_MACH_CRED can restrict. A caller that may do
@@ -47,7 +55,7 @@ func protectionOf(cred *rpc.Cred, a *wire.StateProtect4A) (protection, nfs4.Stat
 		if !intact(cred) {
 			return protection{}, wire.NFS4ErrInvalid
 		}
-		p := protection{machine: true, principal: nfs4.PrincipalOf(cred)}
+		p := protection{principal: nfs4.PrincipalOf(cred)}
 		p.enforce = a.MachOps.MustEnforce.And(&maintenance)
 		p.enforce = p.enforce.Or(&always)
 		p.allow = a.MachOps.MustAllow.And(&allowable)
@@ -61,9 +69,7 @@ func protectionOf(cred *rpc.Cred, a *wire.StateProtect4A) (protection, nfs4.Stat
 
 // binds reports whether a connection must be bound by BIND_CONN_TO_SESSION before it carries
 // requests (RFC 8881 §18.35.3).
-func (p *protection) binds() bool {
-	return p.machine && p.enforce.Has(uint32(wire.OpBindConnToSession))
-}
+func (p *protection) binds() bool { return p.enforce.Has(uint32(wire.OpBindConnToSession)) }
 
 // proven reports whether the caller has proved its principal, not only claimed it.
 func proven(c *rpc.Cred) bool { return c.Flavor == rpc.AuthGSS }
@@ -84,7 +90,7 @@ func intact(c *rpc.Cred) bool {
 
 // result returns the protection as the result of EXCHANGE_ID.
 func (p *protection) result() (r wire.StateProtect4R) {
-	if p.machine {
+	if p.machine() {
 		r.How = wire.Sp4MachCred
 		r.MachOps = wire.StateProtectOps4{MustEnforce: p.enforce, MustAllow: p.allow}
 	}
@@ -95,21 +101,13 @@ func (p *protection) result() (r wire.StateProtect4R) {
 // asked the server to restrict op, the caller has to use the client's principal, over RPCSEC_GSS
 // with integrity or privacy.
 func (p *protection) permits(cred *rpc.Cred, op wire.OpNum) bool {
-	if !p.machine || !p.enforce.Has(uint32(op)) {
-		return true
-	}
-	return intact(cred) && nfs4.PrincipalOf(cred) == p.principal
+	return !p.enforce.Has(uint32(op)) || p.proves(cred)
 }
 
-// MachineMay reports whether the caller has the client's machine credential, and the client
-// wants that credential to be accepted for an operation on state of any of its principals
-// (RFC 8881 §2.10.8.3).
-func (s *Session) MachineMay(cred *rpc.Cred, op wire.OpNum) bool {
-	p := &s.client.protect
-	return p.machine && p.allow.Has(uint32(op)) && intact(cred) && nfs4.PrincipalOf(cred) == p.principal
-}
-
-// MachineMay implements nfs4.Maintainer.
+// MachineMay implements nfs4.Maintainer. It reports whether the caller has the client's machine
+// credential, and the client wants that credential to be accepted for an operation on state of any
+// of its principals (RFC 8881 §2.10.8.3).
 func (l *slot) MachineMay(cred *rpc.Cred, op wire.OpNum) bool {
-	return l.session.MachineMay(cred, op)
+	p := &l.session.client.protect
+	return p.allow.Has(uint32(op)) && p.proves(cred)
 }
