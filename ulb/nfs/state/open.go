@@ -126,18 +126,15 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, status S
 	if !a.Roomy && g.crowded(a.Client) {
 		return o, g.full(a.Client)
 	}
+	if s := g.mayOpen(a.Client, id, room); s != nfs4wire.NFS4OK && a.File != nil && !a.Roomy {
+		return o, s
+	}
 	owner := a.Owner
 	if owner == nil {
 		owner = g.owner(a.Client, a.OwnerName, false)
 	}
 	if owner == nil || !owner.known {
 		return o, g.full(a.Client)
-	}
-	if s := g.mayOpen(a.Client, id, room); s != nfs4wire.NFS4OK && a.File != nil && !a.Roomy {
-		if !owner.holds() && a.Owner == nil {
-			g.forgetOwner(owner)
-		}
-		return o, s
 	}
 	of := g.files.byID[id]
 	if of == nil {
