@@ -38,7 +38,7 @@ func stamp(st *unix.Stat_t) uint64 {
 	return uint64(st.Ctim.Sec)*1e9 + uint64(st.Ctim.Nsec)
 }
 
-func fillStat(a *vfs.Attr, st *unix.Stat_t) {
+func fill(a *vfs.Attr, fsid uint64, st *look) {
 	a.Type = typeOf(st.Mode)
 	a.Mode = st.Mode & 0o7777
 	a.Nlink = uint32(st.Nlink)
@@ -49,16 +49,13 @@ func fillStat(a *vfs.Attr, st *unix.Stat_t) {
 	if a.Type == vfs.BlockDevice || a.Type == vfs.CharDevice {
 		a.Major, a.Minor = unix.Major(st.Rdev), unix.Minor(st.Rdev)
 	}
-	a.FileID = st.Ino
+	a.FSID, a.FileID, a.Change = fsid, st.Ino, st.change
 	a.Birth, a.HasBirth, a.MountedOn = vfs.Time{}, false, 0
 	a.Atime, a.Mtime, a.Ctime = timeOf(st.Atim), timeOf(st.Mtim), timeOf(st.Ctim)
 }
 
 // fill copies the attributes in l to a, with n's FSID and l's Change.
-func (n *node) fill(a *vfs.Attr, l *look) {
-	fillStat(a, &l.Stat_t)
-	a.FSID, a.Change = n.fsid, l.change
-}
+func (n *node) fill(a *vfs.Attr, l *look) { fill(a, n.fsid, l) }
 
 // GetAttr implements vfs.FileSystem.
 func (fs *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"sync"
 	"syscall"
 	"weak"
 
@@ -37,7 +38,7 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 		if n, err = fs.child(op, d, name, &is); err != nil {
 			return o, err
 		}
-		fs.rememberName(d, &in, name, knownName{n.handle, n.ino, weak.Make(n)})
+		fs.rememberName(d, &in, name, knownName{handle: n.handle, ino: n.ino, node: weak.Make(n)})
 	}
 	o.Handle = n.handle
 	n.fill(&o.Attr, &is)
@@ -49,10 +50,86 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 	return o, err
 }
 
-// remembered returns the node that is remembered for name in d, with a reference, or nil. It asks
-// the kernel whether the name still belongs to that node, because a change of the name may set d's
-// ctime long before it takes effect. A call with Op.Try may ask, too: d has not changed since the
-// name was found, so the kernel has the name in memory.
+// rememberedNames maps names in a directory to the files found under them. The field change is the
+// directory's Change at the time when they were found.
+type rememberedNames struct {
+	mu     sync.Mutex
+	change uint64
+	m      map[string]knownName
+}
+
+// A knownName is the file that was found under a name. Before each use, FS.remembered or
+// listing.known asks the kernel whether the name still belongs to that file, because a change of
+// the name may set the directory's ctime long before it takes effect.
+type knownName struct {
+	handle vfs.Handle
+	ino    uint64
+	// node is the file's node, if it still exists; this weak pointer does not keep it in memory.
+	// While the node exists, no other file gets the same inode number.
+	node weak.Pointer[node]
+	// listed is true if a listing found the name, and the directory's ctime was old enough (see
+	// FS.settled). Then no change of the directory was running, because the kernel makes a listing
+	// wait for such a change. So while the directory's Change stays, the inode number identifies
+	// the file even without a node.
+	listed bool
+}
+
+const (
+	maxDirNames = 1 << 14 // names in one directory
+	maxAllNames = 1 << 16 // names in all directories together
+)
+
+// findName returns the file that is remembered for name in d. The caller has just read d's
+// attributes.
+func (d *node) findName(name []byte) (n knownName, ok bool) {
+	r := &d.names
+	r.mu.Lock()
+	if d.inode.version.still(r.change) {
+		n, ok = r.m[string(name)]
+	}
+	r.mu.Unlock()
+	return n, ok
+}
+
+// rememberName remembers that name in d is the file n. The second argument holds d's attributes,
+// which were read before the name was looked up. If look.still is not set in it, rememberName does
+// nothing. If a limit of names is reached (maxDirNames, maxAllNames), name is not remembered. The
+// names remembered before stay, so that the next listing of a directory with too many names finds
+// some of them.
+func (fs *FS) rememberName(d *node, in *look, name []byte, n knownName) {
+	if !in.still {
+		return
+	}
+	r := &d.names
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.change != in.change {
+		fs.stats.names.Add(-int64(len(r.m)))
+		clear(r.m)
+		r.change = in.change
+	}
+	if len(r.m) >= maxDirNames || fs.stats.names.Load() >= maxAllNames {
+		return
+	}
+	if r.m == nil {
+		r.m = make(map[string]knownName)
+	}
+	was := len(r.m)
+	r.m[string(name)] = n
+	fs.stats.names.Add(int64(len(r.m) - was))
+}
+
+func (fs *FS) forgetNames(d *node) {
+	r := &d.names
+	r.mu.Lock()
+	fs.stats.names.Add(-int64(len(r.m)))
+	r.m = nil
+	r.mu.Unlock()
+}
+
+// remembered returns the node that is remembered for name in d, with a reference, or nil. A call
+// with Op.Try may ask the kernel, too: d has not changed since the name was found, so the kernel
+// has the name in memory.
 func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, is *look) *node {
 	known, ok := d.findName(name)
 	if !ok || !fs.kind.memory {

@@ -38,7 +38,6 @@ type node struct {
 	verdicts verdicts
 	streams  dirStreams
 	names    rememberedNames
-	list     rememberedList
 	quiet    quietReads
 	fs       *FS
 }
@@ -69,7 +68,6 @@ func (n *node) close() {
 	n.files.closeAll()
 	n.streams.closeAll()
 	n.fs.forgetNames(n)
-	n.fs.forgetList(n)
 	inodes.giveBack(n.inode)
 	unix.Close(n.fd)
 }

@@ -147,12 +147,7 @@ func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirA
 	if cookie == endCookie {
 		return true, nil
 	}
-	cookie = max(cookie, dotDotCookie)
-	cookie, ended, eof := l.fromMemory(cookie)
-	if ended {
-		return eof, nil
-	}
-	return l.rest(cookie)
+	return l.rest(max(cookie, dotDotCookie))
 }
 
 // A listing is one call of ReadDir.
@@ -166,9 +161,6 @@ type listing struct {
 	// together with the Change in looks (see FS.settled).
 	looks   look
 	settled bool
-	// at is the number of entries of dir, without "." and "..", that come before the entry that is
-	// emitted next. It is unknownPlace if that number is not known.
-	at int
 	// mount is the ID of dir's mount; 0: not known yet.
 	mount int32
 	// handed is the number of entries that hand has taken. yielded is when the listing last yielded
@@ -203,26 +195,6 @@ func (l *listing) dots(cookie uint64) bool {
 		}
 	}
 	return true
-}
-
-// fromMemory emits the remembered entries after cookie. It returns the cookie after which the
-// kernel's listing continues. If ended is true, the kernel is not needed: either the listing
-// reached the end of the directory (eof is true), or emit returned false.
-func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
-	entries, whole, at := l.dir.listFrom(cookie)
-	l.at = at
-	var entry vfs.DirEntry
-	for i := range entries {
-		e := &entries[i]
-		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: e.cookie}
-		if l.give(&entry, &e.knownName) && !l.hand(&entry) {
-			l.dir.list.ended(l.looks.change, cookie, l.at, false)
-			return cookie, true, false
-		}
-		cookie = e.cookie
-		l.at++
-	}
-	return cookie, whole, whole
 }
 
 // rest emits the entries that the kernel lists after cookie, which is 2 or more.
@@ -328,7 +300,6 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 			return false, err
 		}
 		if n == 0 {
-			l.dir.list.ended(l.looks.change, s.at, l.at, true)
 			return true, nil
 		}
 		for e, rest := nextDirent(room[:n]); e.name != nil; e, rest = nextDirent(rest) {
@@ -336,23 +307,13 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 				continue
 			}
 			entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: cookieOf(e.off)}
-			var known knownName
-			if l.plus {
-				var ok bool
-				if known, ok = l.attributes(&entry); !ok {
-					l.at = unknownPlace
-					continue // the entry was removed meanwhile
-				}
+			if l.plus && !l.attributes(&entry) {
+				continue // the entry was removed meanwhile
 			}
 			if !l.hand(&entry) {
-				l.dir.list.ended(l.looks.change, s.at, l.at, false)
 				return false, nil
 			}
 			s.at = entry.Cookie
-			if known.handle.IsZero() {
-				l.at = unknownPlace
-			}
-			l.at = l.dir.list.add(l, &entry, known, l.at)
 		}
 	}
 }

@@ -14,87 +14,70 @@ import (
 // call if the FS remembers which file the name belongs to, two if the kernel can make a handle
 // from the name, and otherwise four.
 
-// give fills in the handle and the attributes of a remembered entry, if l.plus is set. It returns
-// false if the entry has been removed meanwhile.
-func (l *listing) give(e *vfs.DirEntry, known *knownName) bool {
-	if !l.plus || l.known(e, known) {
+// attributes fills in the handle and the attributes of an entry. It returns false if the entry
+// does not exist any more. If the entry cannot be opened, for example because it is a mount point,
+// or if its attributes cannot be read, it gets neither handle nor attributes.
+func (l *listing) attributes(e *vfs.DirEntry) (there bool) {
+	if known, ok := l.dir.findName(e.Name); ok && l.known(e, &known) {
 		return true
 	}
-	_, there := l.attributes(e)
-	return there
+	known, ok := l.byName(e)
+	if !ok {
+		if known, ok = l.byDescriptor(e); !ok {
+			return false
+		}
+	}
+	if l.settled && !known.handle.IsZero() {
+		known.listed = true
+		l.fs.rememberName(l.dir, &l.looks, e.Name, known)
+	}
+	return true
 }
 
-// attributes fills in the handle and the attributes of an entry, and returns what to remember of
-// it. It returns false if the entry does not exist any more. If the entry cannot be opened, for
-// example because it is a mount point, or if its attributes cannot be read, it gets neither handle
-// nor attributes, and nothing is remembered of it.
-func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
-	if known, ok = l.dir.findName(e.Name); ok && l.open(e, &known) {
-		return known, true
+// known fills in the entry of a remembered name. It returns false if it cannot, or if the name
+// belongs to another file now.
+func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
+	var is look
+	if n := l.fs.nodes.known(known); n != nil {
+		defer n.put()
+		ok := n.statAt(l.dir.fd, e.Name, &is)
+		if ok {
+			tell(e, n.handle, n.fsid, &is)
+		}
+		return ok
 	}
-	if known, ok = l.byName(e); ok {
-		return known, true
+	ok := known.listed && l.sight(known.handle, l.dir.fd, e.Name, &is) && is.Ino == known.ino && is.Dev == l.looks.Dev
+	if ok {
+		tell(e, known.handle, l.dir.fsid, &is)
 	}
+	return ok
+}
+
+// byDescriptor opens the file of an entry to fill it in. It returns false if the entry does not
+// exist any more, and otherwise what to remember of it. This is zero if the file cannot be opened or
+// its attributes cannot be read.
+func (l *listing) byDescriptor(e *vfs.DirEntry) (known knownName, there bool) {
 	fd, err := sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	if outOfDescriptors(err) {
 		l.fs.makeRoom()
 		fd, err = sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	}
 	if err != nil {
-		return knownName{}, err != syscall.ENOENT
+		return known, err != syscall.ENOENT
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if fstat(fd, &st) != nil {
-		return knownName{}, true
+		return known, true
 	}
 	h, err := identify(fd, &st)
 	if err != nil {
-		return knownName{}, true
+		return known, true
 	}
 	l.fs.resolver.Room(false)
 	l.fs.resolver.Note(l.dir.handle, h, e.Name)
 	known, _ = l.complete(e, h, fd, nil)
 	return known, true
-}
-
-// known fills in a remembered entry, and returns false if it cannot. It reads the file's present
-// attributes, because these can change while the name does not. If a node holds the file open,
-// known reads them through the node and not by name. The node's file still has the name, because
-// the directory has not changed since the listing was remembered.
-func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
-	var is look
-	if n := l.fs.nodes.known(known); n != nil {
-		defer n.put()
-		if n.stat(&is) != nil || is.Nlink == 0 {
-			return false
-		}
-		l.tell(e, n, &is)
-		return true
-	}
-	return l.sight(e, known.handle, l.dir.fd, e.Name, &is) && is.Ino == known.ino && is.Dev == l.looks.Dev
-}
-
-// open fills in an entry through the node that is remembered for its name. It returns false if
-// there is no such node, or if the name belongs to another file now.
-func (l *listing) open(e *vfs.DirEntry, known *knownName) bool {
-	n := l.fs.nodes.known(known)
-	if n == nil {
-		return false
-	}
-	defer n.put()
-	var is look
-	ok := n.statAt(l.dir.fd, e.Name, &is)
-	if ok {
-		l.tell(e, n, &is)
-	}
-	return ok
-}
-
-// tell fills in the entry of the file of node n. The last argument holds n's attributes.
-func (l *listing) tell(e *vfs.DirEntry, n *node, is *look) {
-	e.Handle, e.HasAttr, e.FileID = n.handle, true, n.ino
-	n.fill(&e.Attr, is)
 }
 
 // byName fills in an entry by its name without opening the file, which saves half of the system
@@ -138,42 +121,45 @@ func namesInode(handle []byte, ino uint64) bool {
 // belong to the handle.
 func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) (known knownName, ok bool) {
 	var is look
-	known.handle = h
 	if n := l.fs.nodes.cached(&h); n != nil {
 		defer n.put()
 		if n.stat(&is) != nil {
-			return knownName{}, false
+			return known, false
 		}
 		known.node = weak.Make(n)
-		l.tell(e, n, &is)
-	} else if !l.sight(e, h, dir, name, &is) || len(name) > 0 && !namesInode(h.Bytes()[2:], is.Ino) {
-		return knownName{}, false
+	} else if !l.sight(h, dir, name, &is) || len(name) > 0 && !namesInode(h.Bytes()[2:], is.Ino) {
+		return known, false
 	}
-	if known.ino = is.Ino; is.Dev != l.looks.Dev {
-		known = knownName{}
+	tell(e, h, l.fs.fsid(dir, is.Dev), &is)
+	if is.Dev == l.looks.Dev {
+		known.handle, known.ino = h, is.Ino
 	}
 	return known, true
 }
 
-// sight fills in e for a file without a node. The file is found by dir and name, as in complete.
-// sight reads the file's attributes into its last argument; if it cannot, it returns false.
-func (l *listing) sight(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte, is *look) bool {
+// sight reads the attributes of the file h, which has no node, into its last argument. The file is
+// found by dir and name, as in complete.
+func (l *listing) sight(h vfs.Handle, dir int, name []byte, is *look) bool {
 	g := inodes.sight(&h)
 	if fstatAt(dir, name, &is.Stat_t) != nil {
 		return false
 	}
 	key := inodeKey{is.Dev, h}
-	if is.change = stamp(&is.Stat_t); !g.ctimeSays(key) {
-		i := inodes.acquire(key, &is.Stat_t, l.fs.device)
-		defer inodes.giveBack(i)
-		i.version.beginLook(is)
-		if fstatAt(dir, name, &is.Stat_t) != nil || is.Dev != key.dev {
-			return false
-		}
-		i.version.tell(is)
+	if is.change = stamp(&is.Stat_t); g.ctimeSays(key) {
+		return true
 	}
-	e.Handle, e.HasAttr, e.FileID = h, true, is.Ino
-	fillStat(&e.Attr, &is.Stat_t)
-	e.Attr.FSID, e.Attr.Change = l.fs.fsid(dir, is.Dev), is.change
+	i := inodes.acquire(key, &is.Stat_t, l.fs.device)
+	defer inodes.giveBack(i)
+	i.version.beginLook(is)
+	if fstatAt(dir, name, &is.Stat_t) != nil || is.Dev != key.dev {
+		return false
+	}
+	i.version.tell(is)
 	return true
+}
+
+// tell fills in the handle and the attributes of an entry.
+func tell(e *vfs.DirEntry, h vfs.Handle, fsid uint64, is *look) {
+	e.Handle, e.HasAttr, e.FileID = h, true, is.Ino
+	fill(&e.Attr, fsid, is)
 }
