@@ -18,16 +18,15 @@ import (
 // does not exist any more. If the entry cannot be opened, for example because it is a mount point,
 // or if its attributes cannot be read, it gets neither handle nor attributes.
 func (l *listing) attributes(e *vfs.DirEntry) (there bool) {
-	if known, ok := l.dir.findName(e.Name); ok && l.known(e, &known) {
-		return true
-	}
-	known, ok := l.byName(e)
-	if !ok {
-		if known, ok = l.byDescriptor(e); !ok {
-			return false
+	known, ok := l.dir.findName(e.Name)
+	if !ok || !l.known(e, &known) {
+		if known, ok = l.byName(e); !ok {
+			if known, ok = l.byDescriptor(e); !ok {
+				return false
+			}
 		}
 	}
-	if l.settled && !known.handle.IsZero() {
+	if l.settled && !known.listed && !known.handle.IsZero() {
 		known.listed = true
 		l.fs.rememberName(l.dir, &l.looks, e.Name, known)
 	}
@@ -40,7 +39,7 @@ func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
 	var is look
 	if n := l.fs.nodes.known(known); n != nil {
 		defer n.put()
-		ok := n.statAt(l.dir.fd, e.Name, &is)
+		ok := known.listed && n.stat(&is) == nil && is.Nlink > 0 || !known.listed && n.statAt(l.dir.fd, e.Name, &is)
 		if ok {
 			tell(e, n.handle, n.fsid, &is)
 		}
