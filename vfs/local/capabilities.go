@@ -28,25 +28,20 @@ const (
 		1<<unix.CAP_LINUX_IMMUTABLE | 1<<unix.CAP_MKNOD | 1<<unix.CAP_MAC_OVERRIDE | droppedCaps
 )
 
-type capHeader struct {
-	version uint32
-	pid     int32
-}
-
-type capData [2]struct{ effective, permitted, inheritable uint32 }
+// The kernel's form of capSets has the lower 32 bits in the first element.
+type capData [2]unix.CapUserData
 
 func (c capSets) data() capData {
 	return capData{
-		{uint32(c.effective), uint32(c.permitted), uint32(c.inheritable)},
-		{uint32(c.effective >> 32), uint32(c.permitted >> 32), uint32(c.inheritable >> 32)},
+		{Effective: uint32(c.effective), Permitted: uint32(c.permitted), Inheritable: uint32(c.inheritable)},
+		{Effective: uint32(c.effective >> 32), Permitted: uint32(c.permitted >> 32), Inheritable: uint32(c.inheritable >> 32)},
 	}
 }
 
-// sets converts the kernel's form to capSets. It is the inverse of data.
 func (d capData) sets() capSets {
-	wide := func(lo, hi uint32) uint64 { return uint64(hi)<<32 | uint64(lo) }
+	wide := func(low, high uint32) uint64 { return uint64(high)<<32 | uint64(low) }
 	return capSets{
-		wide(d[0].effective, d[1].effective), wide(d[0].permitted, d[1].permitted), wide(d[0].inheritable, d[1].inheritable),
+		wide(d[0].Effective, d[1].Effective), wide(d[0].Permitted, d[1].Permitted), wide(d[0].Inheritable, d[1].Inheritable),
 	}
 }
 
@@ -75,7 +70,7 @@ func DropCapabilities() error {
 	c.effective &^= droppedCaps
 	c.permitted &^= droppedCaps
 	c.inheritable &^= droppedCaps
-	h := capHeader{version: unix.LINUX_CAPABILITY_VERSION_3}
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	d := c.data()
 	_, _, e := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&h)), uintptr(unsafe.Pointer(&d)), 0)
 	runtime.KeepAlive(&h)

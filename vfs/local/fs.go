@@ -67,8 +67,11 @@ type FS struct {
 	bounded bool
 	// moves is incremented whenever a directory may have left the tree (confine.go). If bounded is
 	// set, it stays 0.
-	moves    atomic.Uint32
-	covers   covered
+	moves atomic.Uint32
+	// covers is the inode number of the directory that the mount at the root covers, or 0 if no call
+	// has asked for it yet. It is not read in New, because that takes a listing of the parent
+	// directory.
+	covers   atomic.Uint64
 	lane     any // of type lane, converted to any once and not for each call
 	kind     fsKind
 	resolver resolver
@@ -134,21 +137,23 @@ func (fs *FS) open() error {
 	if fs.mount, err = unix.Open(fs.cfg.Root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
 	}
-	rootFD, err := sysOpenat2(fs.mount, []byte("."), unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
+	rootFD, err := sysOpenat2(fs.mount, dot, unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
 	if err != nil {
 		return fmt.Errorf("openat2 (Linux 5.6): %w", err)
 	}
+	defer func() {
+		if fs.root == nil {
+			unix.Close(rootFD)
+		}
+	}()
 	if err = fstat(rootFD, &fs.rootStat); err != nil {
-		unix.Close(rootFD)
 		return err
 	}
 	if err = sysFaccess(rootFD, 0); err != nil {
-		unix.Close(rootFD)
 		return fmt.Errorf("faccessat2 (Linux 5.8): %w", err)
 	}
 	var sfs unix.Statfs_t
 	if err = unix.Fstatfs(fs.mount, &sfs); err != nil {
-		unix.Close(rootFD)
 		return err
 	}
 	fs.kind, fs.reads = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0), readKindOf(&sfs)
@@ -167,23 +172,21 @@ func (fs *FS) open() error {
 
 	h, err := identify(rootFD, &fs.rootStat)
 	if err != nil {
-		unix.Close(rootFD)
 		return fmt.Errorf("name_to_handle_at: %w", err)
 	}
-	if byIndex := fs.cfg.IndexHandles || !canOpenHandles(fs.mount, h); byIndex && fs.cfg.KernelHandles {
-		unix.Close(rootFD)
+	switch byIndex := fs.cfg.IndexHandles || !canOpenHandles(fs.mount, h); {
+	case !byIndex:
+		fs.resolver = kernelResolver{fs}
+	case fs.cfg.KernelHandles:
 		return errors.New("its files have no handles, or the daemon may not open them by handles (CAP_DAC_READ_SEARCH)")
-	} else if byIndex {
-		if fs.cfg.StateDir == "" {
-			unix.Close(rootFD)
-			return errors.New("handles need an index here (no CAP_DAC_READ_SEARCH), and there is no state directory for it")
-		}
-		if fs.resolver, err = fs.openIndex(h); err != nil {
-			unix.Close(rootFD)
+	case fs.cfg.StateDir == "":
+		return errors.New("handles need an index here (no CAP_DAC_READ_SEARCH), and there is no state directory for it")
+	default:
+		x, err := index.Open(indexedTree{fs}, fs.cfg.StateDir, h)
+		if err != nil {
 			return err
 		}
-	} else {
-		fs.resolver = kernelResolver{fs}
+		fs.resolver = x
 	}
 	fs.root = fs.nodes.adopt(rootFD, &fs.rootStat, h) // Close releases this reference
 	return nil
@@ -247,7 +250,7 @@ func (fs *FS) release() error {
 		fs.nodes.each(fs.dropClaims)
 	}
 	fs.nodes.drain()
-	fs.closing.wait()
+	fs.closing.ended.Wait()
 	if fs.resolver != nil {
 		err = fs.resolver.Close()
 	}

@@ -2,13 +2,10 @@ package local
 
 import (
 	"fmt"
-	"hash/maphash"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -95,68 +92,3 @@ func unmappedUser() uint32 {
 
 // member reports whether c has group g.
 func member(c *vfs.Cred, g uint32) bool { return c.GID == g || slices.Contains(c.Groups, g) }
-
-// callerTable gives each caller a number, so that the record of a caller's rights (verdict) takes
-// few bytes. Each number is given only once.
-type callerTable struct {
-	mu   sync.RWMutex
-	seed maphash.Seed
-	m    map[uint64]*knownCaller
-	last atomic.Uint32
-}
-
-type knownCaller struct {
-	id   uint32
-	cred vfs.Cred
-}
-
-// maxCallers is the largest number of callers in the table. A full table is emptied.
-const maxCallers = 4096
-
-// number returns the number of the caller c, and gives it one if it has none. If another caller has
-// the same hash, it returns 0; then no verdict is remembered for c.
-func (t *callerTable) number(c *vfs.Cred) uint32 {
-	t.mu.RLock()
-	seeded := t.m != nil
-	var sum uint64
-	var known *knownCaller
-	if seeded {
-		sum = t.hash(c)
-		known = t.m[sum]
-	}
-	t.mu.RUnlock()
-	if known == nil {
-		return t.add(c)
-	}
-	if known.cred.UID != c.UID || known.cred.GID != c.GID || !slices.Equal(known.cred.Groups, c.Groups) {
-		return 0
-	}
-	return known.id
-}
-
-func (t *callerTable) add(c *vfs.Cred) uint32 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.m == nil {
-		t.seed = maphash.MakeSeed()
-	}
-	if t.m == nil || len(t.m) >= maxCallers {
-		t.m = make(map[uint64]*knownCaller)
-	}
-	sum := t.hash(c)
-	if t.m[sum] != nil {
-		return 0 // another goroutine has added an entry meanwhile; the next call finds it
-	}
-	k := &knownCaller{id: t.last.Add(1), cred: vfs.Cred{UID: c.UID, GID: c.GID, Groups: slices.Clone(c.Groups)}}
-	t.m[sum] = k
-	return k.id
-}
-
-func (t *callerTable) hash(c *vfs.Cred) uint64 {
-	sum := maphash.Comparable(t.seed, [2]uint32{c.UID, c.GID})
-	for _, g := range c.Groups {
-		sum = sum*0x9e3779b97f4a7c15 + uint64(g)
-		sum ^= sum >> 29
-	}
-	return sum
-}

@@ -4,20 +4,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
-	"github.com/nfsrdmad/nfsrdmad/vfs/local/index"
 )
 
 // indexedTree implements index.Tree for the served tree.
 type indexedTree struct{ fs *FS }
-
-// openIndex returns an index as the resolver, for a tree whose handles the kernel does not open.
-func (fs *FS) openIndex(root vfs.Handle) (resolver, error) {
-	x, err := index.Open(indexedTree{fs}, fs.cfg.StateDir, root)
-	if err != nil {
-		return nil, err // not x: a resolver that holds a nil *Index differs from nil
-	}
-	return x, nil
-}
 
 // OpenRoot implements index.Tree.
 func (t indexedTree) OpenRoot() (int, error) {

@@ -234,7 +234,8 @@ func (fs *FS) letGo(v *named) {
 type closing struct {
 	mu      sync.Mutex
 	queue   []func()
-	running chan struct{} // closed when the closing goroutine ends; nil while none runs
+	running bool           // true while the closing goroutine runs
+	ended   sync.WaitGroup // waits until that goroutine has called every queued function
 }
 
 // add queues f for the closing goroutine. It never waits.
@@ -242,37 +243,25 @@ func (c *closing) add(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queue = append(c.queue, f)
-	if c.running == nil {
-		c.running = make(chan struct{})
-		go c.run(c.running)
+	if !c.running {
+		c.running = true
+		c.ended.Go(c.run)
 	}
 }
 
-func (c *closing) run(done chan struct{}) {
-	defer close(done)
+func (c *closing) run() {
 	for {
 		c.mu.Lock()
 		queue := c.queue
 		c.queue = nil
+		c.running = len(queue) > 0
+		c.mu.Unlock()
 		if len(queue) == 0 {
-			c.running = nil
-			c.mu.Unlock()
 			return
 		}
-		c.mu.Unlock()
 		for _, f := range queue {
 			f()
 		}
-	}
-}
-
-// wait waits until the closing goroutine, if one runs, has called every queued function.
-func (c *closing) wait() {
-	c.mu.Lock()
-	running := c.running
-	c.mu.Unlock()
-	if running != nil {
-		<-running
 	}
 }
 

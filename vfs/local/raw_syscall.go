@@ -32,18 +32,17 @@ func rawFstat(fd int, st *unix.Stat_t) error {
 // rawCapset sets the calling thread's capabilities. The kernel writes a new
 // credential in memory and nothing else.
 func rawCapset(c capSets) error {
-	h := capHeader{version: unix.LINUX_CAPABILITY_VERSION_3}
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	d := c.data()
-	_, _, e := syscall.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&h)), uintptr(unsafe.Pointer(&d)), 0)
-	return errnoErr(e)
+	return unix.Capset(&h, &d[0])
 }
 
 // rawCapget reads the calling thread's capabilities, from its credential.
 func rawCapget() (capSets, error) {
-	h := capHeader{version: unix.LINUX_CAPABILITY_VERSION_3}
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var d capData
-	_, _, e := syscall.RawSyscall(unix.SYS_CAPGET, uintptr(unsafe.Pointer(&h)), uintptr(unsafe.Pointer(&d)), 0)
-	return d.sets(), errnoErr(e)
+	err := unix.Capget(&h, &d[0])
+	return d.sets(), err
 }
 
 // rawSetfsid sets the calling thread's fsuid or fsgid and returns the former ID. The first

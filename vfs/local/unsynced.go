@@ -1,6 +1,7 @@
 package local
 
 import (
+	"container/list"
 	"sync"
 	"sync/atomic"
 
@@ -15,28 +16,22 @@ import (
 // The node that has waited longest is first. A node is in the list exactly while it is among the
 // writers of its inode's durability. Callers of add and remove hold mu of that durability.
 type unsyncedFiles struct {
-	mu          sync.Mutex
-	first, last *node
-	count       atomic.Int64
+	mu    sync.Mutex
+	nodes list.List // of *node
+	count atomic.Int64
 }
 
 // unsyncedFile is a node's entry in the list.
 type unsyncedFile struct {
-	listed        atomic.Bool // true if the node is in the list
-	before, after *node
-	lastWrite     atomic.Uint32 // round of the sweeper (one a second) at the last write
+	listed    atomic.Bool // true if the node is in the list
+	entry     *list.Element
+	lastWrite atomic.Uint32 // round of the sweeper (one a second) at the last write
 }
 
 func (u *unsyncedFiles) add(n *node) {
 	n.unsynced.listed.Store(true)
 	u.mu.Lock()
-	n.unsynced.before = u.last
-	if u.last != nil {
-		u.last.unsynced.after = n
-	} else {
-		u.first = n
-	}
-	u.last = n
+	n.unsynced.entry = u.nodes.PushBack(n)
 	u.mu.Unlock()
 	u.count.Add(1)
 }
@@ -44,18 +39,7 @@ func (u *unsyncedFiles) add(n *node) {
 func (u *unsyncedFiles) remove(n *node) {
 	n.unsynced.listed.Store(false)
 	u.mu.Lock()
-	p := &n.unsynced
-	if p.before != nil {
-		p.before.unsynced.after = p.after
-	} else {
-		u.first = p.after
-	}
-	if p.after != nil {
-		p.after.unsynced.before = p.before
-	} else {
-		u.last = p.before
-	}
-	p.before, p.after = nil, nil
+	u.nodes.Remove(n.unsynced.entry)
 	u.mu.Unlock()
 	u.count.Add(-1)
 }
@@ -70,9 +54,8 @@ func (u *unsyncedFiles) oldest(round uint32) *node {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var best *node
-	seen := 0
-	for n := u.first; n != nil && seen < closely; n = n.unsynced.after {
-		seen++
+	for e, seen := u.nodes.Front(), 0; e != nil && seen < closely; e, seen = e.Next(), seen+1 {
+		n := e.Value.(*node)
 		if n.refs.Load() > 0 && (best == nil || n.unsynced.idleFor(round) > best.unsynced.idleFor(round)) {
 			best = n
 		}
@@ -89,8 +72,8 @@ func (u *unsyncedFiles) oldest(round uint32) *node {
 func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for n := u.first; n != nil; n = n.unsynced.after {
-		if n.unsynced.idleFor(round) >= patience && n.hold() {
+	for e := u.nodes.Front(); e != nil; e = e.Next() {
+		if n := e.Value.(*node); n.unsynced.idleFor(round) >= patience && n.hold() {
 			all = append(all, n)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -30,6 +31,46 @@ type verdict struct {
 	change uint64
 	known  right // the rights that the kernel was asked for
 	has    right // the rights that the caller has, of those in known
+}
+
+// callerTable gives each caller a number, so that a verdict takes few bytes. A number is given only
+// once.
+type callerTable struct {
+	mu   sync.RWMutex
+	m    map[callerKey]uint32
+	last uint32
+}
+
+// A callerKey identifies a vfs.Cred. groups has the bytes of the supplementary groups.
+type callerKey struct {
+	uid, gid uint32
+	groups   string
+}
+
+// maxCallers is the largest number of callers in the table. A full table is emptied.
+const maxCallers = 4096
+
+// number returns the number of the caller c, and gives it one if it has none.
+func (t *callerTable) number(c *vfs.Cred) uint32 {
+	groups := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.Groups))), 4*len(c.Groups))
+	t.mu.RLock()
+	n := t.m[callerKey{c.UID, c.GID, string(groups)}] // the compiler makes no copy of groups here
+	t.mu.RUnlock()
+	if n != 0 {
+		return n
+	}
+	key := callerKey{c.UID, c.GID, string(groups)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n = t.m[key]; n != 0 {
+		return n
+	}
+	if t.m == nil || len(t.m) >= maxCallers {
+		t.m = make(map[callerKey]uint32)
+	}
+	t.last++
+	t.m[key] = t.last
+	return t.last
 }
 
 // askAnew is the time after which a remembered verdict is no longer used, in rounds of the sweeper
@@ -105,7 +146,7 @@ func (fs *FS) settled(l *look) bool {
 func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	caller := fs.callers.number(op.Cred)
 	known, has := n.findVerdict(caller)
-	if caller != 0 && known&want == want {
+	if known&want == want {
 		fs.stats.verdictsRemembered.Add(1)
 		return has & want, nil
 	}
@@ -113,7 +154,7 @@ func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 		return 0, vfs.ErrWouldBlock
 	}
 	said := verdict{caller: caller, round: fs.nodes.round.Load(), change: is.change, known: want}
-	last := caller != 0 && is.still && fs.settled(is)
+	last := is.still && fs.settled(is)
 	fs.stats.verdicts.Add(1)
 	has, err := fs.judge(op.Cred, n.fd, want)
 	if err != nil {

@@ -3,13 +3,10 @@ package local
 import (
 	"path"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -21,9 +18,12 @@ func (fs *FS) tellWanted(op *vfs.Op, n *node, a *vfs.Attr) error {
 	if op.Want&vfs.WantMountedOn != 0 {
 		a.MountedOn = a.FileID
 		if n == fs.root {
-			var ok bool
-			if a.MountedOn, ok = fs.covers.inode(fs, op.Try); !ok {
-				return vfs.ErrWouldBlock
+			if a.MountedOn = fs.covers.Load(); a.MountedOn == 0 {
+				if op.Try {
+					return vfs.ErrWouldBlock
+				}
+				a.MountedOn = mountedOn(fs.mount, fs.rootStat.Ino)
+				fs.covers.Store(a.MountedOn)
 			}
 		}
 	}
@@ -73,46 +73,13 @@ func (l *listing) hand(e *vfs.DirEntry) bool {
 	return l.emit(e)
 }
 
-// covered holds the inode number of the directory that the mount at an FS's root covers. The number
-// is read when a call first asks for it, and not when the FS is opened, because reading it takes a
-// listing of the parent directory.
-type covered struct {
-	once  sync.Once
-	known atomic.Bool
-	ino   uint64
-}
-
-// inode returns the inode number of the covered directory. If try is set and the number has not
-// been read yet, it returns false.
-func (c *covered) inode(fs *FS, try bool) (uint64, bool) {
-	if !c.known.Load() {
-		if try {
-			return 0, false
-		}
-		c.once.Do(func() {
-			c.ino = mountedOn(fs.mount, fs.rootStat.Ino)
-			c.known.Store(true)
-		})
-	}
-	return c.ino, true
-}
-
 // mountedOn returns the inode number of the directory that the mount of fd covers. fd is an open
 // directory, and the argument own is its inode number. If fd is not the top of a mount, or the
 // covered directory cannot be found, mountedOn returns own. The kernel shows the number of a
 // covered directory only in the listing of its parent.
 func mountedOn(fd int, own uint64) uint64 {
-	var sx unix.Statx_t
-	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx) != nil ||
-		sx.Attributes_mask&sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		return own
-	}
-	all, err := mountinfo.Read()
-	if err != nil {
-		return own
-	}
-	m := mountinfo.Find(all, sx.Mnt_id)
-	if m == nil || m.Point == "/" {
+	on, top := mountOf(fd)
+	if !top || on.Point == "/" {
 		return own // the root has no parent directory
 	}
 	above, err := unix.Openat(fd, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -120,7 +87,7 @@ func mountedOn(fd int, own uint64) uint64 {
 		return own
 	}
 	defer unix.Close(above)
-	if ino, ok := numberIn(above, path.Base(m.Point)); ok {
+	if ino, ok := numberIn(above, path.Base(on.Point)); ok {
 		return ino
 	}
 	return own
