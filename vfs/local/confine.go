@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -227,4 +228,24 @@ func openAbove(dir, levels int) (int, error) {
 func (fs *FS) pathOf(dir int, buf *[unix.PathMax]byte) (int, error) {
 	var name [24]byte
 	return sysReadlinkat(fs.proc, procName(&name, dir), buf[:])
+}
+
+var _ vfs.Placed = (*FS)(nil)
+
+// Place implements vfs.Placed.
+func (fs *FS) Place(op *vfs.Op, dir vfs.Handle) (mount uint64, path string, err error) {
+	d, err := fs.dir(op, dir)
+	if err != nil {
+		return 0, "", err
+	}
+	defer fs.giveBack(op, d)
+	var buf [unix.PathMax]byte
+	n, err := fs.pathOf(d.fd, &buf)
+	if err != nil {
+		return 0, "", err
+	}
+	if path = string(buf[:n]); !strings.HasPrefix(path, "/") {
+		return 0, "", syscall.ENOENT // no path of this process leads to the mount
+	}
+	return fs.mountID, path, nil
 }

@@ -1,7 +1,14 @@
 package local
 
 import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -158,3 +165,139 @@ var canSwitch = sync.OnceValue(func() bool {
 	})
 	return <-result
 })
+
+// member reports whether c has group g.
+func member(c *vfs.Cred, g uint32) bool { return c.GID == g || slices.Contains(c.Groups, g) }
+
+// switchedThreads are threads that do nothing but act as callers, with the callers' user and group
+// IDs. They are used after KeepThreadsClean, which makes the process switch no other threads.
+//
+// Each switch gives a thread a new credential, and switching back makes another one: the kernel
+// never gives a thread its first credential back. A driver that compares the credential of a call
+// with the credential that opened its file, as RDMA drivers do, refuses such a thread from then
+// on.
+var switchedThreads struct {
+	apart atomic.Bool
+	idle  atomic.Int32
+	work  chan func() bool
+}
+
+// idleThreads is the largest number of threads that wait for work. A switch on a waiting thread
+// starts no new thread; each waiting thread takes some 10 KiB.
+const idleThreads = 64
+
+// KeepThreadsClean makes the process act as callers only on separate threads from now on, so that
+// every other thread keeps the credential that the process began with. A program calls it before
+// it opens any file system.
+func KeepThreadsClean() {
+	switchedThreads.work = make(chan func() bool)
+	switchedThreads.apart.Store(true)
+}
+
+// onSwitched runs f, which switches its thread, on a thread that no other goroutine uses
+// meanwhile. f returns true if the thread has the daemon's identity again; otherwise the thread
+// ends.
+func onSwitched(f func() (restored bool)) {
+	t := &switchedThreads
+	if !t.apart.Load() {
+		go func() {
+			runtime.LockOSThread()
+			if f() {
+				runtime.UnlockOSThread()
+			}
+		}()
+		return
+	}
+	select {
+	case t.work <- f:
+	default:
+		go serveSwitched(f)
+	}
+}
+
+// serveSwitched runs f, and then functions from the channel switchedThreads.work, on one thread.
+// The thread ends when serveSwitched returns.
+func serveSwitched(f func() bool) {
+	runtime.LockOSThread()
+	t := &switchedThreads
+	for f() {
+		if t.idle.Add(1) > idleThreads {
+			t.idle.Add(-1)
+			return
+		}
+		f = <-t.work
+		t.idle.Add(-1)
+	}
+}
+
+// identity is the user, the group and the supplementary groups of a thread.
+type identity struct {
+	uid, gid uint32
+	groups   []uint32 // sorted, each once
+}
+
+// Identity returns the daemon's own identity. If CanSwitch is false, the server acts as this
+// identity for every caller.
+func Identity() vfs.Cred {
+	id := ownIdentity()
+	return vfs.Cred{UID: id.uid, GID: id.gid, Groups: id.groups}
+}
+
+func ownIdentity() identity {
+	id := identity{uid: uint32(unix.Geteuid()), gid: uint32(unix.Getegid())}
+	if groups, err := unix.Getgroups(); err == nil {
+		for _, g := range groups {
+			id.groups = append(id.groups, uint32(g))
+		}
+	}
+	slices.Sort(id.groups)
+	id.groups = slices.Compact(id.groups)
+	return id
+}
+
+// id.is(c) reports whether c has exactly the user and the groups of id. id.within(c) reports
+// whether c has the user and the group of id, and no group that id lacks.
+func (id *identity) is(c *vfs.Cred) bool {
+	if c.UID != id.uid || c.GID != id.gid || !id.holds(c.Groups) {
+		return false
+	}
+	for _, g := range id.groups {
+		if g != c.GID && !slices.Contains(c.Groups, g) {
+			return false
+		}
+	}
+	return true
+}
+
+func (id *identity) within(c *vfs.Cred) bool {
+	return c.UID == id.uid && c.GID == id.gid && id.holds(c.Groups)
+}
+
+func (id *identity) holds(groups []uint32) bool {
+	for _, g := range groups {
+		if _, ok := slices.BinarySearch(id.groups, g); !ok && g != id.gid {
+			return false
+		}
+	}
+	return true
+}
+
+// unmappedUser returns the ID that stands for users who are not mapped into this process's user
+// namespace, or noID if all users are mapped.
+func unmappedUser() uint32 {
+	var first, host, size uint64
+	b, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return noID
+	}
+	if n, _ := fmt.Sscan(string(b), &first, &host, &size); n == 3 && first == 0 && host == 0 && size >= 1<<32-1 {
+		return noID
+	}
+	id := uint64(65534)
+	if b, err = os.ReadFile("/proc/sys/kernel/overflowuid"); err == nil {
+		if v, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32); err == nil {
+			id = v
+		}
+	}
+	return uint32(id)
+}

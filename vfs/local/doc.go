@@ -9,7 +9,7 @@
 // The kernel decides about access: the daemon asks it with the caller's identity
 // (credential_switch.go, verdict.go). Data moves through descriptors that all callers share, for
 // each file at most one for reading and one for reading and writing. They are opened with the
-// daemon's rights (openfile.go). data.go adds the rules of NFS (RFC 1813 §4.4). durability.go makes
+// daemon's rights (openfile.go). read.go adds the rules of NFS (RFC 1813 §4.4). durability.go makes
 // data and names durable.
 //
 // Open files (open.go) keep their node in the cache and one of its shared descriptors open: a
@@ -19,13 +19,13 @@
 // kernel.
 //
 // Caches remember a caller's rights (verdict.go), names (lookup.go), and whether a read leaves atime
-// unchanged (attr.go). An entry is used only while the inode's Change is the one that the entry
+// unchanged (read.go). An entry is used only while the inode's Change is the one that the entry
 // records (version.go). Attributes are not cached: every call asks the kernel for them, so that
 // clients see changes by local programs at once, and returns them with their Change.
 //
 // Op.Try. A call with vfs.Op.Try makes no system call that is known to wait for the disk, for a
 // server or for a program in user space. fs_kind.go lists the file systems with attributes in
-// memory; verdict.go and attr.go name what else must be in memory; openfile.go closes descriptors
+// memory; verdict.go and read.go name what else must be in memory; openfile.go closes descriptors
 // for such calls. raw_syscall.go has the rule for system calls that bypass the scheduler.
 //
 // Confinement. No path of more than one component is ever resolved below the root, no symlink is
@@ -45,7 +45,7 @@
 // another machine or program keeps the attributes.
 //
 // Threads with the daemon's identity write data, except in the two cases where the kernel has to
-// see the caller (writer.go, reserve.go). On overlayfs a file of a lower layer gets another handle
+// see the caller (write.go). On overlayfs a file of a lower layer gets another handle
 // when it is first written.
 //
 // The package needs Linux 5.10 and a mounted /proc. It sets the process's umask to 0, because

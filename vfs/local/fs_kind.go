@@ -39,7 +39,7 @@ type fsKind struct {
 	// file system.
 	withDirs bool
 	// noPlaces is true if an entry's offset (d_off) is valid only for one descriptor and while the
-	// directory does not change. Listings are then ordered by name (readdir_by_name.go).
+	// directory does not change. Listings are then ordered by name (dir_stream.go).
 	noPlaces    bool
 	maxFile     uint64
 	maxLink     uint32
@@ -111,15 +111,6 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 	}
 	k.links = k.links || k.memory
 	return k
-}
-
-// fstat reads attributes. The call is raw (raw_syscall.go) if the file system answers it without
-// waiting.
-func (k *fsKind) fstat(fd int, st *unix.Stat_t) error {
-	if k.rawAttr {
-		return rawFstat(fd, st)
-	}
-	return fstat(fd, st)
 }
 
 // Info implements vfs.FileSystem.

@@ -2,7 +2,13 @@ package local
 
 import (
 	"encoding/binary"
+	"encoding/hex"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -79,4 +85,109 @@ func checkHandle(h *vfs.Handle) error {
 		return nil
 	}
 	return vfs.ErrBadHandle
+}
+
+// fsid returns the identity of the file system with device number dev; fd is on that file system.
+// The identity is the same after a restart of the daemon. It is the same after a reboot, too,
+// unless fsid has to use the device number (see fsidOf). On ext4, btrfs and others, the FSID in
+// statfs(2) is derived from the file system's UUID; then fsid uses that FSID. On XFS, FAT and
+// others it is derived from the device number, which may differ after a reboot; then fsid uses a
+// hash of the UUID.
+func (fs *FS) fsid(fd int, dev uint64) uint64 {
+	if v, ok := fs.fsids.Load(dev); ok {
+		return v.(uint64)
+	}
+	readable := -1
+	if dev == fs.rootStat.Dev {
+		readable = fs.mount
+	}
+	id, _ := fsidOf(fd, readable, dev)
+	if fs.cfg.FSID != 0 {
+		id = mix(fs.cfg.FSID, id)
+	}
+	fs.fsids.Store(dev, id)
+	return id
+}
+
+// fsidOf returns the identity of the file system with device number dev, without Config.FSID. fd is
+// on that file system. readable is a descriptor on it that is open for reading, or -1. lasting is
+// false if the identity is the device number, which another file system may have after a reboot.
+func fsidOf(fd, readable int, dev uint64) (id uint64, lasting bool) {
+	var s unix.Statfs_t
+	if unix.Fstatfs(fd, &s) == nil {
+		id = uint64(uint32(s.Fsid.Val[0]))<<32 | uint64(uint32(s.Fsid.Val[1]))
+	}
+	if id != 0 && id != dev<<32 {
+		return id, true
+	}
+	uuid := uuidOf(readable, dev)
+	if uuid == "" {
+		return dev, false
+	}
+	h := fnv.New64a()
+	h.Write([]byte(uuid))
+	return h.Sum64(), true
+}
+
+// A DirectoryID identifies a directory.
+type DirectoryID struct {
+	FSID   uint64 // identity of the file system, as clients see it without Config.FSID
+	Handle vfs.Handle
+	// Lasting is true if the FSID and the Handle name no other directory after a reboot. A tmpfs,
+	// which is made anew at each boot, has another FSID then.
+	Lasting bool
+}
+
+// IdentifyDirectory returns the identity of the directory open on fd. fd may be an O_PATH
+// descriptor.
+func IdentifyDirectory(fd int) (id DirectoryID, err error) {
+	var st unix.Stat_t
+	if err := fstat(fd, &st); err != nil {
+		return id, err
+	}
+	readable, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(readable)
+	} // if readable is -1, fsidOf may still find the UUID in namesOfUUIDs
+	id.FSID, id.Lasting = fsidOf(fd, readable, st.Dev)
+	id.Handle, err = identify(fd, &st)
+	return id, err
+}
+
+func mix(a, b uint64) uint64 {
+	h := fnv.New64a()
+	h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, a), b))
+	return h.Sum64()
+}
+
+// fsIocGetUUID is FS_IOC_GETFSUUID (Linux 6.9): one length byte and 16 bytes for the UUID.
+const fsIocGetUUID = 0x80111500
+
+// namesOfUUIDs is the directory where udev links UUIDs to block devices.
+const namesOfUUIDs = "/dev/disk/by-uuid"
+
+// uuidOf returns the UUID of the file system with device number dev in hexadecimal digits, or "".
+// fd is a readable descriptor on that file system, or -1.
+func uuidOf(fd int, dev uint64) string {
+	var b [1 + 16]byte
+	if fd >= 0 {
+		_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), fsIocGetUUID, uintptr(unsafe.Pointer(&b)))
+		if n := int(b[0]); e == 0 && n > 0 && n < len(b) {
+			return hex.EncodeToString(b[1 : 1+n])
+		}
+	}
+	return uuidOfDevice(namesOfUUIDs, dev)
+}
+
+// uuidOfDevice looks in the directory dir for a link to the block device dev, and returns its name
+// without dashes, or "".
+func uuidOfDevice(dir string, dev uint64) string {
+	names, _ := os.ReadDir(dir)
+	for _, e := range names {
+		var st unix.Stat_t
+		if unix.Stat(filepath.Join(dir, e.Name()), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFBLK && st.Rdev == dev {
+			return strings.ToLower(strings.ReplaceAll(e.Name(), "-", ""))
+		}
+	}
+	return ""
 }

@@ -381,3 +381,21 @@ func (n *node) stat(l *look) error {
 	}
 	return err
 }
+
+// roundsSince returns by how many rounds the first argument is later than the second. If it is
+// earlier, roundsSince returns 0; that happens if a round begins after the caller has read the
+// number for the first argument.
+func roundsSince(now, was uint32) uint32 { return uint32(max(0, int32(now-was))) }
+
+// hold takes a reference. It returns false if the last reference was released already.
+func (n *node) hold() bool {
+	for {
+		refs := n.refs.Load()
+		if refs == 0 {
+			return false
+		}
+		if n.refs.CompareAndSwap(refs, refs+1) {
+			return true
+		}
+	}
+}

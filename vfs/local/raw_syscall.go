@@ -59,3 +59,19 @@ func rawSetgroups(groups []uint32) error {
 	_, _, e := syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(unsafe.SliceData(groups))), 0)
 	return errnoErr(e)
 }
+
+// fstat reads attributes. The call is raw (raw_syscall.go) if the file system answers it without
+// waiting.
+func (k *fsKind) fstat(fd int, st *unix.Stat_t) error {
+	if k.rawAttr {
+		return rawFstat(fd, st)
+	}
+	return fstat(fd, st)
+}
+
+func errnoErr(e syscall.Errno) error {
+	if e == 0 {
+		return nil
+	}
+	return e
+}

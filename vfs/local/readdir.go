@@ -1,13 +1,13 @@
 package local
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
+	"runtime"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
+	"weak"
 
 	"golang.org/x/sys/unix"
 
@@ -24,84 +24,6 @@ const (
 	dotDotCookie = 2
 	endCookie    = math.MaxInt64
 )
-
-// A dirStream is an open descriptor that lists a directory. A call that continues a listing uses
-// the stream that an earlier call left at the listing's cookie.
-type dirStream struct {
-	fd    int
-	at    uint64 // cookie of the last entry returned
-	used  uint32 // round of the sweeper (one a second) at the last use
-	count *atomic.Int64
-	// ahead holds the next entries if listings are ordered by name (readdir_by_name.go). last is
-	// true if no entries follow these.
-	ahead []namedEntry
-	last  bool
-}
-
-func (s *dirStream) close() {
-	unix.Close(s.fd)
-	s.count.Add(-1)
-}
-
-// dirStreams holds a directory's idle streams.
-type dirStreams struct {
-	mu   sync.Mutex
-	idle []*dirStream
-}
-
-// maxStreams is the largest number of idle streams of a directory.
-const maxStreams = 4
-
-// take removes an idle stream from s and returns it: one whose position is cookie, if there is one.
-// Otherwise it takes any idle stream if cookie is 0 or if maxStreams streams are idle; the caller
-// then moves its position. Otherwise it returns nil, and the caller opens a new stream.
-func (s *dirStreams) take(cookie uint64) *dirStream {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last := len(s.idle) - 1
-	for i, d := range s.idle {
-		if d.at == cookie || i == last && (last+1 == maxStreams || cookie == 0) {
-			s.idle[i] = s.idle[last]
-			s.idle = s.idle[:last]
-			return d
-		}
-	}
-	return nil
-}
-
-func (s *dirStreams) give(d *dirStream) {
-	s.mu.Lock()
-	if len(s.idle) < maxStreams {
-		s.idle = append(s.idle, d)
-		d = nil
-	}
-	s.mu.Unlock()
-	if d != nil {
-		d.close()
-	}
-}
-
-// drop closes the streams that were not used lately. patience says for how long: it is a number of
-// rounds of the sweeper, which are one second apart. The argument round is the number of the
-// present round. drop returns how many streams it closed.
-func (s *dirStreams) drop(round, patience uint32) (closed int) {
-	s.mu.Lock()
-	kept := s.idle[:0]
-	for _, d := range s.idle {
-		if roundsSince(round, d.used) >= patience {
-			d.close()
-			closed++
-		} else {
-			kept = append(kept, d)
-		}
-	}
-	clear(s.idle[len(kept):])
-	s.idle = kept
-	s.mu.Unlock()
-	return closed
-}
-
-func (s *dirStreams) closeAll() { s.drop(0, 0) }
 
 // namesAtOnce and plusAtOnce are the sizes, in bytes, of one read of a directory. With attributes
 // (plus) fewer entries fit into a reply, and the next call has to read again those that did not
@@ -239,53 +161,6 @@ func (l *listing) restByPlace(s *dirStream, cookie uint64) (eof bool, err error)
 	return l.read(s)
 }
 
-func (fs *FS) openDir(op *vfs.Op, d *node) (int, error) {
-	fs.makeRoomToOpen()
-	fd, err := fs.reopenWithRoom(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err == syscall.EACCES {
-		err = fs.as(op.Cred, func() (err error) {
-			fd, err = fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
-			return err
-		})
-	}
-	if err == syscall.ENOENT {
-		err = syscall.ESTALE
-	}
-	return fd, err
-}
-
-// Offsets, in bytes, of the fields of linux_dirent64: inode (8 bytes), offset (8), length (2),
-// type (1), name.
-const (
-	direntIno  = 0
-	direntOff  = 8
-	direntLen  = 16
-	direntName = 19
-)
-
-// A dirent is an entry as the kernel lists it. A nil name marks the end.
-type dirent struct {
-	ino, off uint64
-	name     []byte
-}
-
-func nextDirent(b []byte) (e dirent, rest []byte) {
-	if len(b) <= direntName {
-		return e, nil
-	}
-	size := int(binary.NativeEndian.Uint16(b[direntLen:]))
-	if size <= direntName || size > len(b) {
-		return e, nil
-	}
-	e.ino = binary.NativeEndian.Uint64(b[direntIno:])
-	e.off = binary.NativeEndian.Uint64(b[direntOff:])
-	e.name = b[direntName:size]
-	if i := bytes.IndexByte(e.name, 0); i >= 0 {
-		e.name = e.name[:i]
-	}
-	return e, b[size:]
-}
-
 func (l *listing) read(s *dirStream) (eof bool, err error) {
 	buf := direntBuffers.Get().(*[]byte)
 	defer direntBuffers.Put(buf)
@@ -324,4 +199,181 @@ func cookieOf(off uint64) uint64 {
 		return endCookie
 	}
 	return off + dotDotCookie
+}
+
+// yieldAfter is the time after which a listing yields the processor; otherwise the Go runtime would
+// let it use the processor for 10 ms. The listing looks at the clock every yieldCheck entries.
+const (
+	yieldAfter = 500 * time.Microsecond
+	yieldCheck = 16
+)
+
+// hand emits an entry other than "." and "..", with the attributes in op.Want. An entry that is a
+// mount point has no attributes here; so MountedOn is the entry's own number.
+func (l *listing) hand(e *vfs.DirEntry) bool {
+	if l.handed++; l.handed%yieldCheck == 0 {
+		if now := l.fs.now(); now.Sub(l.yielded) > yieldAfter {
+			runtime.Gosched()
+			l.yielded = now
+		}
+	}
+	if l.op.Want != 0 && e.HasAttr {
+		if l.op.Want&vfs.WantMountedOn != 0 {
+			e.Attr.MountedOn = e.Attr.FileID
+		}
+		if l.op.Want&vfs.WantBirth != 0 {
+			tellBirth(l.dir.fd, string(e.Name), 0, &e.Attr)
+		}
+	}
+	return l.emit(e)
+}
+
+// attributes fills in the handle and the attributes of an entry. That takes one system call if the
+// FS remembers which file the name belongs to, two if the kernel can make a handle from the name,
+// and otherwise four. attributes returns false if the entry does not exist any more. If the entry cannot be opened, for example because it is a mount point,
+// or if its attributes cannot be read, it gets neither handle nor attributes.
+func (l *listing) attributes(e *vfs.DirEntry) (there bool) {
+	known, ok := l.dir.findName(e.Name)
+	if !ok || !l.known(e, &known) {
+		if known, ok = l.byName(e); !ok {
+			if known, ok = l.byDescriptor(e); !ok {
+				return false
+			}
+		}
+	}
+	if l.settled && !known.listed && !known.handle.IsZero() {
+		known.listed = true
+		l.fs.rememberName(l.dir, &l.looks, e.Name, known)
+	}
+	return true
+}
+
+// known fills in the entry of a remembered name. It returns false if it cannot, or if the name
+// belongs to another file now.
+func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
+	var is look
+	if n := l.fs.nodes.known(known); n != nil {
+		defer n.put()
+		ok := known.listed && n.stat(&is) == nil && is.Nlink > 0 || !known.listed && n.statAt(l.dir.fd, e.Name, &is)
+		if ok {
+			tell(e, n.handle, n.fsid, &is)
+		}
+		return ok
+	}
+	ok := known.listed && l.sight(known.handle, l.dir.fd, e.Name, &is) && is.Ino == known.ino && is.Dev == l.looks.Dev
+	if ok {
+		tell(e, known.handle, l.dir.fsid, &is)
+	}
+	return ok
+}
+
+// byDescriptor opens the file of an entry to fill it in. It returns false if the entry does not
+// exist any more, and otherwise what to remember of it. This is zero if the file cannot be opened or
+// its attributes cannot be read.
+func (l *listing) byDescriptor(e *vfs.DirEntry) (known knownName, there bool) {
+	fd, err := sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
+	if outOfDescriptors(err) {
+		l.fs.makeRoom()
+		fd, err = sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
+	}
+	if err != nil {
+		return known, err != syscall.ENOENT
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if fstat(fd, &st) != nil {
+		return known, true
+	}
+	h, err := identify(fd, &st)
+	if err != nil {
+		return known, true
+	}
+	l.fs.resolver.Room(false)
+	l.fs.resolver.Note(l.dir.handle, h, e.Name)
+	known, _ = l.complete(e, h, fd, nil)
+	return known, true
+}
+
+// byName fills in an entry by its name without opening the file, which saves half of the system
+// calls. Between the call for the handle and the call for the attributes, another file may get the
+// name; so the result counts only if the handle contains the inode number in the attributes. If
+// byName returns false, the caller opens the file instead.
+func (l *listing) byName(e *vfs.DirEntry) (known knownName, ok bool) {
+	if _, byKernel := l.fs.resolver.(kernelResolver); !byKernel {
+		return known, false
+	}
+	if l.mount == 0 {
+		var b [vfs.MaxHandle]byte
+		_, _, mount, err := sysNameToHandleAt(l.dir.fd, nil, unix.AT_EMPTY_PATH, b[2:])
+		if err != nil {
+			return known, false
+		}
+		l.mount = mount
+	}
+	h, mount, ok := handleAt(l.dir.fd, e.Name)
+	if !ok || mount != l.mount {
+		return known, false
+	}
+	return l.complete(e, h, l.dir.fd, e.Name)
+}
+
+// namesInode reports whether a kernel's handle contains an inode number. The handles of the usual
+// file systems contain at least the low 32 bits of the number, aligned, in the machine's byte
+// order.
+func namesInode(handle []byte, ino uint64) bool {
+	for ; len(handle) >= 4; handle = handle[4:] {
+		if binary.NativeEndian.Uint32(handle) == uint32(ino) {
+			return true
+		}
+	}
+	return false
+}
+
+// complete fills in the attributes of an entry with the handle h, and returns what to remember of
+// it. The file is the one called name in the directory dir; if name is empty, dir is a descriptor
+// of the file itself. complete returns false if the attributes cannot be read, or if they do not
+// belong to the handle.
+func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) (known knownName, ok bool) {
+	var is look
+	if n := l.fs.nodes.cached(&h); n != nil {
+		defer n.put()
+		if n.stat(&is) != nil {
+			return known, false
+		}
+		known.node = weak.Make(n)
+	} else if !l.sight(h, dir, name, &is) || len(name) > 0 && !namesInode(h.Bytes()[2:], is.Ino) {
+		return known, false
+	}
+	tell(e, h, l.fs.fsid(dir, is.Dev), &is)
+	if is.Dev == l.looks.Dev {
+		known.handle, known.ino = h, is.Ino
+	}
+	return known, true
+}
+
+// sight reads the attributes of the file h, which has no node, into its last argument. The file is
+// found by dir and name, as in complete.
+func (l *listing) sight(h vfs.Handle, dir int, name []byte, is *look) bool {
+	g := inodes.sight(&h)
+	if fstatAt(dir, name, &is.Stat_t) != nil {
+		return false
+	}
+	key := inodeKey{is.Dev, h}
+	if is.change = stamp(&is.Stat_t); g.ctimeSays(key) {
+		return true
+	}
+	i := inodes.acquire(key, &is.Stat_t, l.fs.device)
+	defer inodes.giveBack(i)
+	i.version.beginLook(is)
+	if fstatAt(dir, name, &is.Stat_t) != nil || is.Dev != key.dev {
+		return false
+	}
+	i.version.tell(is)
+	return true
+}
+
+// tell fills in the handle and the attributes of an entry.
+func tell(e *vfs.DirEntry, h vfs.Handle, fsid uint64, is *look) {
+	e.Handle, e.HasAttr, e.FileID = h, true, is.Ino
+	fill(&e.Attr, fsid, is)
 }

@@ -17,13 +17,6 @@ const resolveCached = 0x20
 
 const maxName = 255 // maxName is in bytes; every Linux file system's NAME_MAX is at most this
 
-func errnoErr(e syscall.Errno) error {
-	if e == 0 {
-		return nil
-	}
-	return e
-}
-
 // cname copies name to buf and appends a NUL. The caller has checked the name with vfs.CheckName.
 func cname(buf *[maxName + 1]byte, name []byte) *byte {
 	buf[copy(buf[:maxName], name)] = 0
@@ -130,31 +123,6 @@ func sysOpenByHandle(mount int, kind int32, handle []byte, flags int) (int, erro
 	}
 }
 
-// sysPreadv2 reads into one buffer.
-func sysPreadv2(fd int, buf []byte, offset int64, flags int) (int, error) {
-	if len(buf) == 0 {
-		return 0, nil
-	}
-	iov := unix.Iovec{Base: &buf[0], Len: uint64(len(buf))}
-	for {
-		n, _, e := syscall.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&iov)), 1, uintptr(offset), 0, uintptr(flags))
-		if e != syscall.EINTR {
-			return int(n), errnoErr(e)
-		}
-	}
-}
-
-// sysPwritev2 writes the pieces in iov at offset.
-func sysPwritev2(fd int, iov []unix.Iovec, offset int64, flags int) (int, error) {
-	for {
-		n, _, e := syscall.Syscall6(unix.SYS_PWRITEV2, uintptr(fd), uintptr(unsafe.Pointer(&iov[0])), uintptr(len(iov)),
-			uintptr(offset), 0, uintptr(flags))
-		if e != syscall.EINTR {
-			return int(n), errnoErr(e)
-		}
-	}
-}
-
 // sysFaccess asks the kernel whether the thread's effective identity has the given rights on fd's
 // file.
 func sysFaccess(fd int, rights uint32) error {
@@ -210,8 +178,6 @@ func sysGetdents(fd int, buf []byte) (int, error) {
 		}
 	}
 }
-
-func advance(p *byte, by uint64) *byte { return (*byte)(unsafe.Add(unsafe.Pointer(p), by)) }
 
 // sysLink makes name in the directory dir a link to the file of the O_PATH descriptor fd. It uses
 // the path in /proc/self/fd, because linking the descriptor itself needs CAP_DAC_READ_SEARCH.

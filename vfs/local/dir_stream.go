@@ -1,0 +1,224 @@
+package local
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A dirStream is an open descriptor that lists a directory. A call that continues a listing uses
+// the stream that an earlier call left at the listing's cookie.
+type dirStream struct {
+	fd    int
+	at    uint64 // cookie of the last entry returned
+	used  uint32 // round of the sweeper (one a second) at the last use
+	count *atomic.Int64
+	// ahead holds the next entries if listings are ordered by name (see listing.restByName). last is
+	// true if no entries follow these.
+	ahead []namedEntry
+	last  bool
+}
+
+func (s *dirStream) close() {
+	unix.Close(s.fd)
+	s.count.Add(-1)
+}
+
+// dirStreams holds a directory's idle streams.
+type dirStreams struct {
+	mu   sync.Mutex
+	idle []*dirStream
+}
+
+// maxStreams is the largest number of idle streams of a directory.
+const maxStreams = 4
+
+// take removes an idle stream from s and returns it: one whose position is cookie, if there is one.
+// Otherwise it takes any idle stream if cookie is 0 or if maxStreams streams are idle; the caller
+// then moves its position. Otherwise it returns nil, and the caller opens a new stream.
+func (s *dirStreams) take(cookie uint64) *dirStream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.idle) - 1
+	for i, d := range s.idle {
+		if d.at == cookie || i == last && (last+1 == maxStreams || cookie == 0) {
+			s.idle[i] = s.idle[last]
+			s.idle = s.idle[:last]
+			return d
+		}
+	}
+	return nil
+}
+
+func (s *dirStreams) give(d *dirStream) {
+	s.mu.Lock()
+	if len(s.idle) < maxStreams {
+		s.idle = append(s.idle, d)
+		d = nil
+	}
+	s.mu.Unlock()
+	if d != nil {
+		d.close()
+	}
+}
+
+// drop closes the streams that were not used lately. patience says for how long: it is a number of
+// rounds of the sweeper, which are one second apart. The argument round is the number of the
+// present round. drop returns how many streams it closed.
+func (s *dirStreams) drop(round, patience uint32) (closed int) {
+	s.mu.Lock()
+	kept := s.idle[:0]
+	for _, d := range s.idle {
+		if roundsSince(round, d.used) >= patience {
+			d.close()
+			closed++
+		} else {
+			kept = append(kept, d)
+		}
+	}
+	clear(s.idle[len(kept):])
+	s.idle = kept
+	s.mu.Unlock()
+	return closed
+}
+
+func (s *dirStreams) closeAll() { s.drop(0, 0) }
+
+func (fs *FS) openDir(op *vfs.Op, d *node) (int, error) {
+	fs.makeRoomToOpen()
+	fd, err := fs.reopenWithRoom(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err == syscall.EACCES {
+		err = fs.as(op.Cred, func() (err error) {
+			fd, err = fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
+			return err
+		})
+	}
+	if err == syscall.ENOENT {
+		err = syscall.ESTALE
+	}
+	return fd, err
+}
+
+// Offsets, in bytes, of the fields of linux_dirent64: inode (8 bytes), offset (8), length (2),
+// type (1), name.
+const (
+	direntIno  = 0
+	direntOff  = 8
+	direntLen  = 16
+	direntName = 19
+)
+
+// A dirent is an entry as the kernel lists it. A nil name marks the end.
+type dirent struct {
+	ino, off uint64
+	name     []byte
+}
+
+func nextDirent(b []byte) (e dirent, rest []byte) {
+	if len(b) <= direntName {
+		return e, nil
+	}
+	size := int(binary.NativeEndian.Uint16(b[direntLen:]))
+	if size <= direntName || size > len(b) {
+		return e, nil
+	}
+	e.ino = binary.NativeEndian.Uint64(b[direntIno:])
+	e.off = binary.NativeEndian.Uint64(b[direntOff:])
+	e.name = b[direntName:size]
+	if i := bytes.IndexByte(e.name, 0); i >= 0 {
+		e.name = e.name[:i]
+	}
+	return e, b[size:]
+}
+
+// On overlayfs the kernel makes a list of entries for each descriptor, and d_off is a position in
+// that list. After a change of the directory, or with another descriptor, the same position may
+// belong to another entry. So there the cookie is a hash of the entry's name, and entries are
+// listed in the order of their cookies. A listing then continues correctly even if entries were
+// added or removed meanwhile, or the daemon restarted.
+
+// namesAhead is the largest number of next entries that a stream keeps. After it has returned all
+// of them, it reads the whole directory again.
+const namesAhead = 1 << 11
+
+// A namedEntry is an entry of a listing by name.
+type namedEntry struct {
+	cookie, ino uint64
+	name        []byte
+}
+
+// cookieOfName returns a cookie between dotDotCookie and endCookie. The hash makes it infeasible
+// to find two names with the same cookie; otherwise a user could make a name that hides another
+// user's file.
+func cookieOfName(name []byte) uint64 {
+	sum := sha256.Sum256(name)
+	return binary.BigEndian.Uint64(sum[:])>>2 + dotDotCookie + 1
+}
+
+// restByName emits the entries after cookie, which is 2 or more.
+func (l *listing) restByName(s *dirStream, cookie uint64) (eof bool, err error) {
+	if s.at != cookie || cookie == dotDotCookie {
+		s.ahead, s.last = nil, false
+	}
+	s.at = cookie
+	for {
+		for len(s.ahead) > 0 {
+			e := &s.ahead[0]
+			entry := vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: e.cookie}
+			if (!l.plus || l.attributes(&entry)) && !l.hand(&entry) {
+				return false, nil
+			}
+			s.at, s.ahead = e.cookie, s.ahead[1:]
+		}
+		if s.last {
+			return true, nil
+		}
+		if err := s.readAhead(); err != nil {
+			return false, err
+		}
+	}
+}
+
+// readAhead reads the directory and keeps the first namesAhead entries after s.at, in the order of
+// their cookies.
+func (s *dirStream) readAhead() error {
+	if _, err := unix.Seek(s.fd, 0, unix.SEEK_SET); err != nil {
+		return err
+	}
+	buf := direntBuffers.Get().(*[]byte)
+	defer direntBuffers.Put(buf)
+	s.last = true
+	keep := func() {
+		slices.SortFunc(s.ahead, func(a, b namedEntry) int { return cmp.Compare(a.cookie, b.cookie) })
+		if len(s.ahead) > namesAhead {
+			s.ahead, s.last = slices.Clone(s.ahead[:namesAhead]), false
+		}
+	}
+	for {
+		n, err := sysGetdents(s.fd, *buf)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			keep()
+			return nil
+		}
+		for e, rest := nextDirent((*buf)[:n]); e.name != nil; e, rest = nextDirent(rest) {
+			if cookie := cookieOfName(e.name); cookie > s.at && !vfs.IsDot(e.name) {
+				s.ahead = append(s.ahead, namedEntry{cookie, e.ino, slices.Clone(e.name)})
+			}
+		}
+		if len(s.ahead) > 4*namesAhead {
+			keep()
+		}
+	}
+}

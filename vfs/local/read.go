@@ -1,0 +1,244 @@
+package local
+
+import (
+	"math"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// mayUseData returns nil if the caller may read a file's data, or write it if write is set. It
+// asks the kernel, and adds two rules of NFSv3, which has no call to open a file (RFC 1813 §4.4):
+// the owner may do both, and a caller that may execute may read.
+func (fs *FS) mayUseData(op *vfs.Op, n *node, is *look, write bool) error {
+	if fs.owns(op.Cred, &is.Stat_t) {
+		return nil
+	}
+	want := mayRead | mayExec
+	if write {
+		want = mayWrite
+	}
+	has, err := fs.rights(op, n, is, want)
+	if err == nil && has == 0 {
+		err = syscall.EACCES
+	}
+	return err
+}
+
+// owns reports whether c owns the file. In a user namespace all unmapped owners have the same ID;
+// that ID owns nothing.
+func (fs *FS) owns(c *vfs.Cred, st *unix.Stat_t) bool {
+	return c.UID == st.Uid && c.UID != fs.unmapped
+}
+
+// regular returns nil for a regular file, and otherwise the error of an access to its data.
+func (n *node) regular() error {
+	switch n.typ {
+	case vfs.Regular:
+		return nil
+	case vfs.Directory:
+		return syscall.EISDIR
+	}
+	return syscall.EINVAL
+}
+
+// Read implements vfs.FileSystem. It checks the caller's rights before it reads, because a read
+// changes the file's atime and waits for the disk.
+func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
+	n, err := fs.node(op, h)
+	if err != nil {
+		return 0, false, err
+	}
+	defer fs.giveBack(op, n)
+	if err = n.regular(); err != nil {
+		return 0, false, err
+	}
+	return fs.read(op, n, offset, buf, a, false)
+}
+
+// read reads from n, a regular file. judged is true if the caller has the file open. Then read
+// checks no permission, because Open has checked it.
+func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, judged bool) (_ int, _ bool, err error) {
+	var is look
+	if !judged {
+		if err = fs.lookAndJudge(op, n, &is, false); err != nil {
+			return 0, false, err
+		}
+	}
+	f, err := fs.file(op, n, false)
+	if err != nil {
+		return 0, false, err
+	}
+	defer fs.giveBackFile(op, f)
+	quiet := fs.readsQuietly(n)
+	if op.Try && !quiet && !fs.kind.pages {
+		return 0, false, vfs.ErrWouldBlock
+	}
+	got, ended, err := fs.fetch(op, f.fd, offset, buf)
+	if err != nil {
+		return 0, false, err
+	}
+	end := offset + uint64(got)
+	// The attributes read above are still valid if the read did not wait and nothing changed.
+	// Otherwise read them now.
+	if judged || !op.Try || !quiet || !n.inode.version.still(is.change) || end > uint64(is.Size) {
+		if err = fs.lookAndJudge(op, n, &is, judged); err != nil {
+			return 0, false, err
+		}
+	}
+	if op.Try && got < len(buf) && end < uint64(is.Size) {
+		return 0, false, vfs.ErrWouldBlock // the rest is not in memory
+	}
+	n.fill(a, &is)
+	if !quiet {
+		fs.wasRead(n, &is)
+	}
+	return got, ended || end >= uint64(is.Size), nil
+}
+
+// lookAndJudge reads n's attributes. Unless judged is set, it also checks that the caller may read
+// n's data.
+func (fs *FS) lookAndJudge(op *vfs.Op, n *node, is *look, judged bool) error {
+	err := fs.look(op, n, is)
+	if err == nil && !judged {
+		err = fs.mayUseData(op, n, is, false)
+	}
+	return err
+}
+
+// fetch reads from an open file. ended reports EOF: the file ends after the bytes read. ended is
+// always false if op.Try is set. If an error stops a read after some bytes, fetch returns these
+// bytes without the error; the next call returns the error.
+func (fs *FS) fetch(op *vfs.Op, fd int, offset uint64, buf []byte) (got int, ended bool, err error) {
+	if offset >= math.MaxInt64 {
+		return 0, false, nil
+	}
+	// The kernel refuses a read beyond its last offset.
+	buf = buf[:min(uint64(len(buf)), math.MaxInt64-offset)]
+	if op.Try {
+		got, err = fs.readCached(fd, buf, int64(offset))
+		return got, false, err
+	}
+	return readAll(fd, buf, int64(offset))
+}
+
+// readCached reads only data that is in memory. If none is, it returns ErrWouldBlock.
+func (fs *FS) readCached(fd int, buf []byte, offset int64) (int, error) {
+	flags := unix.RWF_NOWAIT
+	if fs.kind.pages {
+		flags = 0
+	}
+	if flags != 0 && fs.noTryReads.Load() {
+		return 0, vfs.ErrWouldBlock
+	}
+	n, err := sysPreadv2(fd, buf, offset, flags)
+	if err == syscall.EOPNOTSUPP {
+		fs.noTryReads.Store(true)
+	}
+	if err == syscall.EAGAIN || err == syscall.EOPNOTSUPP {
+		err = vfs.ErrWouldBlock
+	}
+	return n, err
+}
+
+// readAll reads until buf is full, the file ends, or an error comes.
+func readAll(fd int, buf []byte, offset int64) (got int, ended bool, err error) {
+	for got < len(buf) {
+		n, err := sysPreadv2(fd, buf[got:], offset+int64(got), 0)
+		switch {
+		case err != nil && got == 0:
+			return 0, false, err
+		case err != nil:
+			return got, false, nil
+		case n == 0:
+			return got, true, nil
+		}
+		got += n
+	}
+	return got, false, nil
+}
+
+// sysPreadv2 reads into one buffer.
+func sysPreadv2(fd int, buf []byte, offset int64, flags int) (int, error) {
+	if len(buf) == 0 {
+		return 0, nil
+	}
+	iov := unix.Iovec{Base: &buf[0], Len: uint64(len(buf))}
+	for {
+		n, _, e := syscall.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&iov)), 1, uintptr(offset), 0, uintptr(flags))
+		if e != syscall.EINTR {
+			return int(n), errnoErr(e)
+		}
+	}
+}
+
+// A read makes the kernel update the file's atime, even with RWF_NOWAIT. On a file system with a
+// log, this update waits for the disk whenever the log does. On most mounts (relatime) the kernel
+// updates atime only at the first read after a change of the file, and once a day. A call with
+// Op.Try makes no read that may update atime; it returns ErrWouldBlock.
+//
+// A call with Op.Try knows only the changes that were made through this FS or shown by attributes
+// read earlier. If another process has just changed the file, the call does not know it, and the
+// read may wait for the log.
+
+// quietReads records that reads of a node do not update its atime for now.
+type quietReads struct {
+	change atomic.Uint64 // the record is valid only while this is the inode's Change
+	until  atomic.Uint32 // and only while the number of the sweeper's round is lower than this
+}
+
+const day = 24 * time.Hour
+
+// readKind is the mount's rule for atime.
+type readKind uint8
+
+const (
+	// relatime: at a read, the kernel updates atime if the file has changed since the last update
+	// of atime, or if that update was a day ago or more.
+	relatime readKind = iota
+	// noatime: the kernel never writes atime.
+	noatime
+	// strictatime: the kernel writes atime at each read.
+	strictatime
+)
+
+func readKindOf(s *unix.Statfs_t) readKind {
+	switch {
+	case s.Flags&(unix.ST_NOATIME|unix.ST_RDONLY) != 0:
+		return noatime
+	case s.Flags&unix.ST_RELATIME != 0:
+		return relatime
+	}
+	return strictatime
+}
+
+// readsQuietly reports whether it is known that a read of n leaves its atime unchanged.
+func (fs *FS) readsQuietly(n *node) bool {
+	q := &n.quiet
+	return fs.reads == noatime || n.inode.version.still(q.change.Load()) && fs.nodes.round.Load() < q.until.Load()
+}
+
+// wasRead is called after a read of n. If further reads leave n's atime unchanged, it records that
+// in n.quiet. st holds n's attributes after the read.
+func (fs *FS) wasRead(n *node, st *look) {
+	if fs.reads != relatime || !st.still {
+		return
+	}
+	atime := time.Unix(st.Atim.Unix())
+	left := day - fs.now().Sub(atime)
+	if left <= 0 || !atime.After(time.Unix(st.Mtim.Unix())) || !atime.After(time.Unix(st.Ctim.Unix())) {
+		return // the next read updates atime, too
+	}
+	q := &n.quiet
+	if q.change.Load() != st.change {
+		q.change.Store(st.change)
+	}
+	if until := fs.nodes.round.Load() + uint32(left/sweepEvery); q.until.Load() != until {
+		q.until.Store(until)
+	}
+}
