@@ -83,15 +83,10 @@ func mountedOn(fd int, own uint64) uint64 {
 func numberIn(dir int, name string) (ino uint64, ok bool) {
 	buf := direntBuffers.Get().(*[]byte)
 	defer direntBuffers.Put(buf)
-	for {
-		n, err := sysGetdents(dir, *buf)
-		if err != nil || n == 0 {
-			return 0, false
-		}
-		for e, rest := nextDirent((*buf)[:n]); e.name != nil; e, rest = nextDirent(rest) {
-			if string(e.name) == name {
-				return e.ino, true
-			}
+	for e := range dirents(dir, *buf) {
+		if string(e.name) == name {
+			return e.ino, true
 		}
 	}
+	return 0, false
 }

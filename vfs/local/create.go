@@ -10,40 +10,40 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A dirChange is one running change of the directory d.
+// A dirChange is one change of the directory d.
 type dirChange struct {
 	d  *node
-	ch *vfs.Change
-	// file is the mark (see type mark) of the object that was made or found. apart is true if
-	// further calls changed that object, so that the file system's log may commit the new name
-	// without these changes (see durableName).
-	file  mark
-	apart bool
+	ch *vfs.Change // d's attributes before and after
+	// n is the object that was made or found, with a reference, or nil. object describes it. file is
+	// its mark (see type mark). apart is true if further calls changed it after it was made, so that
+	// the file system's log may commit the new name without these changes (see durableName).
+	n      *node
+	object vfs.Object
+	file   mark
+	apart  bool
 	// called is true from the system call on.
 	called bool
 	// idle is true if the system call succeeds without changing anything.
 	idle bool
 }
 
-// change runs f, which changes the directory d. Meanwhile other changes of d by this process wait.
-// If op.Try is set and another change of d is running, change returns ErrWouldBlock instead of
-// waiting. change stores d's attributes before and after in ch. f makes its system call through
-// c.call.
-func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) error) error {
-	if !d.inode.lock(op) {
+// run runs f, which changes the directory by a system call that it makes through c.call. Meanwhile
+// other changes of the directory by this process wait. If op.Try is set and another change is
+// running, run returns ErrWouldBlock instead of waiting.
+func (c *dirChange) run(op *vfs.Op, f func() error) error {
+	if !c.d.inode.lock(op) {
 		return vfs.ErrWouldBlock
 	}
-	defer d.inode.mu.Unlock()
-	c := dirChange{d: d, ch: ch}
-	err := f(&c)
+	defer c.d.inode.mu.Unlock()
+	err := f()
 	if c.called || err == vfs.ErrWouldBlock {
 		return err
 	}
 	var is look // f failed before its system call
-	if lookErr := fs.look(op, d, &is); lookErr != nil {
+	if lookErr := c.d.fs.look(op, c.d, &is); lookErr != nil {
 		return lookErr
 	}
-	d.unchanged(&is, ch)
+	c.d.unchanged(&is, c.ch)
 	return err
 }
 
@@ -106,51 +106,46 @@ func oldName(name []byte) error {
 // makeObject makes name in dir by calling f, and then applies the attributes in s that f did not
 // set. f runs as the caller and gets the directory's descriptor and the mode.
 func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, f func(dir int, mode uint32) error) (vfs.Object, vfs.Change, error) {
-	var o vfs.Object
 	var ch vfs.Change
 	d, err := fs.dirToChange(op, dir, false)
 	if err != nil {
-		return o, ch, err
+		return vfs.Object{}, ch, err
 	}
 	defer d.put()
 	if err = newName(name); err == nil {
 		err = checkOwners(s)
 	}
 	if err != nil {
-		return o, ch, err
+		return vfs.Object{}, ch, err
 	}
-	var n *node
-	var made dirChange
+	c := dirChange{d: d, ch: &ch}
 	m := d.mark()
 	s = fs.masked(d, s)
-	err = fs.change(op, d, &ch, func(c *dirChange) error {
-		if err := fs.as(op.Cred, func() error { return c.call(func() error { return f(d.fd, modeOf(s)) }) }); err != nil {
+	err = c.run(op, func() error {
+		err := fs.as(op.Cred, func() error { return c.call(func() error { return f(d.fd, modeOf(s)) }) })
+		if err != nil {
 			return err
 		}
 		var is look
-		var err error
-		if n, err = fs.child(op, d, name, &is); err != nil {
+		if c.n, err = fs.child(op, d, name, &is); err != nil {
 			return err
 		}
-		n.inode.version.made()
-		err = fs.dress(op, c, n, &is, s, &o)
-		made = *c
-		return err
+		c.n.inode.version.made()
+		return c.dress(op, &is, s)
 	})
-	return fs.made(op, n, m, &made, o, ch, err)
+	return c.finish(op, m, err)
 }
 
-// made finishes the creation of n: if err is nil, it makes the new name durable; then it releases
-// n. dir is the mark (see type mark) of the directory. If n is nil, no object was made.
-func (fs *FS) made(op *vfs.Op, n *node, dir mark, c *dirChange, o vfs.Object, ch vfs.Change, err error) (vfs.Object, vfs.Change, error) {
-	if n == nil {
-		return o, ch, err
+// finish ends a creation: if err is nil, it makes the new name durable; then it releases c.n. dir is
+// the mark (see type mark) of the directory.
+func (c *dirChange) finish(op *vfs.Op, dir mark, err error) (vfs.Object, vfs.Change, error) {
+	if c.n != nil {
+		defer c.n.put()
+		if err == nil {
+			err = c.d.fs.durableName(op, c.n, dir, c.file, c.apart)
+		}
 	}
-	defer n.put()
-	if err == nil {
-		err = fs.durableName(op, n, dir, c.file, c.apart)
-	}
-	return o, ch, err
+	return c.object, *c.ch, err
 }
 
 // durableName makes the new name of n durable; dir and file are the marks of the directory and of
@@ -168,10 +163,12 @@ func (fs *FS) durableName(op *vfs.Op, n *node, dir, file mark, apart bool) error
 	return fs.durable(op, dir, file)
 }
 
-// dress applies the requested attributes beyond the mode to a new object. If the caller may not
-// give the object the requested owner or group, dress ignores them, as other servers do, because
-// clients often send an owner and a group that their user did not ask for.
-func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr, o *vfs.Object) error {
+// dress applies the attributes in s beyond the mode to c.n, a new object with the attributes in is,
+// and fills in c.object. If the caller may not give the object the requested owner or group, dress
+// ignores them, as other servers do, because clients often send an owner and a group that their user
+// did not ask for.
+func (c *dirChange) dress(op *vfs.Op, is *look, s *vfs.SetAttr) error {
+	n, fs := c.n, c.d.fs
 	c.file = n.mark()
 	rest, st := *s, &is.Stat_t
 	if rest.SetUID && (rest.UID == st.Uid || op.Cred.UID != 0) {
@@ -188,30 +185,28 @@ func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr,
 	const setID = unix.S_ISUID | unix.S_ISGID
 	rest.SetMode = rest.SetMode && n.typ != vfs.Symlink && rest.Mode&setID&^st.Mode != 0 ||
 		rest.SetMode && rest.Mode&setID != 0 && (rest.SetUID || rest.SetGID)
-	rest.Mode |= st.Mode & unix.S_ISGID & setGIDOfDir(n)
-	var err error
+	if n.typ == vfs.Directory {
+		rest.Mode |= st.Mode & unix.S_ISGID // the bit may be inherited from the parent directory
+	}
 	if !rest.IsZero() {
 		c.apart = true
 		n.inode.version.before() // other clients may know the new object already
-		err = fs.apply(op, n, st, &rest)
+		err := fs.apply(op, n, st, &rest)
 		if lookErr := n.after(true, is); err == nil {
 			err = lookErr
 		}
+		if err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		o.Handle, o.HasAttr = n.handle, true
-		n.fill(&o.Attr, is)
-	}
-	return err
+	c.tell(is)
+	return nil
 }
 
-// setGIDOfDir returns the set-gid bit if n is a directory, and 0 otherwise. A new directory may
-// have inherited this bit from its parent and then keeps it.
-func setGIDOfDir(n *node) uint32 {
-	if n.typ == vfs.Directory {
-		return unix.S_ISGID
-	}
-	return 0
+// tell fills in the handle and the attributes of c.object.
+func (c *dirChange) tell(is *look) {
+	c.object.Handle, c.object.HasAttr = c.n.handle, true
+	c.n.fill(&c.object.Attr, is)
 }
 
 // masked returns s without the bits of its umask, for a new object in d. If d has a default ACL,
@@ -285,54 +280,43 @@ const tries = 8
 
 // Create implements vfs.FileSystem.
 func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
-	var o vfs.Object
 	var ch vfs.Change
 	d, err := fs.dirToChange(op, dir, op.Try && fs.mayTryCreate(how))
 	if err != nil {
-		return o, ch, err
+		return vfs.Object{}, ch, err
 	}
 	defer fs.giveBack(op, d)
 	if err = newName(name); err == nil {
 		err = checkOwners(&how.Attr)
 	}
 	if err != nil {
-		return o, ch, err
+		return vfs.Object{}, ch, err
 	}
-	var n *node
-	var made dirChange
-	found := false
+	c := dirChange{d: d, ch: &ch}
 	m := d.mark()
-	err = fs.change(op, d, &ch, func(c *dirChange) error {
-		var err error
+	err = c.run(op, func() error {
 		for range tries {
-			n, err = fs.createNew(op, c, name, how, &o)
-			made = *c
+			err := fs.createNew(op, &c, name, how)
 			if err != syscall.EEXIST || how.Mode == vfs.Guarded {
 				return err
 			}
 			if op.Try {
 				return vfs.ErrWouldBlock // the existing file may have to be truncated
 			}
-			n, err = fs.createFound(op, c, name, how, &o)
-			made = *c
-			if err != syscall.ENOENT {
-				found = err == nil
+			if err = fs.createFound(op, &c, name, how); err != syscall.ENOENT {
 				return err
 			}
 		}
 		return vfs.ErrDelay
 	})
-	if found && how.Mode == vfs.Unchecked {
-		if n == nil {
-			return o, ch, err
+	if c.n != nil && !c.object.Created {
+		defer c.n.put()
+		if how.Attr.SetSize && err == nil {
+			err = fs.durable(op, c.file)
 		}
-		defer n.put()
-		if how.Attr.SetSize {
-			err = fs.durable(op, made.file)
-		}
-		return o, ch, err
+		return c.object, ch, err
 	}
-	return fs.made(op, n, m, &made, o, ch, err)
+	return c.finish(op, m, err)
 }
 
 // mayTryCreate reports whether a Create with Op.Try may make the file, which it does by one system
@@ -346,80 +330,76 @@ func (fs *FS) mayTryCreate(how *vfs.CreateHow) bool {
 
 // createNew makes the file by opening it with O_CREAT. The new descriptor is open for writing
 // whatever the file's mode, and is kept for the file's data.
-func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
+func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow) error {
 	fs.makeRoomToOpen()
-	d := c.d
-	attr := fs.masked(d, &how.Attr)
+	d, attr := c.d, fs.attrOfFile(c.d, how)
 	open := func() (fd int, err error) {
+		if how.Mode == vfs.Exclusive {
+			return fs.makeMarked(op, c, name, attr, exclusiveAttr(how.Verifier))
+		}
 		err = fs.as(op.Cred, func() error {
 			return c.call(func() (err error) {
 				fd, err = sysOpenat2(d.fd, name, newFile|unix.O_CREAT|unix.O_EXCL, uint64(modeOf(attr)), 0)
 				return err
 			})
 		})
+		if op.Try && outOfDescriptors(err) {
+			err = vfs.ErrWouldBlock
+		}
 		return fd, err
 	}
-	if how.Mode == vfs.Exclusive {
-		open = func() (int, error) { return fs.makeMarked(op, c, name, attr, exclusiveAttr(how.Verifier)) }
-	}
-	fd, err := open()
-	if outOfDescriptors(err) {
-		if op.Try {
-			return nil, vfs.ErrWouldBlock
-		}
-		fs.makeRoom()
-		fd, err = open()
-	}
+	fd, err := fs.withRoom(open)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// From here on the file exists. If one of these calls fails, Create fails although it made a
 	// file.
 	path, err := fs.reopenWithRoom(fd, unix.O_PATH)
 	if err != nil {
 		unix.Close(fd)
-		return nil, err
+		return err
 	}
 	var is look
-	n, err := fs.settle(d, name, path, &is)
-	if err != nil {
+	if c.n, err = fs.settle(d, name, path, &is); err != nil {
 		unix.Close(fd)
-		return nil, err
+		return err
 	}
-	n.inode.version.made()
-	n.files.keep(fd, true, fs.nodes.round.Load(), &fs.stats.open).put()
-	o.Created = true
-	return n, fs.dressNew(op, c, n, &is, how.Mode, attr, o)
+	c.n.inode.version.made()
+	c.n.keep(fd, true).put()
+	c.object.Created = true
+	return c.dress(op, &is, attr)
 }
 
-// dressNew calls dress for a new regular file. An exclusive create applies no times, because they
-// hold the verifier, and no size.
-func (fs *FS) dressNew(op *vfs.Op, c *dirChange, n *node, is *look, mode vfs.CreateMode, s *vfs.SetAttr, o *vfs.Object) error {
-	if mode == vfs.Exclusive {
-		applied := s.OfExclusive()
-		s = &applied
+// attrOfFile returns the attributes that a Create in d applies to a new file. An exclusive Create
+// applies no times, because they hold the verifier, and no size.
+func (fs *FS) attrOfFile(d *node, how *vfs.CreateHow) *vfs.SetAttr {
+	s := fs.masked(d, &how.Attr)
+	if how.Mode != vfs.Exclusive {
+		return s
 	}
-	return fs.dress(op, c, n, is, s, o)
+	applied := s.OfExclusive()
+	return &applied
 }
 
 // createFound handles a Create whose name exists already.
-func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
+func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow) error {
 	d := c.d
 	var is look
 	if err := fs.look(op, d, &is); err != nil {
-		return nil, err
+		return err
 	}
 	has, err := fs.rights(op, d, &is, mayExec)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if has == 0 {
-		return nil, syscall.EACCES
+		return syscall.EACCES
 	}
 	n, err := fs.child(op, d, name, &is)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	c.n = n
 	switch {
 	case n.typ != vfs.Regular, how.Mode == vfs.Exclusive && !exclusiveMatches(&is.Stat_t, how.Verifier):
 		err = syscall.EEXIST
@@ -433,14 +413,14 @@ func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.Create
 	case how.Mode == vfs.Exclusive:
 		// The client's first request may have made the file and then failed before it set all
 		// attributes.
-		o.Created = true
-		err = fs.dressNew(op, c, n, &is, how.Mode, fs.masked(d, &how.Attr), o)
+		err = c.dress(op, &is, fs.attrOfFile(d, how))
+		c.object.Created = err == nil
 	}
 	if err != nil {
+		c.n = nil
 		n.put()
-		return nil, err
+		return err
 	}
-	o.Handle, o.HasAttr = n.handle, true
-	n.fill(&o.Attr, &is)
-	return n, nil
+	c.tell(&is)
+	return nil
 }

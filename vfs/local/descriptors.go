@@ -136,15 +136,25 @@ func (fs *FS) makeRoomToOpen() {
 	}
 }
 
-// reopenWithRoom calls reopen with the daemon's identity. If the process has no descriptors left,
-// it closes some and tries again.
-func (fs *FS) reopenWithRoom(fd, flags int) (int, error) {
-	again, err := fs.reopen(fd, flags)
+// withRoom calls open, which returns a new descriptor. If the process has no descriptors left,
+// withRoom closes some and calls open again.
+func (fs *FS) withRoom(open func() (int, error)) (int, error) {
+	fd, err := open()
 	if outOfDescriptors(err) {
 		fs.makeRoom()
-		again, err = fs.reopen(fd, flags)
+		fd, err = open()
 	}
-	return again, err
+	return fd, err
+}
+
+// reopenWithRoom calls reopen with the daemon's identity.
+func (fs *FS) reopenWithRoom(fd, flags int) (int, error) {
+	return fs.withRoom(func() (int, error) { return fs.reopen(fd, flags) })
+}
+
+// openName opens name in the directory d with O_PATH.
+func (fs *FS) openName(d *node, name []byte) (int, error) {
+	return fs.withRoom(func() (int, error) { return sysOpenat2(d.fd, name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV) })
 }
 
 // makeRoom is called when the process has no descriptors left. It closes idle files, listings and
@@ -164,7 +174,7 @@ func (fs *FS) closeSome(want int64) (closed int64) {
 	for patience := uint32(closeAfter); closed < want; patience-- {
 		fs.nodes.each(func(n *node) {
 			if closed < want {
-				closed += int64(n.dropIdle(round, patience) + n.streams.drop(round, patience))
+				closed += int64(n.dropIdle(round, patience))
 			}
 		})
 		if patience == 0 {

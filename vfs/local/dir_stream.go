@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -91,8 +92,6 @@ func (s *dirStreams) drop(round, patience uint32) (closed int) {
 	return closed
 }
 
-func (s *dirStreams) closeAll() { s.drop(0, 0) }
-
 func (fs *FS) openDir(op *vfs.Op, d *node) (int, error) {
 	fs.makeRoomToOpen()
 	fd, err := fs.reopenWithRoom(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
@@ -121,6 +120,27 @@ const (
 type dirent struct {
 	ino, off uint64
 	name     []byte
+}
+
+// dirents lists the directory open on fd, from the descriptor's position on, without "." and "..".
+// Each read fills buf; an entry's name is valid until the next entry. An error ends the listing.
+func dirents(fd int, buf []byte) iter.Seq2[dirent, error] {
+	return func(yield func(dirent, error) bool) {
+		for {
+			n, err := sysGetdents(fd, buf)
+			if err != nil {
+				yield(dirent{}, err)
+			}
+			if err != nil || n == 0 {
+				return
+			}
+			for e, rest := nextDirent(buf[:n]); e.name != nil; e, rest = nextDirent(rest) {
+				if !vfs.IsDot(e.name) && !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func nextDirent(b []byte) (e dirent, rest []byte) {
@@ -203,22 +223,17 @@ func (s *dirStream) readAhead() error {
 			s.ahead, s.last = slices.Clone(s.ahead[:namesAhead]), false
 		}
 	}
-	for {
-		n, err := sysGetdents(s.fd, *buf)
+	for e, err := range dirents(s.fd, *buf) {
 		if err != nil {
 			return err
 		}
-		if n == 0 {
-			keep()
-			return nil
-		}
-		for e, rest := nextDirent((*buf)[:n]); e.name != nil; e, rest = nextDirent(rest) {
-			if cookie := cookieOfName(e.name); cookie > s.at && !vfs.IsDot(e.name) {
-				s.ahead = append(s.ahead, namedEntry{cookie, e.ino, slices.Clone(e.name)})
-			}
+		if cookie := cookieOfName(e.name); cookie > s.at {
+			s.ahead = append(s.ahead, namedEntry{cookie, e.ino, slices.Clone(e.name)})
 		}
 		if len(s.ahead) > 4*namesAhead {
 			keep()
 		}
 	}
+	keep()
+	return nil
 }

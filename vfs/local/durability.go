@@ -121,7 +121,7 @@ func (fs *FS) syncLocked(m mark) {
 	d.mu.Unlock()
 	call, err := fs.syncNode(m.n, d)
 	for _, n := range others {
-		if f := n.files.held(true, n.fs.nodes.round.Load()); f != nil {
+		if f := n.held(true); f != nil {
 			if otherErr := n.fs.syncAndConfirm(Fsync, f.fd, d, n, f.fd); otherErr != nil {
 				call, err = Fsync, otherErr
 			}

@@ -73,8 +73,8 @@ func (fs *FS) Cached(h vfs.Handle) bool {
 // that releases the descriptor.
 func (fs *FS) LastUser(h vfs.Handle) func(op *vfs.Op) {
 	n := fs.nodes.cached(&h)
-	f := n.files.held(false, 0)
-	n.files.closeAll()
+	f := n.held(false)
+	n.closeAll()
 	fs.nodes.forget(n)
 	n.put()
 	return func(op *vfs.Op) { fs.giveBackFile(op, f) }

@@ -113,18 +113,24 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 	return k
 }
 
-// Info implements vfs.FileSystem.
-func (fs *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
+// statfs asks for the properties of the file system of h.
+func (fs *FS) statfs(op *vfs.Op, h vfs.Handle) (s unix.Statfs_t, err error) {
 	n, err := fs.node(op, h)
 	if err != nil {
-		return vfs.Info{}, err
+		return s, err
 	}
 	defer fs.giveBack(op, n)
 	if op.Try {
-		return vfs.Info{}, vfs.ErrWouldBlock // statfs may block: see Usage
+		return s, vfs.ErrWouldBlock // the kernel reads quotas from the disk
 	}
-	var s unix.Statfs_t
-	if err := unix.Fstatfs(n.fd, &s); err != nil {
+	err = unix.Fstatfs(n.fd, &s)
+	return s, err
+}
+
+// Info implements vfs.FileSystem.
+func (fs *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
+	s, err := fs.statfs(op, h)
+	if err != nil {
 		return vfs.Info{}, err
 	}
 	return vfs.Info{
@@ -137,26 +143,17 @@ func (fs *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	}, nil
 }
 
-// Usage implements vfs.FileSystem.
+// Usage implements vfs.FileSystem. The kernel does not count the files available to one user; all
+// free files count as available.
 func (fs *FS) Usage(op *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
-	n, err := fs.node(op, h)
+	s, err := fs.statfs(op, h)
 	if err != nil {
-		return vfs.Usage{}, err
-	}
-	defer fs.giveBack(op, n)
-	if op.Try {
-		return vfs.Usage{}, vfs.ErrWouldBlock // the kernel reads quotas from the disk
-	}
-	var s unix.Statfs_t
-	if err := unix.Fstatfs(n.fd, &s); err != nil {
 		return vfs.Usage{}, err
 	}
 	unit := uint64(s.Frsize)
 	if unit == 0 {
 		unit = uint64(s.Bsize)
 	}
-	// The kernel does not count the files available to one user; all free files count as
-	// available.
 	return vfs.Usage{TotalBytes: s.Blocks * unit, FreeBytes: s.Bfree * unit, AvailableBytes: s.Bavail * unit,
 		TotalFiles: s.Files, FreeFiles: s.Ffree, AvailableFiles: s.Ffree}, nil
 }

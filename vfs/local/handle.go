@@ -32,38 +32,33 @@ const maxKernelHandle = 128
 // identify returns the handle of the file open on fd; st are its attributes. It needs no
 // capability.
 func identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
-	var b [vfs.MaxHandle]byte
-	n, kind, err := sysNameToHandle(fd, b[2:])
-	if err == nil && kind >= 0 && kind <= 0xff {
-		b[0], b[1] = kernelHandle, byte(kind)
-		h, _ := vfs.MakeHandle(b[:2+n])
-		return h, nil
-	}
+	h, _, err := kernelHandleOf(fd, nil)
 	switch err {
-	case nil, syscall.EOPNOTSUPP, syscall.EOVERFLOW:
+	case syscall.EOPNOTSUPP, syscall.EOVERFLOW:
 	case syscall.EPERM, syscall.EACCES, syscall.ENOSYS: // a container's filter of system calls may refuse the call
 	default:
-		return vfs.Handle{}, err
+		return h, err
 	}
-	b[0] = inodeHandle
-	binary.BigEndian.PutUint64(b[1:], st.Ino)
-	binary.BigEndian.PutUint64(b[9:], uint64(birth(fd)))
-	h, _ := vfs.MakeHandle(b[:17])
+	b := binary.BigEndian.AppendUint64([]byte{inodeHandle}, st.Ino)
+	h, _ = vfs.MakeHandle(binary.BigEndian.AppendUint64(b, uint64(birth(fd))))
 	return h, nil
 }
 
-// handleAt returns the kernel's handle of name in the directory dir without opening the file, and
-// the ID of the mount that the file is on. ok is false if the name does not exist or the kernel
-// has no handle for it.
-func handleAt(dir int, name []byte) (h vfs.Handle, mount int32, ok bool) {
+// kernelHandleOf returns the kernel's handle of name in the directory dir without opening the file,
+// and the ID of the mount that the file is on. An empty name means dir itself. EOVERFLOW: the
+// kernel's handle does not fit into a vfs.Handle.
+func kernelHandleOf(dir int, name []byte) (h vfs.Handle, mount int32, err error) {
 	var b [vfs.MaxHandle]byte
-	n, kind, mount, err := sysNameToHandleAt(dir, name, 0, b[2:])
-	if err != nil || kind < 0 || kind > 0xff {
-		return h, 0, false
+	n, kind, mount, err := sysNameToHandleAt(dir, name, b[2:])
+	if err != nil {
+		return h, 0, err
+	}
+	if kind < 0 || kind > 0xff {
+		return h, 0, syscall.EOVERFLOW
 	}
 	b[0], b[1] = kernelHandle, byte(kind)
-	h, ok = vfs.MakeHandle(b[:2+n])
-	return h, mount, ok
+	h, _ = vfs.MakeHandle(b[:2+n])
+	return h, mount, nil
 }
 
 // birth returns the time of birth of fd's file, in nanoseconds since 1970, or 0 if it is unknown.

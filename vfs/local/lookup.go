@@ -163,25 +163,21 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	if vfs.IsDot(name) {
 		return fs.dotChild(op, d, name, is)
 	}
-	resolve := uint64(unix.RESOLVE_NO_XDEV)
+	var fd int
+	var err error
 	if op.Try {
 		if fs.nodes.full() || !fs.resolver.Room(true) {
 			return nil, vfs.ErrWouldBlock // making room closes files or waits for the index to be written
 		}
-		resolve |= resolveCached
+		fd, err = sysOpenat2(d.fd, name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV|resolveCached)
+		if err == syscall.EAGAIN || err == syscall.EINVAL || outOfDescriptors(err) {
+			err = vfs.ErrWouldBlock // EINVAL: the kernel is older than Linux 5.12 and lacks RESOLVE_CACHED
+		}
+	} else {
+		fd, err = fs.openName(d, name)
 	}
-	fd, err := sysOpenat2(d.fd, name, unix.O_PATH, 0, resolve)
 	if err != nil {
-		if op.Try && (err == syscall.EAGAIN || err == syscall.EINVAL || outOfDescriptors(err)) {
-			return nil, vfs.ErrWouldBlock // EINVAL: the kernel is older than Linux 5.12 and lacks RESOLVE_CACHED
-		}
-		if !outOfDescriptors(err) {
-			return nil, err
-		}
-		fs.makeRoom()
-		if fd, err = sysOpenat2(d.fd, name, unix.O_PATH, 0, resolve); err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	return fs.settle(d, name, fd, is)
 }
@@ -199,21 +195,30 @@ func (fs *FS) settle(d *node, name []byte, fd int, is *look) (*node, error) {
 
 // nodeOf makes a node of fd, a new O_PATH descriptor, and reads its attributes.
 func (fs *FS) nodeOf(fd int, is *look) (*node, error) {
-	if err := fstat(fd, &is.Stat_t); err != nil {
-		unix.Close(fd)
-		return nil, err
-	}
-	h, err := identify(fd, &is.Stat_t)
+	n, err := fs.adopt(fd)
 	if err != nil {
-		unix.Close(fd)
 		return nil, err
 	}
-	n := fs.nodes.adopt(fd, &is.Stat_t, h)
 	if err = n.stat(is); err != nil {
 		n.put()
 		return nil, err
 	}
 	return n, nil
+}
+
+// adopt makes a node of fd, a new O_PATH descriptor.
+func (fs *FS) adopt(fd int) (*node, error) {
+	var st unix.Stat_t
+	var h vfs.Handle
+	err := fstat(fd, &st)
+	if err == nil {
+		h, err = identify(fd, &st)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return fs.nodes.adopt(fd, &st, h), nil
 }
 
 func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {

@@ -65,8 +65,7 @@ func (n *node) release() bool {
 
 func (n *node) close() {
 	n.forgetData()
-	n.files.closeAll()
-	n.streams.closeAll()
+	n.closeAll()
 	n.fs.forgetNames(n)
 	inodes.giveBack(n.inode)
 	unix.Close(n.fd)
@@ -237,8 +236,7 @@ func (c *nodeCache) drop(n *node) bool {
 		return false
 	}
 	n.forgetData()
-	n.files.closeAll()
-	n.streams.closeAll()
+	n.closeAll()
 	return true
 }
 
@@ -329,11 +327,7 @@ func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
 		return nil, vfs.ErrWouldBlock
 	}
 	moves := fs.moves.Load()
-	fd, err := fs.resolver.Open(h)
-	if outOfDescriptors(err) {
-		fs.makeRoom()
-		fd, err = fs.resolver.Open(h)
-	}
+	fd, err := fs.withRoom(func() (int, error) { return fs.resolver.Open(h) })
 	if err != nil {
 		return nil, err
 	}

@@ -42,9 +42,10 @@ type openFiles struct {
 	writers map[uint32]int // number of Files open for writing, by user
 }
 
-// held returns the node's open file with a reference, or nil if there is none. If write is set, it
-// returns only a writable one.
-func (o *openFiles) held(write bool, round uint32) *openFile {
+// held returns n's open file with a reference, or nil if there is none. If write is set, it returns
+// only a writable one.
+func (n *node) held(write bool) *openFile {
+	o := &n.files
 	o.mu.Lock()
 	f := o.rw
 	if f == nil && !write {
@@ -52,30 +53,29 @@ func (o *openFiles) held(write bool, round uint32) *openFile {
 	}
 	if f != nil {
 		f.refs.Add(1)
-		f.used.Store(round)
+		f.used.Store(n.fs.nodes.round.Load())
 	}
 	o.mu.Unlock()
 	return f
 }
 
-// keep makes fd the node's open file and returns it with a reference. If the node has an open file
-// of the same kind (writable or not) already, keep closes fd and returns that file.
-func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int64) *openFile {
+// keep makes fd an open file of n and returns it with a reference. If n has an open file of the
+// same kind (writable or not) already, keep closes fd and returns that file.
+func (n *node) keep(fd int, writable bool) *openFile {
+	o, count := &n.files, &n.fs.stats.open
 	f := &openFile{fd: fd, writable: writable, count: count}
 	f.refs.Store(2)
-	f.used.Store(round)
+	f.used.Store(n.fs.nodes.round.Load())
 	count.Add(1)
 	place := &o.ro
 	if writable {
 		place = &o.rw
 	}
 	o.mu.Lock()
-	if *place != nil {
-		was := *place
+	if was := *place; was != nil {
 		was.refs.Add(1)
 		o.mu.Unlock()
-		f.put()
-		f.put()
+		f.close()
 		return was
 	}
 	*place = f
@@ -83,7 +83,8 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 	return f
 }
 
-// dropIdle closes n's descriptors that are not pinned and were not used lately. patience says for
+// dropIdle closes n's descriptors for data and listings that are not pinned and were not used
+// lately. patience says for
 // how long: it is a number of rounds of the sweeper, which are one second apart. The argument round
 // is the number of the present round. The writable descriptor stays open while a caller uses it or
 // n has unsynced data. dropIdle returns how many descriptors it closed.
@@ -103,7 +104,7 @@ func (n *node) dropIdle(round, patience uint32) (closed int) {
 		rw, o.rw = o.rw, nil
 	}
 	o.mu.Unlock()
-	return putFiles(ro, rw)
+	return putFiles(ro, rw) + n.streams.drop(round, patience)
 }
 
 // putFiles releases a reference to each file that is not nil, and returns how many there were.
@@ -117,21 +118,23 @@ func putFiles(files ...*openFile) (n int) {
 	return n
 }
 
-// closeAll releases the node's references to its files, even if it has unsynced data. Each file is
+// closeAll releases n's descriptors for data and listings, even if n has unsynced data. Each file is
 // closed when its last user has released it.
-func (o *openFiles) closeAll() {
+func (n *node) closeAll() {
+	o := &n.files
 	o.mu.Lock()
 	ro, rw := o.ro, o.rw
 	o.ro, o.rw = nil, nil
 	o.mu.Unlock()
 	putFiles(ro, rw)
+	n.streams.drop(0, 0)
 }
 
 // file returns n's open file with a reference, and opens it if needed. If write is set, the file
 // is open for writing, too. It opens only regular files, and directories in order to sync them;
 // n.typ is known from the O_PATH descriptor.
 func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
-	if f := n.files.held(write, fs.nodes.round.Load()); f != nil {
+	if f := n.held(write); f != nil {
 		return f, nil
 	}
 	return fs.openFile(op, n, write)
@@ -180,7 +183,7 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	case err != nil:
 		return nil, err
 	}
-	return n.files.keep(fd, write, fs.nodes.round.Load(), &fs.stats.open), nil
+	return n.keep(fd, write), nil
 }
 
 // openAsOwner opens a file whose mode denies access to its owner, because NFS lets the owner read

@@ -21,10 +21,13 @@ import (
 // call meets this rule. A call that may wait on some file system uses syscall.Syscall. That costs
 // some 30 ns more, and the scheduler takes the P back when the call takes long.
 
-// rawFstat reads the attributes of fd's file. It is for file systems that answer fstat from the
-// inode in memory (fsKind.rawAttr). Other file systems may ask a server, or wait for a lock that
-// is held during I/O.
-func rawFstat(fd int, st *unix.Stat_t) error {
+// fstat reads the attributes of fd's file. The call is raw for file systems that answer fstat from
+// the inode in memory. Other file systems may ask a server, or wait for a lock that is held during
+// I/O.
+func (k *fsKind) fstat(fd int, st *unix.Stat_t) error {
+	if !k.rawAttr {
+		return fstat(fd, st)
+	}
 	_, _, e := syscall.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
 	return errnoErr(e)
 }
@@ -58,15 +61,6 @@ func rawSetfsid(trap uintptr, id uint32) uint32 {
 func rawSetgroups(groups []uint32) error {
 	_, _, e := syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(unsafe.SliceData(groups))), 0)
 	return errnoErr(e)
-}
-
-// fstat reads attributes. The call is raw (raw_syscall.go) if the file system answers it without
-// waiting.
-func (k *fsKind) fstat(fd int, st *unix.Stat_t) error {
-	if k.rawAttr {
-		return rawFstat(fd, st)
-	}
-	return fstat(fd, st)
 }
 
 func errnoErr(e syscall.Errno) error {

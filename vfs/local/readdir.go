@@ -169,28 +169,20 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 		room = room[:plusAtOnce]
 	}
 	var entry vfs.DirEntry
-	for {
-		n, err := sysGetdents(s.fd, room)
+	for e, err := range dirents(s.fd, room) {
 		if err != nil {
 			return false, err
 		}
-		if n == 0 {
-			return true, nil
+		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: cookieOf(e.off)}
+		if l.plus && !l.attributes(&entry) {
+			continue // the entry was removed meanwhile
 		}
-		for e, rest := nextDirent(room[:n]); e.name != nil; e, rest = nextDirent(rest) {
-			if vfs.IsDot(e.name) {
-				continue
-			}
-			entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: cookieOf(e.off)}
-			if l.plus && !l.attributes(&entry) {
-				continue // the entry was removed meanwhile
-			}
-			if !l.hand(&entry) {
-				return false, nil
-			}
-			s.at = entry.Cookie
+		if !l.hand(&entry) {
+			return false, nil
 		}
+		s.at = entry.Cookie
 	}
+	return true, nil
 }
 
 // cookieOf converts the kernel's d_off to a cookie.
@@ -271,11 +263,7 @@ func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
 // exist any more, and otherwise what to remember of it. This is zero if the file cannot be opened or
 // its attributes cannot be read.
 func (l *listing) byDescriptor(e *vfs.DirEntry) (known knownName, there bool) {
-	fd, err := sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
-	if outOfDescriptors(err) {
-		l.fs.makeRoom()
-		fd, err = sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
-	}
+	fd, err := l.fs.openName(l.dir, e.Name)
 	if err != nil {
 		return known, err != syscall.ENOENT
 	}
@@ -303,15 +291,14 @@ func (l *listing) byName(e *vfs.DirEntry) (known knownName, ok bool) {
 		return known, false
 	}
 	if l.mount == 0 {
-		var b [vfs.MaxHandle]byte
-		_, _, mount, err := sysNameToHandleAt(l.dir.fd, nil, unix.AT_EMPTY_PATH, b[2:])
+		_, mount, err := kernelHandleOf(l.dir.fd, nil)
 		if err != nil {
 			return known, false
 		}
 		l.mount = mount
 	}
-	h, mount, ok := handleAt(l.dir.fd, e.Name)
-	if !ok || mount != l.mount {
+	h, mount, err := kernelHandleOf(l.dir.fd, e.Name)
+	if err != nil || mount != l.mount {
 		return known, false
 	}
 	return l.complete(e, h, l.dir.fd, e.Name)

@@ -30,8 +30,9 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 		return ch, err
 	}
 	var victim named
+	c := dirChange{d: d, ch: &ch}
 	m := d.mark()
-	err = fs.change(op, d, &ch, func(c *dirChange) error {
+	err = c.run(op, func() error {
 		victim = fs.known(d, name)
 		if op.Try && !victim.small() {
 			return vfs.ErrWouldBlock
@@ -114,38 +115,25 @@ func (v *named) put() {
 // Otherwise known opens the file, because after the change the index must learn whether the file
 // still has a name.
 func (fs *FS) known(d *node, name []byte) (v named) {
-	dev := d.inode.key.dev
+	key := inodeKey{dev: d.inode.key.dev}
+	err := error(syscall.EOPNOTSUPP)
 	if _, byKernel := fs.resolver.(kernelResolver); byKernel {
-		if v.handle, _, v.ok = handleAt(d.fd, name); v.ok {
-			v.n = fs.nodes.cached(&v.handle)
+		if key.handle, _, err = kernelHandleOf(d.fd, name); err == nil {
+			v.n = fs.nodes.cached(&key.handle)
 		}
 	}
-	if !v.ok {
-		if v.n = fs.knownByDescriptor(d, name); v.n == nil {
+	if err != nil {
+		fd, err := fs.openName(d, name)
+		if err != nil {
 			return v
 		}
-		v.handle, v.ok, dev = v.n.handle, true, v.n.inode.key.dev
+		if v.n, err = fs.adopt(fd); err != nil {
+			return v
+		}
+		key = v.n.inode.key
 	}
-	v.inode = inodes.find(inodeKey{dev, v.handle})
+	v.handle, v.ok, v.inode = key.handle, true, inodes.find(key)
 	return v
-}
-
-// knownByDescriptor opens name in d and returns its node with a reference, or nil.
-func (fs *FS) knownByDescriptor(d *node, name []byte) *node {
-	fd, err := sysOpenat2(d.fd, name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
-	if err != nil {
-		return nil
-	}
-	var st unix.Stat_t
-	var h vfs.Handle
-	if err = fstat(fd, &st); err == nil {
-		h, err = identify(fd, &st)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return nil
-	}
-	return fs.nodes.adopt(fd, &st, h)
 }
 
 // Rename implements vfs.FileSystem.
@@ -196,19 +184,19 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		return err
 	}
 	if f == t {
-		err = fs.change(op, f, &from, func(c *dirChange) error { return move(c.call, c) })
+		c := dirChange{d: f, ch: &from}
+		err = c.run(op, func() error { return move(c.call, &c) })
 		to = from
 	} else {
 		// The fixed order of the locks prevents a deadlock of two renames between the same
 		// directories in opposite directions.
-		outer, inner, outerCh, innerCh := f, t, &from, &to
+		outer, inner := dirChange{d: f, ch: &from}, dirChange{d: t, ch: &to}
 		if bytes.Compare(f.handle.Bytes(), t.handle.Bytes()) > 0 {
-			outer, inner, outerCh, innerCh = t, f, &to, &from
+			outer, inner = inner, outer
 		}
-		err = fs.change(op, outer, outerCh, func(o *dirChange) error {
-			return fs.change(op, inner, innerCh, func(i *dirChange) error {
-				return move(func(f func() error) error { return o.call(func() error { return i.call(f) }) }, o, i)
-			})
+		both := func(f func() error) error { return outer.call(func() error { return inner.call(f) }) }
+		err = outer.run(op, func() error {
+			return inner.run(op, func() error { return move(both, &outer, &inner) })
 		})
 	}
 	if err == nil && victim.n != nil && victim.n != moved.n {
@@ -271,9 +259,10 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 	if n.typ == vfs.Directory {
 		return ch, syscall.EISDIR
 	}
+	c := dirChange{d: d, ch: &ch}
 	md, mn := d.mark(), n.mark()
 	n.inode.version.before()
-	err = fs.change(op, d, &ch, func(c *dirChange) error {
+	err = c.run(op, func() error {
 		return fs.asWith(op.Cred, linkCaps(&is.Stat_t), func() error {
 			return c.call(func() error { return sysLink(fs.proc, n.fd, d.fd, name) })
 		})

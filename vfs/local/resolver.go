@@ -135,16 +135,10 @@ func (t indexedTree) Names(dir int, each func(name []byte) bool) error {
 		return err
 	}
 	defer unix.Close(list)
-	buf := make([]byte, namesAtOnce)
-	for {
-		n, err := sysGetdents(list, buf)
-		if err != nil || n == 0 {
+	for e, err := range dirents(list, make([]byte, namesAtOnce)) {
+		if err != nil || !each(e.name) {
 			return err
 		}
-		for e, rest := nextDirent(buf[:n]); e.name != nil; e, rest = nextDirent(rest) {
-			if !vfs.IsDot(e.name) && !each(e.name) {
-				return nil
-			}
-		}
 	}
+	return nil
 }

@@ -53,7 +53,6 @@ func (fs *FS) sweepOnce() {
 	fs.nodes.each(func(n *node) {
 		idle := roundsSince(round, n.used.Load())
 		n.dropIdle(round, closeAfter)
-		n.streams.drop(round, closeAfter)
 		if fs.kind.links && idle > 0 && round%lookEveryRound == 0 &&
 			fstat(n.fd, &st) == nil && st.Nlink == 0 {
 			if fs.nodes.forget(n) {

@@ -69,27 +69,22 @@ func fstat(fd int, st *unix.Stat_t) error {
 	return errnoErr(e)
 }
 
-// sysNameToHandle writes the kernel's handle of fd's file to buf and returns
-// its length and type.
-func sysNameToHandle(fd int, buf []byte) (n int, kind int32, err error) {
-	n, kind, _, err = sysNameToHandleAt(fd, nil, unix.AT_EMPTY_PATH, buf)
-	return n, kind, err
+// A fileHandle is the kernel's struct file_handle.
+type fileHandle struct {
+	bytes uint32
+	kind  int32
+	data  [maxKernelHandle]byte
 }
 
 // sysNameToHandleAt writes the kernel's handle of name in the directory dir to buf, without
-// following a symlink. It returns the handle's length and type, and the ID of the file's mount.
-// The kernel looks the name up; a file system in user space or on a network asks its server for
-// it.
-func sysNameToHandleAt(dir int, name []byte, flags int, buf []byte) (n int, kind, mount int32, err error) {
-	var fh struct {
-		bytes uint32
-		kind  int32
-		data  [maxKernelHandle]byte
-	}
+// following a symlink. An empty name means dir itself. It returns the handle's length and type, and
+// the ID of the file's mount. The kernel looks the name up; a file system in user space or on a
+// network asks its server for it.
+func sysNameToHandleAt(dir int, name, buf []byte) (n int, kind, mount int32, err error) {
+	fh := fileHandle{bytes: maxKernelHandle}
 	var path [maxName + 1]byte
-	fh.bytes = uint32(len(fh.data))
 	_, _, e := syscall.Syscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
-		uintptr(unsafe.Pointer(&fh)), uintptr(unsafe.Pointer(&mount)), uintptr(flags), 0)
+		uintptr(unsafe.Pointer(&fh)), uintptr(unsafe.Pointer(&mount)), unix.AT_EMPTY_PATH, 0)
 	if e != 0 {
 		return 0, 0, 0, e
 	}
@@ -109,12 +104,8 @@ func fstatAt(dir int, name []byte, st *unix.Stat_t) error {
 }
 
 func sysOpenByHandle(mount int, kind int32, handle []byte, flags int) (int, error) {
-	var fh struct {
-		bytes uint32
-		kind  int32
-		data  [maxKernelHandle]byte
-	}
-	fh.bytes, fh.kind = uint32(copy(fh.data[:], handle)), kind
+	fh := fileHandle{kind: kind}
+	fh.bytes = uint32(copy(fh.data[:], handle))
 	for {
 		fd, _, e := syscall.Syscall(unix.SYS_OPEN_BY_HANDLE_AT, uintptr(mount), uintptr(unsafe.Pointer(&fh)), uintptr(flags))
 		if e != syscall.EINTR {
