@@ -22,29 +22,17 @@ func (f *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 }
 
 // SetAttr implements vfs.FileSystem.
-func (f *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) (ch vfs.Change, err error) {
-	if err := f.enter(op, SetAttr); err != nil {
-		return ch, err
-	}
-	defer f.leave()
-	n, err := f.lock(h)
-	if err != nil {
-		return ch, err
-	}
-	defer n.mu.Unlock()
-	ch = n.before()
-	defer n.after(&ch)
-	if guard != nil && *guard != n.attr.Ctime {
-		return ch, vfs.ErrNotSync
-	}
-	if err := maySet(op.Cred, n, s); err != nil {
-		return ch, err
-	}
-	if s.IsZero() {
-		return ch, nil
-	}
-	f.set(op.Cred, n, s, f.now())
-	return ch, nil
+func (f *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) (vfs.Change, error) {
+	return f.alter(op, SetAttr, h, func(n *node) error {
+		if guard != nil && *guard != n.attr.Ctime {
+			return vfs.ErrNotSync
+		}
+		err := maySet(op.Cred, n, s)
+		if err == nil && !s.IsZero() {
+			f.set(op.Cred, n, s, f.now())
+		}
+		return err
+	})
 }
 
 // maySet returns nil if c may make all the changes of s to n, and the error otherwise. It changes

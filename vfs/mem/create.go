@@ -9,42 +9,26 @@ import (
 
 // Create implements vfs.FileSystem.
 func (f *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
-	if err := f.enter(op, Create); err != nil {
-		return vfs.Object{}, vfs.Change{}, err
-	}
-	defer f.leave()
 	m := making{kind: vfs.Regular, set: &how.Attr, how: how}
 	if how.Mode == vfs.Exclusive {
 		applied := how.Attr.OfExclusive()
 		m.set = &applied
 	}
-	return f.make(op, dir, name, &m)
+	return f.make(op, Create, dir, name, &m)
 }
 
 // Mkdir implements vfs.FileSystem.
 func (f *FS) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
-	if err := f.enter(op, Mkdir); err != nil {
-		return vfs.Object{}, vfs.Change{}, err
-	}
-	defer f.leave()
-	return f.make(op, dir, name, &making{kind: vfs.Directory, set: s})
+	return f.make(op, Mkdir, dir, name, &making{kind: vfs.Directory, set: s})
 }
 
 // Symlink implements vfs.FileSystem.
 func (f *FS) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
-	if err := f.enter(op, Symlink); err != nil {
-		return vfs.Object{}, vfs.Change{}, err
-	}
-	defer f.leave()
-	return f.make(op, dir, name, &making{kind: vfs.Symlink, set: s, text: text})
+	return f.make(op, Symlink, dir, name, &making{kind: vfs.Symlink, set: s, text: text})
 }
 
 // Mknod implements vfs.FileSystem.
 func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.SetAttr, major, minor uint32) (vfs.Object, vfs.Change, error) {
-	if err := f.enter(op, Mknod); err != nil {
-		return vfs.Object{}, vfs.Change{}, err
-	}
-	defer f.leave()
 	m := making{kind: t, set: s}
 	switch t {
 	case vfs.BlockDevice, vfs.CharDevice:
@@ -53,7 +37,7 @@ func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.S
 	default:
 		return vfs.Object{}, vfs.Change{}, syscall.EINVAL
 	}
-	return f.make(op, dir, name, &m)
+	return f.make(op, Mknod, dir, name, &m)
 }
 
 // A making describes an object that a call is to make.
@@ -65,42 +49,38 @@ type making struct {
 	how          *vfs.CreateHow // the argument of Create; nil in other methods
 }
 
-func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, m *making) (o vfs.Object, ch vfs.Change, err error) {
-	d, err := f.lockDir(dir)
-	if err != nil {
-		return o, ch, err
-	}
-	defer d.mu.Unlock()
-	ch = d.before()
-	defer d.after(&ch)
-	if err := vfs.CheckName(name, maxName); err != nil {
-		return o, ch, err
-	}
-	if !may(op.Cred, &d.attr, mayExec) {
-		return o, ch, syscall.EACCES
-	}
-	if vfs.IsDot(name) {
-		return o, ch, syscall.EEXIST
-	}
-	if n := d.dir.get(name); n != nil {
-		o, err = f.existing(op, n, m)
-		return o, ch, err
-	}
-	if !may(op.Cred, &d.attr, mayWrite) {
-		return o, ch, syscall.EACCES
-	}
-	n, err := f.child(op.Cred, d, m)
-	if err != nil {
-		return o, ch, err
-	}
-	d.dir.put(name, n)
-	if m.kind == vfs.Directory {
-		d.attr.Nlink++
-	}
-	d.renamed(n.attr.Ctime)
-	o = n.object(f)
-	o.Created = true
-	return o, ch, nil
+func (f *FS) make(op *vfs.Op, call Method, dir vfs.Handle, name []byte, m *making) (o vfs.Object, ch vfs.Change, err error) {
+	ch, err = f.alterDir(op, call, dir, func(d *node) error {
+		if err := vfs.CheckName(name, maxName); err != nil {
+			return err
+		}
+		if !may(op.Cred, &d.attr, mayExec) {
+			return syscall.EACCES
+		}
+		if vfs.IsDot(name) {
+			return syscall.EEXIST
+		}
+		if n := d.dir.get(name); n != nil {
+			o, err = f.existing(op, n, m)
+			return err
+		}
+		if !may(op.Cred, &d.attr, mayWrite) {
+			return syscall.EACCES
+		}
+		n, err := f.child(op.Cred, d, m)
+		if err != nil {
+			return err
+		}
+		d.dir.put(name, n)
+		if m.kind == vfs.Directory {
+			d.attr.Nlink++
+		}
+		d.renamed(n.attr.Ctime)
+		o = n.object(f)
+		o.Created = true
+		return nil
+	})
+	return o, ch, err
 }
 
 // existing handles a creation whose name exists already; n is the file of that name.

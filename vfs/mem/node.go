@@ -72,6 +72,43 @@ func (n *node) touch(now vfs.Time, content bool) {
 	n.attr.Change++
 }
 
+// alter runs the function do, which changes the file h, as a call of m. The file's node is locked
+// meanwhile. The result holds the attributes before and after, also if do fails.
+func (f *FS) alter(op *vfs.Op, m Method, h vfs.Handle, do func(n *node) error) (ch vfs.Change, err error) {
+	if err := f.enter(op, m); err != nil {
+		return ch, err
+	}
+	defer f.leave()
+	n, err := f.lock(h)
+	if err != nil {
+		return ch, err
+	}
+	defer n.mu.Unlock()
+	return n.alter(do)
+}
+
+// alterDir is alter for the directory h.
+func (f *FS) alterDir(op *vfs.Op, m Method, h vfs.Handle, do func(d *node) error) (ch vfs.Change, err error) {
+	if err := f.enter(op, m); err != nil {
+		return ch, err
+	}
+	defer f.leave()
+	d, err := f.lockDir(h)
+	if err != nil {
+		return ch, err
+	}
+	defer d.mu.Unlock()
+	return d.alter(do)
+}
+
+// alter runs the function do, which changes n. The caller holds n.mu.
+func (n *node) alter(do func(n *node) error) (ch vfs.Change, err error) {
+	ch = n.before()
+	err = do(n)
+	n.after(&ch)
+	return ch, err
+}
+
 // before returns a Change whose Before holds the present attributes of n. After the change, the
 // caller calls the method after, which sets After. The caller holds n.mu.
 func (n *node) before() vfs.Change {

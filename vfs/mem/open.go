@@ -118,54 +118,43 @@ func (f *file) Read(op *vfs.Op, offset uint64, buf []byte, a *vfs.Attr) (n int, 
 	return n, eof, nil
 }
 
-// Write implements vfs.File.
-func (f *file) Write(op *vfs.Op, offset uint64, data [][]byte, stable vfs.Stability) (n int, done vfs.Stability, ch vfs.Change, err error) {
-	if err := f.fs.enter(op, Write); err != nil {
-		return 0, 0, ch, err
+// alter runs the function do, which changes the file, as a call of m. It returns an error if f is
+// not open for the given access.
+func (f *file) alter(op *vfs.Op, m Method, access vfs.OpenAccess, do func(n *node) error) (ch vfs.Change, err error) {
+	if err := f.fs.enter(op, m); err != nil {
+		return ch, err
 	}
 	defer f.fs.leave()
-	if err := f.lock(vfs.OpenWrite); err != nil {
-		return 0, 0, ch, err
+	if err := f.lock(access); err != nil {
+		return ch, err
 	}
 	defer f.node.mu.Unlock()
-	ch = f.node.before()
-	defer f.node.after(&ch)
-	n, done, err = f.fs.write(f.node, offset, data, stable)
+	return f.node.alter(do)
+}
+
+// Write implements vfs.File.
+func (f *file) Write(op *vfs.Op, offset uint64, data [][]byte, stable vfs.Stability) (n int, done vfs.Stability, ch vfs.Change, err error) {
+	ch, err = f.alter(op, Write, vfs.OpenWrite, func(nd *node) (err error) {
+		n, done, err = f.fs.write(nd, offset, data, stable)
+		return err
+	})
 	return n, done, ch, err
 }
 
 // Commit implements vfs.File.
-func (f *file) Commit(op *vfs.Op, offset uint64, count uint32) (ch vfs.Change, err error) {
-	if err := f.fs.enter(op, Commit); err != nil {
-		return ch, err
-	}
-	defer f.fs.leave()
-	if err := f.lock(0); err != nil {
-		return ch, err
-	}
-	defer f.node.mu.Unlock()
-	ch = f.node.before()
-	defer f.node.after(&ch)
-	return ch, f.fs.syncRange(f.node, offset, count)
+func (f *file) Commit(op *vfs.Op, offset uint64, count uint32) (vfs.Change, error) {
+	return f.alter(op, Commit, 0, func(n *node) error { return f.fs.syncRange(n, offset, count) })
 }
 
 // SetSize implements vfs.File.
-func (f *file) SetSize(op *vfs.Op, size uint64) (ch vfs.Change, err error) {
-	if err := f.fs.enter(op, SetAttr); err != nil {
-		return ch, err
-	}
-	defer f.fs.leave()
-	if err := f.lock(vfs.OpenWrite); err != nil {
-		return ch, err
-	}
-	defer f.node.mu.Unlock()
-	ch = f.node.before()
-	defer f.node.after(&ch)
-	if size > maxFileSize {
-		return ch, syscall.EFBIG
-	}
-	f.fs.set(op.Cred, f.node, &vfs.SetAttr{SetSize: true, Size: size}, f.fs.now())
-	return ch, nil
+func (f *file) SetSize(op *vfs.Op, size uint64) (vfs.Change, error) {
+	return f.alter(op, SetAttr, vfs.OpenWrite, func(n *node) error {
+		if size > maxFileSize {
+			return syscall.EFBIG
+		}
+		f.fs.set(op.Cred, n, &vfs.SetAttr{SetSize: true, Size: size}, f.fs.now())
+		return nil
+	})
 }
 
 // Close implements vfs.File.
@@ -176,4 +165,96 @@ func (f *file) Close() {
 	f.node.mu.Lock()
 	defer f.node.mu.Unlock()
 	f.fs.closeNode(f.node, f.opens)
+}
+
+// claims holds the claims on one file: own are those of this process, foreign those of another
+// process that a test simulates.
+type claims struct{ own, foreign vfs.Claims }
+
+var _ vfs.Claimer = (*FS)(nil)
+
+// claimable returns the node of a regular file, locked and with claims allocated.
+func (f *FS) claimable(h vfs.Handle) (*node, error) {
+	n, err := f.lock(h)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.isFile(); err != nil {
+		n.mu.Unlock()
+		return nil, err
+	}
+	if n.claims == nil {
+		n.claims = new(claims)
+	}
+	return n, nil
+}
+
+// Claim implements vfs.Claimer.
+func (f *FS) Claim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	n, err := f.claimable(h)
+	if err != nil {
+		return err
+	}
+	defer n.mu.Unlock()
+	if err := claim(&n.claims.own, &n.claims.foreign, start, length, mode); err != nil {
+		return err
+	}
+	f.claimed(n)
+	return nil
+}
+
+func claim(own, others *vfs.Claims, start, length uint64, mode vfs.ClaimMode) error {
+	if _, found, err := others.Against(start, length, mode); err != nil || found {
+		if err == nil {
+			err = syscall.EAGAIN
+		}
+		return err
+	}
+	return own.Set(start, length, mode)
+}
+
+// claimed is called after a change of n's claims. If n has got its first claim, claimed calls
+// n.open; if n has lost its last, it undoes that. So a file with claims stays alive as if it were
+// open. The caller holds n.mu.
+func (f *FS) claimed(n *node) {
+	switch none := n.claims == nil || n.claims.own.None(); {
+	case !none && n.claimedBy == nil:
+		n.claimedBy = n.open()
+	case none && n.claimedBy != nil:
+		o := n.claimedBy
+		n.claimedBy = nil
+		f.closeNode(n, o)
+	}
+}
+
+// TestClaim implements vfs.Claimer.
+func (f *FS) TestClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) (vfs.Claimed, bool, error) {
+	n, err := f.claimable(h)
+	if err != nil {
+		return vfs.Claimed{}, false, err
+	}
+	defer n.mu.Unlock()
+	return n.claims.foreign.Against(start, length, mode)
+}
+
+// DropClaims implements vfs.Claimer.
+func (f *FS) DropClaims(h vfs.Handle) {
+	n, err := f.claimable(h)
+	if err != nil {
+		return
+	}
+	defer n.mu.Unlock()
+	n.claims.own = vfs.Claims{}
+	f.claimed(n)
+}
+
+// ForeignClaim sets a claim as another process of the machine would. It is for tests. ClaimNone
+// removes the claim.
+func (f *FS) ForeignClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	n, err := f.claimable(h)
+	if err != nil {
+		return err
+	}
+	defer n.mu.Unlock()
+	return claim(&n.claims.foreign, &n.claims.own, start, length, mode)
 }

@@ -69,24 +69,16 @@ func (f *FS) accessed(n *node, a *vfs.Attr) {
 
 // Write implements vfs.FileSystem.
 func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stable vfs.Stability) (n int, done vfs.Stability, ch vfs.Change, err error) {
-	if err := f.enter(op, Write); err != nil {
-		return 0, 0, ch, err
-	}
-	defer f.leave()
-	nd, err := f.lock(h)
-	if err != nil {
-		return 0, 0, ch, err
-	}
-	defer nd.mu.Unlock()
-	ch = nd.before()
-	defer nd.after(&ch)
-	if err := nd.isFile(); err != nil {
-		return 0, 0, ch, err
-	}
-	if !mayData(op.Cred, &nd.attr, mayWrite) {
-		return 0, 0, ch, syscall.EACCES
-	}
-	n, done, err = f.write(nd, offset, data, stable)
+	ch, err = f.alter(op, Write, h, func(nd *node) (err error) {
+		if err := nd.isFile(); err != nil {
+			return err
+		}
+		if !mayData(op.Cred, &nd.attr, mayWrite) {
+			return syscall.EACCES
+		}
+		n, done, err = f.write(nd, offset, data, stable)
+		return err
+	})
 	return n, done, ch, err
 }
 
@@ -146,22 +138,13 @@ func (f *FS) store(nd *node, offset uint64, data [][]byte) (n int, err error) {
 }
 
 // Commit implements vfs.FileSystem.
-func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch vfs.Change, err error) {
-	if err := f.enter(op, Commit); err != nil {
-		return ch, err
-	}
-	defer f.leave()
-	n, err := f.lock(h)
-	if err != nil {
-		return ch, err
-	}
-	defer n.mu.Unlock()
-	ch = n.before()
-	defer n.after(&ch)
-	if err := n.isFile(); err != nil {
-		return ch, err
-	}
-	return ch, f.syncRange(n, offset, count)
+func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (vfs.Change, error) {
+	return f.alter(op, Commit, h, func(n *node) error {
+		if err := n.isFile(); err != nil {
+			return err
+		}
+		return f.syncRange(n, offset, count)
+	})
 }
 
 // syncRange syncs count bytes from offset; count 0 means all bytes from offset on.

@@ -146,33 +146,24 @@ func (f *FS) RemoveXattr(op *vfs.Op, h vfs.Handle, name []byte) (vfs.Change, err
 
 // changeXattr locks the file's node and calls the function change. It passes the node, the
 // attribute's present value (was), and whether the attribute exists (is).
-func (f *FS) changeXattr(op *vfs.Op, m Method, h vfs.Handle, name []byte, change func(n *node, was []byte, is bool) error) (ch vfs.Change, err error) {
-	if err := f.enter(op, m); err != nil {
-		return ch, err
-	}
-	defer f.leave()
+func (f *FS) changeXattr(op *vfs.Op, m Method, h vfs.Handle, name []byte, change func(n *node, was []byte, is bool) error) (vfs.Change, error) {
 	if err := checkXattr(name); err != nil {
-		return ch, err
+		return vfs.Change{}, err
 	}
-	n, err := f.lock(h)
-	if err != nil {
-		return ch, err
-	}
-	defer n.mu.Unlock()
-	ch = n.before()
-	defer n.after(&ch)
-	switch {
-	case !n.hasXattrs():
-		return ch, syscall.EPERM
-	case n.dir != nil && n.attr.Mode&sticky != 0 && op.Cred.UID != 0 && op.Cred.UID != n.attr.UID:
-		return ch, syscall.EPERM
-	case !may(op.Cred, &n.attr, mayWrite):
-		return ch, syscall.EACCES
-	}
-	was, is := n.xattrs[string(name)]
-	if err := change(n, was, is); err != nil {
-		return ch, err
-	}
-	n.touch(f.now(), false)
-	return ch, nil
+	return f.alter(op, m, h, func(n *node) error {
+		switch {
+		case !n.hasXattrs():
+			return syscall.EPERM
+		case n.dir != nil && n.attr.Mode&sticky != 0 && op.Cred.UID != 0 && op.Cred.UID != n.attr.UID:
+			return syscall.EPERM
+		case !may(op.Cred, &n.attr, mayWrite):
+			return syscall.EACCES
+		}
+		was, is := n.xattrs[string(name)]
+		err := change(n, was, is)
+		if err == nil {
+			n.touch(f.now(), false)
+		}
+		return err
+	})
 }
