@@ -170,16 +170,12 @@ func (fs *FS) makeRoom() {
 // closeSome closes files and listings that no caller uses, first those idle for the longest time,
 // until it has closed the number in want, or more. It returns how many it closed.
 func (fs *FS) closeSome(want int64) (closed int64) {
-	round := fs.nodes.round.Load()
-	for patience := uint32(closeAfter); closed < want; patience-- {
+	for patience := closeAfter; patience >= 0 && closed < want; patience-- {
 		fs.nodes.each(func(n *node) {
 			if closed < want {
-				closed += int64(n.dropIdle(round, patience))
+				closed += int64(n.dropIdle(uint32(patience)))
 			}
 		})
-		if patience == 0 {
-			break
-		}
 	}
 	return closed
 }

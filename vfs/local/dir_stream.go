@@ -72,9 +72,8 @@ func (s *dirStreams) give(d *dirStream) {
 	}
 }
 
-// drop closes the streams that were not used lately. patience says for how long: it is a number of
-// rounds of the sweeper, which are one second apart. The argument round is the number of the
-// present round. drop returns how many streams it closed.
+// drop closes the streams that were not used for patience rounds of the sweeper before the given
+// round, and returns how many.
 func (s *dirStreams) drop(round, patience uint32) (closed int) {
 	s.mu.Lock()
 	kept := s.idle[:0]

@@ -251,13 +251,13 @@ func (u *unsyncedFiles) remove(n *node) {
 const closely = 16
 
 // oldest returns the node to sync next, with a reference, or nil.
-func (u *unsyncedFiles) oldest(round uint32) *node {
+func (u *unsyncedFiles) oldest() *node {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var best *node
 	for e, seen := u.nodes.Front(), 0; e != nil && seen < closely; e, seen = e.Next(), seen+1 {
 		n := e.Value.(*node)
-		if n.refs.Load() > 0 && (best == nil || n.unsynced.idleFor(round) > best.unsynced.idleFor(round)) {
+		if n.refs.Load() > 0 && (best == nil || n.unwritten() > best.unwritten()) {
 			best = n
 		}
 	}
@@ -267,27 +267,27 @@ func (u *unsyncedFiles) oldest(round uint32) *node {
 	return best
 }
 
-// idle returns the nodes that were not written lately, each with a reference. patience says for how
-// long: it is a number of rounds of the sweeper, which are one second apart. The argument round is
-// the number of the present round.
-func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
+// idle returns the nodes that were not written for syncAfter rounds, each with a reference.
+func (u *unsyncedFiles) idle() (all []*node) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for e := u.nodes.Front(); e != nil; e = e.Next() {
-		if n := e.Value.(*node); n.unsynced.idleFor(round) >= patience && n.hold() {
+		if n := e.Value.(*node); n.unwritten() >= syncAfter && n.hold() {
 			all = append(all, n)
 		}
 	}
 	return all
 }
 
-// idleFor returns the number of the sweeper's rounds since the last write.
-func (p *unsyncedFile) idleFor(round uint32) uint32 { return roundsSince(round, p.lastWrite.Load()) }
+// unwritten returns the number of the sweeper's rounds since the last write to n.
+func (n *node) unwritten() uint32 {
+	return roundsSince(n.fs.nodes.round.Load(), n.unsynced.lastWrite.Load())
+}
 
 // syncOldest syncs the node that oldest returns and closes its idle descriptors. It returns false
 // if oldest returned none.
 func (fs *FS) syncOldest() bool {
-	n := fs.unsynced.oldest(fs.nodes.round.Load())
+	n := fs.unsynced.oldest()
 	if n == nil {
 		return false
 	}
@@ -299,14 +299,13 @@ func (fs *FS) syncOldest() bool {
 // fails, the write verifier (FS.Verifier) changes.
 func (fs *FS) syncAndClose(n *node) {
 	_ = fs.syncSince(n.mark())
-	n.dropIdle(0, 0)
+	n.dropIdle(0)
 	n.put()
 }
 
 // makeRoomForData is called before a write to n. If n has no unsynced data, and mostUnsynced files
-// or more have such data, it syncs the oldest of these files, one after the other, until fewer have
-// such data. It syncs at most 16 (the constant closely). If op.Try is set, it returns ErrWouldBlock
-// instead of syncing.
+// or more have such data, it syncs the oldest of these, at most 16 (the constant closely), until
+// fewer have such data. If op.Try is set, it returns ErrWouldBlock instead.
 func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
 	if fs.unsynced.count.Load() < fs.mostUnsynced() || n.unsynced.listed.Load() {
 		return nil
@@ -323,8 +322,7 @@ func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
 }
 
 // flusher is the goroutine that syncs files whose data has been unsynced for too long, and the
-// oldest files if too many have unsynced data. It is separate from the sweeper, so that the
-// sweeper keeps its pace while a disk is slow.
+// oldest files if too many have unsynced data. While a disk is slow, the sweeper does not wait for it.
 func (fs *FS) flusher() {
 	for {
 		select {
@@ -347,7 +345,7 @@ func (fs *FS) wakeFlusher() {
 func (fs *FS) flush() {
 	for fs.unsynced.count.Load() > fs.manyUnsynced() && !fs.closed.Load() && fs.syncOldest() {
 	}
-	for _, n := range fs.unsynced.idle(fs.nodes.round.Load(), syncAfter) {
+	for _, n := range fs.unsynced.idle() {
 		if fs.closed.Load() {
 			n.put()
 			continue

@@ -83,13 +83,11 @@ func (n *node) keep(fd int, writable bool) *openFile {
 	return f
 }
 
-// dropIdle closes n's descriptors for data and listings that are not pinned and were not used
-// lately. patience says for
-// how long: it is a number of rounds of the sweeper, which are one second apart. The argument round
-// is the number of the present round. The writable descriptor stays open while a caller uses it or
-// n has unsynced data. dropIdle returns how many descriptors it closed.
-func (n *node) dropIdle(round, patience uint32) (closed int) {
-	o := &n.files
+// dropIdle closes n's descriptors for data and listings that are not pinned and were not used for
+// this number of rounds of the sweeper (seconds), and returns how many. The writable descriptor
+// stays open while a caller uses it or n has unsynced data.
+func (n *node) dropIdle(patience uint32) (closed int) {
+	o, round := &n.files, n.fs.nodes.round.Load()
 	o.mu.Lock()
 	idle := func(f *openFile) bool {
 		return f != nil && f.pins == 0 && roundsSince(round, f.used.Load()) >= patience
@@ -131,8 +129,7 @@ func (n *node) closeAll() {
 }
 
 // file returns n's open file with a reference, and opens it if needed. If write is set, the file
-// is open for writing, too. It opens only regular files, and directories in order to sync them;
-// n.typ is known from the O_PATH descriptor.
+// is open for writing, too. It opens only regular files, and directories in order to sync them.
 func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if f := n.held(write); f != nil {
 		return f, nil
@@ -220,14 +217,13 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 }
 
 // letGo closes the descriptors of a file that lost a name, possibly its last, so that the file
-// system can free the file's space. If calls use the file, or callers have it open, the space
-// becomes free when the last of them has finished.
+// system can free the file's space when the last call or caller that uses the file has finished.
 func (fs *FS) letGo(v *named) {
 	n := v.n
 	if v.nameless() {
 		fs.nodes.drop(n)
 	} else {
-		n.dropIdle(0, 0)
+		n.dropIdle(0)
 	}
 }
 
@@ -268,8 +264,8 @@ func (c *closing) run() {
 	}
 }
 
-// giveBack releases a reference to n at the end of op. If that is the last one and op.Try is set,
-// the closing goroutine closes n, because closing may block.
+// giveBack releases a reference to n. If that is the last one and op.Try is set, the closing
+// goroutine closes n, because closing may block.
 func (fs *FS) giveBack(op *vfs.Op, n *node) {
 	if !op.Try {
 		n.put()
@@ -278,8 +274,7 @@ func (fs *FS) giveBack(op *vfs.Op, n *node) {
 	}
 }
 
-// giveBackFile releases a reference to f, and closes f after the last one. If op.Try is set, the
-// closing goroutine does that, because it may block.
+// giveBackFile releases a reference to f, as giveBack does to a node.
 func (fs *FS) giveBackFile(op *vfs.Op, f *openFile) {
 	if !op.Try {
 		f.put()

@@ -52,7 +52,7 @@ func (fs *FS) sweepOnce() {
 	forgettable := false
 	fs.nodes.each(func(n *node) {
 		idle := roundsSince(round, n.used.Load())
-		n.dropIdle(round, closeAfter)
+		n.dropIdle(closeAfter)
 		if fs.kind.links && idle > 0 && round%lookEveryRound == 0 &&
 			fstat(n.fd, &st) == nil && st.Nlink == 0 {
 			if fs.nodes.forget(n) {
