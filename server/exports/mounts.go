@@ -336,7 +336,11 @@ func (w *mounts) refuseLocked(m *export.Mount, why string) {
 // InUse implements export.Opener.
 func (w *mounts) InUse(fs vfs.FileSystem) bool {
 	l, ok := fs.(*local.FS)
-	return ok && l.Stats().Pinned > 0
+	if !ok {
+		return false
+	}
+	open, _ := l.OpenFiles()
+	return open > 0
 }
 
 // Close implements export.Opener.

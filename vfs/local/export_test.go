@@ -80,6 +80,55 @@ func (fs *FS) LastUser(h vfs.Handle) func(op *vfs.Op) {
 	return func(op *vfs.Op) { fs.giveBackFile(op, f) }
 }
 
+// Scheme returns the name of the resolver of handles: "kernel" or "index".
+func (fs *FS) Scheme() string {
+	if _, ok := fs.resolver.(*index.Index); ok {
+		return "index"
+	}
+	return "kernel"
+}
+
+// Stats is a snapshot of an FS's counters.
+type Stats struct {
+	// Nodes counts the descriptors open with O_PATH, OpenFiles those open for data, and Listings
+	// those open to list a directory. Unsynced counts the files that have data which is not on
+	// stable storage. Pinned counts those of OpenFiles that vfs.Files or claims keep open.
+	Nodes, OpenFiles, Listings, Unsynced, Pinned int64
+	// Switches counts the attempts to switch a thread to a caller's identity, SwitchFailures the
+	// failed attempts. ThreadsRetired counts the threads that ended because they could not be
+	// switched back.
+	Switches, SwitchFailures, ThreadsRetired uint64
+	// Verdicts counts the checks of a caller's rights that the kernel made, VerdictsRemembered the
+	// checks that were answered from memory.
+	Verdicts, VerdictsRemembered uint64
+	// Syncs counts sync calls, SyncFailures the failed ones.
+	Syncs, SyncFailures uint64
+	// Searches counts walks of the whole tree by the index.
+	Searches uint64
+	// Climbs counts how often the FS went up from a directory, level by level, to check that it lies
+	// below the root.
+	Climbs uint64
+	// Forgotten counts names that the index dropped, because too many waited to be written.
+	Forgotten uint64
+}
+
+// Stats reads the counters.
+func (fs *FS) Stats() Stats {
+	c := &fs.stats
+	var searches, forgotten uint64
+	if x, ok := fs.resolver.(*index.Index); ok {
+		searches, forgotten = x.Stats()
+	}
+	return Stats{
+		Nodes: fs.nodes.count.Load(), OpenFiles: c.open.Load(), Listings: c.streams.Load(), Unsynced: fs.unsynced.count.Load(),
+		Pinned:   c.pinned.Load(),
+		Switches: c.switches.Load(), SwitchFailures: c.switchFailures.Load(), ThreadsRetired: c.threadsRetired.Load(),
+		Verdicts: c.verdicts.Load(), VerdictsRemembered: c.verdictsRemembered.Load(),
+		Syncs: c.syncs.Load(), SyncFailures: c.syncFailures.Load(),
+		Searches: searches, Climbs: c.climbs.Load(), Forgotten: forgotten,
+	}
+}
+
 // RememberedNames returns the number of remembered names.
 func (fs *FS) RememberedNames() int64 { return fs.stats.names.Load() }
 

@@ -225,14 +225,6 @@ func (fs *FS) Root() vfs.Handle { return fs.root.handle }
 // calls to them stall together.
 func (fs *FS) Lane() any { return fs.lane }
 
-// Scheme returns the name of the resolver of handles: "kernel" or "index".
-func (fs *FS) Scheme() string {
-	if _, ok := fs.resolver.(*index.Index); ok {
-		return "index"
-	}
-	return "kernel"
-}
-
 // Close implements vfs.FileSystem. The kernel writes uncommitted data later, as always.
 func (fs *FS) Close() error {
 	if fs.closed.Swap(true) {
