@@ -61,10 +61,10 @@ func Open(tree Tree, stateDir string, root vfs.Handle) (*Index, error) {
 	}
 	sum := fnv.New64a()
 	sum.Write(root.Bytes())
-	file := indexFiles.claim(filepath.Join(stateDir, "handles-"+hex.EncodeToString(sum.Sum(nil))))
+	file := claimFile(filepath.Join(stateDir, "handles-"+hex.EncodeToString(sum.Sum(nil))))
 	x, err := newIndex(tree, file, root)
 	if err != nil {
-		indexFiles.release(file)
+		releaseFile(file)
 		return nil, err
 	}
 	go x.write()
@@ -76,8 +76,11 @@ func newIndex(tree Tree, file string, root vfs.Handle) (*Index, error) {
 	if err != nil {
 		return nil, fmt.Errorf("index of handles %s (in use by another process?): %w", file, err)
 	}
-	x := &Index{Patience: searchPatience, tree: tree, now: time.Now, file: file, root: root, db: db, pending: map[vfs.Handle]*learnt{}, recent: map[vfs.Handle]place{},
-		dead: map[vfs.Handle]struct{}{}, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	x := &Index{Patience: searchPatience, tree: tree, now: time.Now, file: file, root: root, db: db,
+		pending: map[vfs.Handle]*learnt{}, recent: map[vfs.Handle]place{}, dead: map[vfs.Handle]struct{}{},
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
+		searches: searches{wanted: map[vfs.Handle]struct{}{}, vain: map[vfs.Handle]time.Time{}}}
+	x.emptied = sync.NewCond(&x.mu)
 	if err = x.pages.update(db, func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucketIfNotExists(placesBucket)
 		return err
@@ -85,8 +88,6 @@ func newIndex(tree Tree, file string, root vfs.Handle) (*Index, error) {
 		db.Close()
 		return nil, fmt.Errorf("index of handles %s: %w", file, err)
 	}
-	x.emptied = sync.NewCond(&x.mu)
-	x.wanted, x.vain = map[vfs.Handle]struct{}{}, map[vfs.Handle]time.Time{}
 	return x, nil
 }
 
@@ -96,28 +97,28 @@ func (x *Index) Stats() (walks, forgotten uint64) { return x.walks.Load(), x.for
 
 // indexFiles are the index files that this process has open. If two FSs serve the same directory,
 // for example through two mounts, each has an index file of its own.
-var indexFiles = fileClaims{m: map[string]bool{}}
+var indexFiles = struct {
+	sync.Mutex
+	open map[string]bool
+}{open: map[string]bool{}}
 
-type fileClaims struct {
-	mu sync.Mutex
-	m  map[string]bool
-}
-
-func (c *fileClaims) claim(base string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// claimFile returns the name of an index file that begins with base and is not open, and counts it
+// as open.
+func claimFile(base string) string {
+	indexFiles.Lock()
+	defer indexFiles.Unlock()
 	file := base + ".db"
-	for i := 2; c.m[file]; i++ {
+	for i := 2; indexFiles.open[file]; i++ {
 		file = fmt.Sprintf("%s-%d.db", base, i)
 	}
-	c.m[file] = true
+	indexFiles.open[file] = true
 	return file
 }
 
-func (c *fileClaims) release(file string) {
-	c.mu.Lock()
-	delete(c.m, file)
-	c.mu.Unlock()
+func releaseFile(file string) {
+	indexFiles.Lock()
+	delete(indexFiles.open, file)
+	indexFiles.Unlock()
 }
 
 // Close stops the running search and writes the pending names to disk.
@@ -126,12 +127,12 @@ func (x *Index) Close() error {
 	x.endSearch()
 	<-x.ended
 	err := x.db.Close()
-	indexFiles.release(x.file)
+	releaseFile(x.file)
 	return err
 }
 
 // Open returns an O_PATH descriptor of h's file. ESTALE: the file does not exist, or a search did
-// not find it. ErrDelay: the file needs a search, which has not begun or not ended yet.
+// not find it. ErrDelay: the file needs a search, which has not ended yet.
 func (x *Index) Open(h vfs.Handle) (int, error) {
 	if h == x.root {
 		return x.tree.OpenRoot()
@@ -197,3 +198,21 @@ func (x *Index) confirm(h *vfs.Handle, fd *int) error {
 	*fd = -1
 	return syscall.ESTALE
 }
+
+// A Tree is the directory tree in which an Index finds files. All descriptors are O_PATH. Any
+// goroutine may call the methods.
+type Tree interface {
+	OpenRoot() (fd int, err error)
+	// OpenName opens name in the directory dir. It follows no symlink and crosses no mount point.
+	OpenName(dir int, name []byte) (fd int, err error)
+	// Identify returns the handle of the file open on fd, and whether it is a directory.
+	Identify(fd int) (h vfs.Handle, directory bool, err error)
+	// Names calls a function, its last argument, for every name in the directory dir except "." and
+	// "..", until the function returns false. The name is valid only during that call of the
+	// function.
+	Names(dir int, each func(name []byte) bool) error
+}
+
+// outOfDescriptors reports whether err means that the process, or the system, has no descriptor
+// left. Such an error says nothing about the file.
+func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == syscall.ENFILE }

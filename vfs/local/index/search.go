@@ -1,6 +1,8 @@
 package index
 
 import (
+	"maps"
+	"slices"
 	"syscall"
 	"time"
 
@@ -191,10 +193,7 @@ func (x *Index) search(s *search, pause time.Duration) {
 		x.begins()
 	}
 	x.lookNearby(s)
-	x.mu.Lock()
-	missing := len(s.missing)
-	x.mu.Unlock()
-	if missing > 0 {
+	if len(x.missingOf(s)) > 0 {
 		x.walk(s)
 	}
 	now := x.now()
@@ -218,21 +217,21 @@ func (x *Index) search(s *search, pause time.Duration) {
 
 // lookNearby reads the directories in which the index last saw the missing files.
 func (x *Index) lookNearby(s *search) {
-	x.mu.Lock()
-	var missing []vfs.Handle
-	for h := range s.missing {
-		missing = append(missing, h)
-	}
-	x.mu.Unlock()
 	seen := map[vfs.Handle]bool{}
-	for i := range missing {
-		for _, p := range x.places(&missing[i]) {
+	for _, h := range x.missingOf(s) {
+		for _, p := range x.places(&h) {
 			if !seen[p.dir] {
 				seen[p.dir] = true
 				x.scan(s, &p.dir, nil)
 			}
 		}
 	}
+}
+
+func (x *Index) missingOf(s *search) []vfs.Handle {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Collect(maps.Keys(s.missing))
 }
 
 // walk reads the whole tree, breadth first, with one directory open at a time. It stops after
