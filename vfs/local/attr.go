@@ -60,9 +60,8 @@ func tellBirth(dir int, name string, flags int, a *vfs.Attr) {
 }
 
 // mountedOn returns the inode number of the directory that the mount of fd covers. fd is an open
-// directory, and the argument own is its inode number. If fd is not the top of a mount, or the
-// covered directory cannot be found, mountedOn returns own. The kernel shows the number of a
-// covered directory only in the listing of its parent.
+// directory, and own is its inode number. If fd is not the top of a mount, or the covered directory
+// cannot be found, mountedOn returns own. Only a listing of its parent shows the covered directory.
 func mountedOn(fd int, own uint64) uint64 {
 	on, top := mountOf(fd)
 	if !top || on.Point == "/" {

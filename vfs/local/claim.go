@@ -12,10 +12,9 @@ import (
 )
 
 // Claims are the kernel's locks of open file descriptions (fcntl(2), F_OFD_SETLK). They conflict
-// with POSIX locks of other processes, and with locks of other descriptions of this process.
-// Closing the description ends them. Therefore each node with claims has one descriptor that serves
-// no other purpose. All clients that lock the file share it; reads and writes use other
-// descriptors.
+// with locks of other descriptions and with POSIX locks of other processes, and end when the
+// description is closed. Therefore each node with claims has one descriptor for nothing else, which
+// all clients that lock the file share.
 
 // nodeClaims holds the claims (see vfs.Claimer) on a node.
 type nodeClaims struct {
@@ -131,10 +130,9 @@ func (fs *FS) openToClaim(n *node, mode vfs.ClaimMode) (fd int, err error) {
 	return fd, err
 }
 
-// closeClaims undoes openClaims after the last claim is gone. It first unlocks everything that
-// the kernel may still hold locked. Closing the descriptor may not be enough: a process that
-// another goroutine is starting at this moment has a copy of the descriptor until it executes its
-// program.
+// closeClaims undoes openClaims after the last claim is gone. It first unlocks everything, because
+// closing the descriptor may not be enough: a process that another goroutine is starting has a copy
+// of it until it executes its program.
 func (fs *FS) closeClaims(n *node) {
 	_ = setLock(n.claims.fd, 0, vfs.ToEnd, vfs.ClaimNone)
 	unix.Close(n.claims.fd)

@@ -149,9 +149,8 @@ func (c *dirChange) finish(op *vfs.Op, dir mark, err error) (vfs.Object, vfs.Cha
 }
 
 // durableName makes the new name of n durable; dir and file are the marks of the directory and of
-// n. If apart is set, n was changed after it was made. The file system's log may commit between
-// these two steps. A later sync of the directory then has nothing to do and leaves the change of n
-// in memory; so n needs a sync of its own.
+// n. If apart is set, n was changed after it was made. The file system's log may have committed the
+// name without that change; then a sync of the directory has nothing to do, and n needs its own.
 func (fs *FS) durableName(op *vfs.Op, n *node, dir, file mark, apart bool) error {
 	regular := n.typ == vfs.Regular || n.typ == vfs.Directory
 	if !apart && (fs.kind.logged || fs.kind.withDirs && !regular) {
@@ -164,9 +163,8 @@ func (fs *FS) durableName(op *vfs.Op, n *node, dir, file mark, apart bool) error
 }
 
 // dress applies the attributes in s beyond the mode to c.n, a new object with the attributes in is,
-// and fills in c.object. If the caller may not give the object the requested owner or group, dress
-// ignores them, as other servers do, because clients often send an owner and a group that their user
-// did not ask for.
+// and fills in c.object. It ignores an owner or a group that the caller may not give, as other
+// servers do, because clients often send those although their user did not ask for them.
 func (c *dirChange) dress(op *vfs.Op, is *look, s *vfs.SetAttr) error {
 	n, fs := c.n, c.d.fs
 	c.file = n.mark()
@@ -319,10 +317,9 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 	return c.finish(op, m, err)
 }
 
-// mayTryCreate reports whether a Create with Op.Try may make the file, which it does by one system
-// call. The Create must set no attributes but the file's mode, without set-id bits, and must not be
-// Exclusive. The FS must be below its limits of nodes and open files, so that it need not close
-// any.
+// mayTryCreate reports whether a Create with Op.Try may make the file: it sets no attributes but the
+// mode, without set-id bits, and is not Exclusive, so that one system call makes the file; and the FS
+// is below its limits of nodes and open files, so that it need not close any.
 func (fs *FS) mayTryCreate(how *vfs.CreateHow) bool {
 	mode := vfs.SetAttr{SetMode: how.Attr.SetMode, Mode: how.Attr.Mode &^ (unix.S_ISUID | unix.S_ISGID)}
 	return how.Attr == mode && how.Mode != vfs.Exclusive && !fs.nodes.full() && fs.opened() < fs.maxOpen()

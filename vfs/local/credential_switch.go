@@ -16,10 +16,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A switched thread has the caller's groups, fsgid and fsuid. Unless the caller is user 0, the
-// thread has no effective capabilities except the two that it needs to switch back, and those that
-// the caller of asWith lets it keep. The system calls that switch it are raw, because the functions
-// of Go and C would change every thread of the process.
+// A switched thread has the caller's groups, fsgid and fsuid. Unless the caller is user 0, it has no
+// effective capabilities except the two that it needs to switch back, and those that the caller of
+// asWith lets it keep. The system calls that switch it are raw, because the functions of Go and C
+// would change every thread of the process.
 
 // fs.as(c, f) runs f with c's identity and returns its error. EPERM: this process cannot act as c,
 // and f did not run. f may only make system calls: it starts no goroutine and waits for none.
@@ -57,9 +57,8 @@ func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 }
 
 // asIs reports whether a thread can act as c without a switch: its identity is exactly c's, and it
-// has no more capabilities than c would have. If the process cannot switch threads, every thread
-// has the daemon's identity; then asIs is true if c has the daemon's user and group, and no group
-// that the daemon lacks.
+// has no more capabilities than c would have. If the process cannot switch threads, it is enough
+// that c has the daemon's user and group, and no group that the daemon lacks.
 func (fs *FS) asIs(c *vfs.Cred) bool {
 	if !CanSwitch() {
 		return fs.self.within(c)
@@ -67,11 +66,9 @@ func (fs *FS) asIs(c *vfs.Cred) bool {
 	return fs.self.is(c) && (c.UID == 0 || unswitched.Load().effective&fileCaps == 0)
 }
 
-// switchThread makes the calling thread act as c. The thread is locked to its goroutine. The
-// caller has to restore the thread, even if switchThread returns false. The argument keep is a set
-// of capabilities; the thread also gets those of them that the process is permitted to have. A
-// call that changes an identity or a capability costs microseconds. So switchThread first reads
-// the present values and changes only those that differ.
+// switchThread makes the calling thread act as c. The thread is locked to its goroutine, and the
+// caller has to restore it, even if switchThread returns false. For keep, see asWith. A call that
+// changes an identity or a capability costs microseconds, so switchThread changes only what differs.
 func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	if groups := groupsToSet(c); len(groups) != 0 || len(own.groups) != 0 {
 		if rawSetgroups(groups) != nil {

@@ -101,11 +101,9 @@ func (d *Descriptors) leave(fs *FS) {
 }
 
 // Half of an FS's part of the budget is for nodes (files open with O_PATH), half for files open
-// for data. Of the second half, files with data that is not on stable storage may take an eighth
-// before the FS syncs the oldest of them, and a quarter before a writer has to wait for such a
-// sync. Files that clients have open may take five eighths, because an NFSv4 client keeps files
-// open for as long as it likes. The FS cannot close the files of these two kinds to make room, but
-// it can close the files in the remaining eighth.
+// for data. Of the second half, files with unsynced data may take an eighth before the FS syncs the
+// oldest of them, and a quarter before a writer has to wait for such a sync. Files that clients have
+// open may take five eighths. The FS can close only the files in the rest to make room.
 
 func (fs *FS) part() int64 { return fs.descriptors.part.Load() - fixedDescriptors }
 

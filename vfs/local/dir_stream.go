@@ -159,11 +159,10 @@ func nextDirent(b []byte) (e dirent, rest []byte) {
 	return e, b[size:]
 }
 
-// On overlayfs the kernel makes a list of entries for each descriptor, and d_off is a position in
-// that list. After a change of the directory, or with another descriptor, the same position may
-// belong to another entry. So there the cookie is a hash of the entry's name, and entries are
-// listed in the order of their cookies. A listing then continues correctly even if entries were
-// added or removed meanwhile, or the daemon restarted.
+// On overlayfs d_off is a position in a list of entries that the kernel makes for each descriptor.
+// After a change of the directory, or with another descriptor, the position may belong to another
+// entry. So there the cookie is a hash of the entry's name, and entries are listed in the order of
+// their cookies. A listing continues correctly after changes and after a restart of the daemon.
 
 // namesAhead is the largest number of next entries that a stream keeps. After it has returned all
 // of them, it reads the whole directory again.

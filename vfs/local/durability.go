@@ -33,10 +33,9 @@ type durability struct {
 // A mark records the last failed sync before a change that is to be durable. The caller takes the
 // mark before it makes the change.
 //
-// The kernel reports a failure once, without saying which data is lost. A sync call that fails
-// after the mark may have lost the change, and the next sync call finds nothing left to do.
-// Therefore any failure after the mark counts as a failure of the change, even if the sync call
-// was made for another caller.
+// The kernel reports a failure once, without saying which data is lost, and the next sync call finds
+// nothing left to do. Therefore any failure after the mark counts as a failure of the change, even
+// if the sync call was made for another caller.
 type mark struct {
 	d      *durability
 	n      *node // the node of d; nil if d is FS.whole, which is for objects that cannot be synced alone
@@ -53,13 +52,11 @@ func (n *node) mark() mark {
 	return m
 }
 
-// durable makes one change durable, and waits for that. The marks, which the caller took before the
-// change, say what to sync. If Config.Sync is false, op.Async is set or fs.volatile is true,
-// durable does nothing. The caller has references to the marks' nodes.
-//
-// A removal or a rename passes marks of its directories. A creation passes a mark of its directory.
-// It also passes a mark of the new file, unless the file system's log holds both in one
-// transaction.
+// durable makes one change durable, and waits for that. If Config.Sync is false, op.Async is set or
+// fs.volatile is true, it does nothing. The marks, which the caller took before the change, say what
+// to sync: the directories of a removal or a rename; the directory of a creation, and also the new
+// file, unless the file system's log holds both in one transaction. The caller has references to the
+// marks' nodes.
 func (fs *FS) durable(op *vfs.Op, first mark, others ...mark) error {
 	if !fs.cfg.Sync || op.Async || fs.volatile {
 		return nil
@@ -209,13 +206,12 @@ func (d *durability) dirty() bool {
 	return d.stable < d.changes || d.running != nil
 }
 
-// unsyncedFiles is the list of nodes with data that is not on stable storage, because their
-// clients have not committed yet. Each node keeps its writable descriptor open, because only that
-// descriptor is sure to get the error if storing the data fails. So a node cannot be removed from
-// the cache until its data is synced.
+// unsyncedFiles is the list of nodes with data that is not on stable storage; the one that has
+// waited longest is first. Each keeps its writable descriptor open, because only that descriptor is
+// sure to get the error if storing the data fails. So the cache cannot drop the node before.
 //
-// The node that has waited longest is first. A node is in the list exactly while it is among the
-// writers of its inode's durability. Callers of add and remove hold mu of that durability.
+// A node is in the list exactly while it is among the writers of its inode's durability. Callers of
+// add and remove hold mu of that durability.
 type unsyncedFiles struct {
 	mu    sync.Mutex
 	nodes list.List // of *node

@@ -83,11 +83,8 @@ func checkHandle(h *vfs.Handle) error {
 }
 
 // fsid returns the identity of the file system with device number dev; fd is on that file system.
-// The identity is the same after a restart of the daemon. It is the same after a reboot, too,
-// unless fsid has to use the device number (see fsidOf). On ext4, btrfs and others, the FSID in
-// statfs(2) is derived from the file system's UUID; then fsid uses that FSID. On XFS, FAT and
-// others it is derived from the device number, which may differ after a reboot; then fsid uses a
-// hash of the UUID.
+// The identity stays the same after a restart of the daemon, and after a reboot, too, unless fsidOf
+// has to use the device number.
 func (fs *FS) fsid(fd int, dev uint64) uint64 {
 	if v, ok := fs.fsids.Load(dev); ok {
 		return v.(uint64)
@@ -104,9 +101,11 @@ func (fs *FS) fsid(fd int, dev uint64) uint64 {
 	return id
 }
 
-// fsidOf returns the identity of the file system with device number dev, without Config.FSID. fd is
-// on that file system. readable is a descriptor on it that is open for reading, or -1. lasting is
-// false if the identity is the device number, which another file system may have after a reboot.
+// fsidOf returns the identity of the file system with device number dev, without Config.FSID: the
+// FSID in statfs(2), which ext4, btrfs and others derive from the file system's UUID. XFS, FAT and
+// others derive it from the device number, which may differ after a reboot; for these, fsidOf
+// returns a hash of the UUID. If there is none, it returns the device number, and lasting is false.
+// fd is on that file system. readable is a descriptor on it that is open for reading, or -1.
 func fsidOf(fd, readable int, dev uint64) (id uint64, lasting bool) {
 	var s unix.Statfs_t
 	if unix.Fstatfs(fd, &s) == nil {

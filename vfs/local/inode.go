@@ -10,12 +10,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An inode holds the state of a file that all FSs of the process share. The table inodes has the
-// inodes in use. (A node belongs to one FS.)
+// An inode holds the state of a file that all FSs of the process share; a node belongs to one FS.
+// The table inodes has the inodes in use.
 //
 // A directory and a directory beneath it may both be exported, each by an FS of its own. Therefore
-// mu orders changes through all FSs, and the Change that one FS reports is never behind that of
-// another.
+// mu orders changes through all FSs, and no FS reports a Change that is behind that of another.
 type inode struct {
 	key   inodeKey
 	users int // number of nodes and calls that use it; the mu of its inodeShard protects it

@@ -90,11 +90,10 @@ func (d *node) findName(name []byte) (n knownName, ok bool) {
 	return n, ok
 }
 
-// rememberName remembers that name in d is the file n. The second argument holds d's attributes,
-// which were read before the name was looked up. If look.still is not set in it, rememberName does
-// nothing. If a limit of names is reached (maxDirNames, maxAllNames), name is not remembered. The
-// names remembered before stay, so that the next listing of a directory with too many names finds
-// some of them.
+// rememberName remembers that name in d is the file n. in holds d's attributes, which were read
+// before the name was looked up; unless they are still, rememberName does nothing. Nor does it beyond
+// the limits of names; the names remembered before stay, so that the next listing of a directory with
+// too many names finds some of them.
 func (fs *FS) rememberName(d *node, in *look, name []byte, n knownName) {
 	if !in.still {
 		return

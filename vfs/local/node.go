@@ -170,10 +170,9 @@ func (c *nodeCache) removeLocked(s *nodeShard, n *node) bool {
 	return true
 }
 
-// shrink removes idle nodes, at most the number in want. For each element of patiences, it goes
-// over the cache once and removes nodes that were unused for at least that many rounds of the
-// sweeper (seconds). The elements are in falling order. Each call of shrink begins with another
-// shard, because otherwise nodes in the first shards would always go first.
+// shrink removes idle nodes, at most the number in want. For each element of patiences, which are in
+// falling order, it goes over the cache and removes nodes that were unused for that many rounds of
+// the sweeper (seconds). Each call begins with another shard, so that no shard always goes first.
 func (c *nodeCache) shrink(want int, patiences ...uint32) {
 	now := c.round.Load()
 	first := c.shrinks.Add(1)

@@ -180,11 +180,8 @@ func sysPreadv2(fd int, buf []byte, offset int64, flags int) (int, error) {
 // A read makes the kernel update the file's atime, even with RWF_NOWAIT. On a file system with a
 // log, this update waits for the disk whenever the log does. On most mounts (relatime) the kernel
 // updates atime only at the first read after a change of the file, and once a day. A call with
-// Op.Try makes no read that may update atime; it returns ErrWouldBlock.
-//
-// A call with Op.Try knows only the changes that were made through this FS or shown by attributes
-// read earlier. If another process has just changed the file, the call does not know it, and the
-// read may wait for the log.
+// Op.Try makes no read that may update atime, as far as the FS knows: a change that another process
+// has just made shows only in attributes that are read later.
 
 // quietReads records that reads of a node do not update its atime for now.
 type quietReads struct {

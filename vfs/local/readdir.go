@@ -222,8 +222,8 @@ func (l *listing) hand(e *vfs.DirEntry) bool {
 
 // attributes fills in the handle and the attributes of an entry. That takes one system call if the
 // FS remembers which file the name belongs to, two if the kernel can make a handle from the name,
-// and otherwise four. attributes returns false if the entry does not exist any more. If the entry cannot be opened, for example because it is a mount point,
-// or if its attributes cannot be read, it gets neither handle nor attributes.
+// and otherwise four. It returns false if the entry does not exist any more. An entry that cannot be
+// opened, such as a mount point, or whose attributes cannot be read, gets neither.
 func (l *listing) attributes(e *vfs.DirEntry) (there bool) {
 	known, ok := l.dir.findName(e.Name)
 	if !ok || !l.known(e, &known) {
@@ -283,9 +283,8 @@ func (l *listing) byDescriptor(e *vfs.DirEntry) (known knownName, there bool) {
 }
 
 // byName fills in an entry by its name without opening the file, which saves half of the system
-// calls. Between the call for the handle and the call for the attributes, another file may get the
-// name; so the result counts only if the handle contains the inode number in the attributes. If
-// byName returns false, the caller opens the file instead.
+// calls. Between the calls for the handle and for the attributes, another file may get the name; so
+// the result counts only if the handle contains the inode number in the attributes.
 func (l *listing) byName(e *vfs.DirEntry) (known knownName, ok bool) {
 	if _, byKernel := l.fs.resolver.(kernelResolver); !byKernel {
 		return known, false

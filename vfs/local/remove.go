@@ -214,10 +214,10 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 }
 
 // linkCaps returns the capabilities that a thread acting as a caller keeps to make a link. With
-// fs.protected_hardlinks the kernel lets a user link only its own files and files that it may read
-// and write. That setting protects local programs from links that other users prepared. An NFS
-// client has such a setting of its own, and expects a server to follow POSIX. CAP_FOWNER bypasses
-// only that setting here: the caller still needs the right to make a name in the directory.
+// fs.protected_hardlinks the kernel lets a user link only files that it owns, or may read and write,
+// to protect local programs from prepared links. An NFS client has such a setting of its own, and
+// expects a server to follow POSIX. CAP_FOWNER bypasses only that setting here: the caller still
+// needs the right to make a name in the directory.
 //
 // For set-id programs linkCaps returns none. Otherwise a user could keep a faulty program by a
 // link after its owner replaced it.

@@ -63,11 +63,10 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 	return fd, nil
 }
 
-// memoryTries is the number of times that openHandle tries if the kernel reports ENOMEM. The kernel
-// reports that also for a short time while a file is being removed or made. The first
-// memoryTriesSoon tries follow one another at once, because that time is usually very short. The
-// later tries are a millisecond apart, in case the process that makes or removes the file is not
-// running.
+// memoryTries is the number of times that openHandle tries if the kernel reports ENOMEM, which it
+// also does for a short time while a file is being removed or made. The first memoryTriesSoon tries
+// follow one another at once; the later ones are a millisecond apart, in case the process that makes
+// or removes the file is not running.
 const (
 	memoryTries     = 16
 	memoryTriesSoon = 8

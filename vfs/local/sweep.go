@@ -19,10 +19,9 @@ const (
 	lookEveryRound = 5  // rounds between checks for files removed and directories moved by local programs
 )
 
-// sweep is the sweeper's goroutine. Every second it calls sweepOnce and wakes the flusher, until
-// Close. sweepOnce closes idle descriptors, because an open descriptor keeps a removed file's
-// space, makes exec of the file fail with ETXTBSY, and prevents local programs from getting leases
-// on the file (fcntl(2)).
+// sweep is the sweeper's goroutine. Every second it wakes the flusher and closes idle descriptors,
+// because an open descriptor keeps a removed file's space, makes exec of the file fail with ETXTBSY,
+// and prevents leases of local programs on the file (fcntl(2)).
 func (fs *FS) sweep() {
 	defer close(fs.sweeperEnd)
 	var flushing sync.WaitGroup

@@ -84,10 +84,9 @@ func (fs *FS) hasLog() error {
 	return fstat(fs.mount, &st)
 }
 
-// syncNode syncs n, whose durability is d. If n has a writable descriptor, it uses that one,
-// because only the descriptor that wrote the data is sure to get the error of a failure. If n is
-// nil, syncNode syncs the whole file system. It also does so if n cannot be opened, unless the file
-// or directory was removed: then it syncs nothing.
+// syncNode syncs n, whose durability is d, through the writable descriptor if it has one, because
+// only the descriptor that wrote the data is sure to get the error of a failure. If n is nil or
+// cannot be opened, syncNode syncs the whole file system. If n was removed, it syncs nothing.
 func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
 	if n != nil {
 		f, err := fs.file(&daemonOp, n, n.files.writable())
@@ -116,11 +115,9 @@ var daemonOp = vfs.Op{Cred: func() *vfs.Cred { c := Identity(); return &c }()}
 // failed since the last verified sync of d, it verifies the result.
 //
 // If a file system cannot write its log, a sync may succeed wrongly: ext4 reports the failure only
-// to calls that wait for the log, and tells later calls that there is nothing to do; XFS does not
-// report it to a sync of a directory. To verify, syncAndConfirm changes an inode and syncs it: it
-// sets the atime of n to the value that it already has. opened is a descriptor of n. If the log
-// cannot be written, the change or the sync fails. If only the data of one file could not be
-// stored, both succeed.
+// to calls that wait for the log, and XFS does not report it to a sync of a directory. To verify,
+// syncAndConfirm sets the atime of n, which is open on opened, to its present value and syncs that
+// change. That fails if the log cannot be written, but not if only the data of one file was lost.
 func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, opened int) error {
 	if err := fs.sync(call, fd); err != nil {
 		return err

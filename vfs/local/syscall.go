@@ -78,8 +78,7 @@ type fileHandle struct {
 
 // sysNameToHandleAt writes the kernel's handle of name in the directory dir to buf, without
 // following a symlink. An empty name means dir itself. It returns the handle's length and type, and
-// the ID of the file's mount. The kernel looks the name up; a file system in user space or on a
-// network asks its server for it.
+// the ID of the file's mount. A file system in user space or on a network asks its server.
 func sysNameToHandleAt(dir int, name, buf []byte) (n int, kind, mount int32, err error) {
 	fh := fileHandle{bytes: maxKernelHandle}
 	var path [maxName + 1]byte

@@ -73,10 +73,9 @@ func (t *callerTable) number(c *vfs.Cred) uint32 {
 	return t.last
 }
 
-// askAnew is the time after which a remembered verdict is no longer used, in rounds of the sweeper
-// (seconds). Without a limit, a verdict could stay wrong: a change by another program may set the
-// ctime before the kernel is asked and take effect afterwards, so that the ctime does not change
-// again.
+// askAnew is the age, in rounds of the sweeper (seconds), from which a verdict is no longer used.
+// Without a limit, a verdict could stay wrong: a change by another program may set the ctime before
+// the kernel is asked, and take effect afterwards.
 const askAnew = 3
 
 // verdicts holds the latest verdicts about a node's file.
@@ -134,9 +133,8 @@ func (n *node) remember(said verdict) {
 }
 
 // settled reports whether the ctime in l is so old that every change from now on will alter it,
-// even if the file system's times are coarse. A caller calls settled before it reads the data that
-// it will remember. Afterwards is too late: while that read waits for the disk, a ctime that was
-// too recent becomes old enough.
+// even if the file system's times are coarse. A caller calls it before it reads the data that it
+// will remember: while that read waits for the disk, a ctime that was too recent becomes old enough.
 func (fs *FS) settled(l *look) bool {
 	return fs.now().Sub(time.Unix(l.Ctim.Unix())) >= grainOf(l.Ctim.Nsec)
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -294,23 +295,12 @@ func (n *node) after(changed bool, l *look) error {
 	return err
 }
 
-func typeOf(mode uint32) vfs.Type {
-	switch mode & unix.S_IFMT {
-	case unix.S_IFDIR:
-		return vfs.Directory
-	case unix.S_IFLNK:
-		return vfs.Symlink
-	case unix.S_IFBLK:
-		return vfs.BlockDevice
-	case unix.S_IFCHR:
-		return vfs.CharDevice
-	case unix.S_IFSOCK:
-		return vfs.Socket
-	case unix.S_IFIFO:
-		return vfs.FIFO
-	}
-	return vfs.Regular
+var types = [16]vfs.Type{
+	unix.S_IFREG >> 12: vfs.Regular, unix.S_IFDIR >> 12: vfs.Directory, unix.S_IFLNK >> 12: vfs.Symlink, unix.S_IFSOCK >> 12: vfs.Socket,
+	unix.S_IFBLK >> 12: vfs.BlockDevice, unix.S_IFCHR >> 12: vfs.CharDevice, unix.S_IFIFO >> 12: vfs.FIFO,
 }
+
+func typeOf(mode uint32) vfs.Type { return cmp.Or(types[mode&unix.S_IFMT>>12], vfs.Regular) }
 
 func timeOf(t unix.Timespec) vfs.Time { return vfs.Time{Sec: t.Sec, Nsec: uint32(t.Nsec)} }
 

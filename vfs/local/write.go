@@ -227,10 +227,9 @@ func sysPwritev2(fd int, iov []unix.Iovec, offset int64, flags int) (int, error)
 
 func advance(p *byte, by uint64) *byte { return (*byte)(unsafe.Add(unsafe.Pointer(p), by)) }
 
-// The daemon's thread writes data through the daemon's descriptor, after the caller's rights were
-// checked. In two cases the kernel decides by the identity of the thread, and then the thread has
-// to act as the caller: for the set-gid bit without group execution, and for a file system's
-// reserved blocks.
+// The daemon's thread writes data, after the caller's rights were checked. In two cases the kernel
+// decides by the identity of the thread, which then has to act as the caller: for the set-gid bit
+// without group execution, and for a file system's reserved blocks.
 
 // markOnly reports whether a file has the set-gid bit without group execution. The bit then
 // grants nothing: it marks the file for mandatory locking. The kernel clears it when the file is
@@ -340,9 +339,8 @@ func (fs *FS) Verifier() (v [8]byte) {
 }
 
 // ext2, ext3, ext4 and f2fs keep blocks in reserve for user 0. The kernel checks the user of the
-// thread that writes. That is the daemon's thread, usually of user 0, so clients could use up the
-// reserve. If a thread writes as the caller, the kernel enforces the reserve, but switching the
-// thread costs tens of microseconds. So the daemon writes as the caller only when the free space
+// thread that writes, usually user 0, so clients could use up the reserve. Switching the thread to
+// the caller costs tens of microseconds; so the daemon writes as the caller only when the free space
 // above the reserve is low.
 
 // A reserve tracks the free space above a file system's reserved blocks.

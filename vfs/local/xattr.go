@@ -11,9 +11,8 @@ import (
 )
 
 // System calls for extended attributes of O_PATH descriptors need Linux 6.13. So this file uses the
-// descriptor's path in /proc/self/fd. The calls run with the caller's identity, and the kernel
-// checks the caller's rights. The kernel checks no rights in ListXattrs; therefore that method
-// checks them itself.
+// descriptor's path in /proc/self/fd. The calls run with the caller's identity, so that the kernel
+// checks the caller's rights.
 
 // userSpace is the prefix of the names of extended attributes that users may set. Clients see only
 // these.
