@@ -10,38 +10,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An inode holds the state of a file that all FSs of the process share; a node belongs to one FS.
-// The table inodes has the inodes in use.
-//
-// A directory and a directory beneath it may both be exported, each by an FS of its own. Therefore
-// mu orders changes through all FSs, and no FS reports a Change that is behind that of another.
-type inode struct {
-	key   inodeKey
-	users int // number of nodes and calls that use it; the mu of its inodeShard protects it
-
-	// mu orders changes of the file's data, attributes and entries. modes orders changes of its
-	// mode, because openAsOwner changes the mode for a moment. Changes of the file's names lock
-	// neither of them.
-	mu, modes  sync.Mutex
-	gone       atomic.Bool // true if the file has no name any more
-	version    version
-	durability durability
-}
-
-// lock locks mu. If op.Try is set and mu is locked, it returns false instead of waiting.
-func (i *inode) lock(op *vfs.Op) bool {
-	if op.Try {
-		return i.mu.TryLock()
-	}
-	i.mu.Lock()
-	return true
-}
-
-type inodeKey struct {
-	dev    uint64
-	handle vfs.Handle
-}
-
 const inodeShards = 64
 
 // maxPushed is the largest number of Changes that the table keeps for inodes that it removed. Each

@@ -117,7 +117,8 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 			return err
 		}
 	}
-	if !s.SetMode && !s.SetUID && !s.SetGID && s.AtimeHow == vfs.KeepTime && s.MtimeHow == vfs.KeepTime {
+	keepsTimes := s.AtimeHow == vfs.KeepTime && s.MtimeHow == vfs.KeepTime
+	if !s.SetMode && !s.SetUID && !s.SetGID && keepsTimes {
 		return nil
 	}
 	c := *op.Cred
@@ -129,52 +130,42 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 			c.Groups = append(c.Groups, s.GID)
 		}
 	}
-	fd, proc := n.fd, fs.proc
-	symlink := n.typ == vfs.Symlink
-	owner := c.UID == 0 || fs.owns(&c, st)
+	uid, gid := noID, noID // these stay
+	if s.SetUID {
+		uid = s.UID
+	}
+	if s.SetGID {
+		gid = s.GID
+	}
 	n.inode.modes.Lock()
 	err := fs.as(&c, func() error {
 		if s.SetUID || s.SetGID {
-			uid, gid := uint32(math.MaxUint32), uint32(math.MaxUint32)
-			if s.SetUID {
-				uid = s.UID
-			}
-			if s.SetGID {
-				gid = s.GID
-			}
-			if err := sysChown(fd, uid, gid); err != nil {
+			if err := sysChown(n.fd, uid, gid); err != nil {
 				return err
 			}
 		}
-		if s.SetMode && !symlink { // a symlink has no mode to set on Linux
-			if err := sysChmod(proc, fd, s.Mode&0o7777); err != nil {
-				return err
-			}
+		if s.SetMode && n.typ != vfs.Symlink { // a symlink has no mode to set on Linux
+			return sysChmod(fs.proc, n.fd, s.Mode&0o7777)
 		}
 		return nil
 	})
 	n.inode.modes.Unlock()
-	if err != nil || s.AtimeHow == vfs.KeepTime && s.MtimeHow == vfs.KeepTime {
+	if err != nil || keepsTimes {
 		return err
 	}
 	times := [2]unix.Timespec{timeToSet(s.AtimeHow, s.Atime), timeToSet(s.MtimeHow, s.Mtime)}
-	if !owner {
+	if owner := c.UID == 0 || fs.owns(&c, st); !owner && times[0].Nsec != times[1].Nsec {
 		// A caller that may write, but is not the owner, may set both times to now. The kernel
 		// allows this only for both together. If the caller wants to set only one of them, the
-		// daemon tries that with its own rights. If the daemon may not, both are set with the
-		// caller's rights.
-		if times[0].Nsec == times[1].Nsec {
-			return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
+		// daemon tries that with its own rights. If the daemon may not, both are set below.
+		if err = sysUtimens(n.fd, &times); err != syscall.EPERM {
+			return err
 		}
-		if err = sysUtimens(fd, &times); err == syscall.EPERM {
-			both := [2]unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
-			err = fs.as(op.Cred, func() error { return sysUtimens(fd, &both) })
-		}
-		return err
+		times = [2]unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
 	}
 	// Set the times with the caller's identity. This works even if the code above gave the file to
 	// another user: only root may do that, and root may set the times of any file.
-	return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
+	return fs.as(op.Cred, func() error { return sysUtimens(n.fd, &times) })
 }
 
 // truncate sets the size through the daemon's descriptor. With the owner's identity, the kernel
@@ -186,7 +177,10 @@ func (fs *FS) truncate(op *vfs.Op, n *node, was *unix.Stat_t, size int64) error 
 		return err
 	}
 	defer f.put()
-	if err = fs.ftruncate(op.Cred, f.fd, was, size); err != nil {
+	err = fs.asWriter(fs.writesAs(op.Cred, was, 0), func() error {
+		return uninterrupted(func() error { return unix.Ftruncate(f.fd, size) })
+	})
+	if err != nil {
 		return err
 	}
 	n.wrote()

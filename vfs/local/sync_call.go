@@ -65,7 +65,8 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 		err = sysSyncfs(fd)
 	}
 	if err == nil && fs.kind.losesLog {
-		err = fs.hasLog()
+		var st unix.Stat_t
+		err = fstat(fs.mount, &st) // XFS answers every stat with EIO when it has lost its log
 	}
 	if err != nil {
 		fs.stats.syncFailures.Add(1)
@@ -75,13 +76,6 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 		}
 	}
 	return err
-}
-
-// hasLog returns an error if the file system has lost its log: XFS then answers every stat(2) with
-// EIO.
-func (fs *FS) hasLog() error {
-	var st unix.Stat_t
-	return fstat(fs.mount, &st)
 }
 
 // syncNode syncs n, whose durability is d, through the writable descriptor if it has one, because

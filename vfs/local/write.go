@@ -104,8 +104,6 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 		}
 		if done > 0 {
 			n.wrote()
-		}
-		if done > 0 {
 			fs.clearSetID(op.Cred, f.fd, &is.Stat_t)
 		}
 	}
@@ -311,13 +309,6 @@ func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 		return
 	}
 	_ = chmod()
-}
-
-// ftruncate sets the size of fd's file on behalf of c. st holds the file's attributes.
-func (fs *FS) ftruncate(c *vfs.Cred, fd int, st *unix.Stat_t, size int64) error {
-	return fs.asWriter(fs.writesAs(c, st, 0), func() error {
-		return uninterrupted(func() error { return unix.Ftruncate(fd, size) })
-	})
 }
 
 // newVerifier changes the verifier. The new verifier tells clients that data which they wrote and
