@@ -23,11 +23,12 @@ func TestContainer(t *testing.T) {
 	t.Parallel()
 	needsDaemon(t)
 	base := lab.Folder(t, "container")
-	image := buildImage(t, base, &imageSource{
+	from := &imageSource{
 		containerfile: "Containerfile", program: "nfsrdmad",
 		cgo:   "0", // The program is static, as `make build` makes it, because the image has no libraries.
 		store: []string{"--storage-driver", "vfs", "--root", filepath.Join(base, "storage"), "--runroot", filepath.Join(base, "running")},
-	})
+	}
+	image := from.unpack(t, base)
 	n := lab.NewNetwork(t)
 	serve := append(image.Entrypoint, "serve", "--export", "/export:/work,rw,insecure,all_squash,anonuid=2049,anongid=2049")
 	lab.StartServer(t, n, "nfsrdmad in a container", image.command(t, base, serve...), lab.PortRDMA, lab.PortTCP)
@@ -53,9 +54,10 @@ type imageSource struct {
 	build                  []string // further options of buildah's command build
 }
 
-// buildImage runs buildah on a Containerfile, with a program built from this tree, and unpacks the
-// image in a folder.
-func buildImage(t *testing.T, base string, from *imageSource) *image {
+// tag runs buildah on the Containerfile, with a program built from this tree. The image gets the
+// name of the program. tag returns a function that runs a command beside the program and returns
+// the command's output, and the arguments with which buildah builds the image.
+func (from *imageSource) tag(t *testing.T, base string) (run func(name string, args ...string) []byte, build []string) {
 	t.Helper()
 	tree := filepath.Join(base, "tree")
 	if err := os.MkdirAll(filepath.Join(tree, "empty"), 0o755); err != nil {
@@ -65,7 +67,7 @@ func buildImage(t *testing.T, base string, from *imageSource) *image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must := func(name string, args ...string) []byte {
+	run = func(name string, args ...string) []byte {
 		t.Helper()
 		c := exec.Command(name, args...)
 		c.Dir = tree
@@ -79,17 +81,24 @@ func buildImage(t *testing.T, base string, from *imageSource) *image {
 		}
 		return out
 	}
-	must("env", "CGO_ENABLED="+from.cgo, "go", "build", "-C", filepath.Dir(file), "-trimpath", "-tags", from.tags, "-o", filepath.Join(tree, from.program), "./cmd/nfsrdmad")
+	run("env", "CGO_ENABLED="+from.cgo, "go", "build", "-C", filepath.Dir(file), "-trimpath", "-tags", from.tags, "-o", filepath.Join(tree, from.program), "./cmd/nfsrdmad")
+	build = slices.Concat(from.store, []string{"build", "--isolation", "chroot", "--file", file}, from.build)
+	run("buildah", append(slices.Clone(build), "--tag", from.program, ".")...)
+	return run, build
+}
+
+// unpack builds the image and unpacks it in a folder.
+func (from *imageSource) unpack(t *testing.T, base string) *image {
+	t.Helper()
+	run, build := from.tag(t, base)
 	i := &image{root: filepath.Join(base, "root")}
-	build := slices.Concat(from.store, []string{"build", "--isolation", "chroot", "--file", file}, from.build)
-	must("buildah", append(slices.Clone(build), "--tag", "nfsrdmad", ".")...)
-	must("buildah", append(slices.Clone(build), "--output", "type=local,dest="+i.root, ".")...)
+	run("buildah", append(slices.Clone(build), "--output", "type=local,dest="+i.root, ".")...)
 	// buildah gives the folder a mode that lets only root in.
 	if err := os.Chmod(i.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	var said struct{ OCIv1 struct{ Config *image } }
-	if err := json.Unmarshal(must("buildah", append(slices.Clone(from.store), "inspect", "--type", "image", "nfsrdmad")...), &said); err != nil {
+	if err := json.Unmarshal(run("buildah", append(slices.Clone(from.store), "inspect", "--type", "image", from.program)...), &said); err != nil {
 		t.Fatal(err)
 	}
 	i.User, i.Entrypoint, i.Cmd, i.Volumes = said.OCIv1.Config.User, said.OCIv1.Config.Entrypoint, said.OCIv1.Config.Cmd, said.OCIv1.Config.Volumes

@@ -27,7 +27,7 @@ var packages = []string{
 	// For the file systems that the tests of vfs/local use.
 	"xfsprogs", "btrfs-progs", "dosfstools",
 	// For building the container images, and for running them.
-	"buildah", "mmdebstrap", "crun",
+	"buildah", "mmdebstrap", "podman", "crun",
 	// For running the daemon under systemd, for testing that systemd accepts the unit file, and that
 	// the unit file permits the daemon's system calls.
 	"systemd", "dbus", "strace",

@@ -147,3 +147,16 @@ kernel_server() {
 	echo Y >/proc/fs/nfsd/v4_end_grace # no client has anything to reclaim
 	echo "rdma 20049" >/proc/fs/nfsd/portlist || fail "knfsd does not listen on RDMA"
 }
+
+# only_devices GROUP NODE...: fail unless the rule for devices of this control group permits these nodes, and forbids
+# others. Root can open every node, so only the rule can forbid an open.
+only_devices() {
+	local group=$1 node; shift
+	for node in "$@" /dev/null; do
+		( echo $BASHPID >"$group/cgroup.procs"; : <>"$node" ) || fail "the rule for devices forbids $node"
+	done
+	for node in /dev/kmsg /dev/mem; do
+		( : <$node ) || fail "$node cannot be opened without the rule for devices"
+		! ( echo $BASHPID >"$group/cgroup.procs"; : <$node ) 2>/dev/null || fail "the rule for devices permits $node"
+	done
+}
