@@ -71,34 +71,6 @@ const (
 // length.
 const machineAt = 8
 
-// verifyNone is the Protection of AUTH_NONE (RFC 5531 §8.2).
-func verifyNone(a *Arrived) Outcome {
-	a.Cred.reset(AuthNone)
-	return verifierless(a)
-}
-
-// verifySys is the Protection of AUTH_SYS. It accepts the caller's numbers without proof.
-func verifySys(a *Arrived) Outcome {
-	a.Cred.reset(AuthSys)
-	if !a.Cred.parseSys(a.Header.Cred.Body) {
-		return Denied(AuthBadCred)
-	}
-	return verifierless(a)
-}
-
-// verifierless refuses a call that has a verifier although its flavor has none.
-func verifierless(a *Arrived) Outcome {
-	if a.Header.Verf.Flavor != AuthNone {
-		return Denied(AuthBadVerf)
-	}
-	return Done
-}
-
-func (c *Cred) reset(f Flavor) {
-	c.Flavor, c.UID, c.GID, c.Groups, c.Machine = f, 0, 0, nil, nil
-	c.Principal, c.Target, c.Anonymous, c.Unsure, c.GSS, c.Mechanism = "", "", false, false, 0, nil
-}
-
 // parseSys decodes an AUTH_SYS body (RFC 5531 §14). It returns false if the body is malformed, or
 // if the name or the list of groups is longer than RFC 5531 allows.
 func (c *Cred) parseSys(body []byte) bool {

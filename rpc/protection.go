@@ -84,23 +84,29 @@ func (s *Server) Protect(f Flavor, p Protection) {
 
 // verify lets the Protection of the call's flavor check the caller.
 func (s *Server) verify(c *Call) Outcome {
-	switch f := c.Header.Cred.Flavor; f {
-	case AuthNone:
-		return verifyNone(&c.Arrived)
-	case AuthSys:
-		return verifySys(&c.Arrived)
+	flavor := c.Header.Cred.Flavor
+	c.Cred = Cred{Flavor: flavor}
+	switch flavor {
+	case AuthNone: // RFC 5531 §8.2
+	case AuthSys: // the server accepts the caller's numbers without proof
+		if !c.Cred.parseSys(c.Header.Cred.Body) {
+			return Denied(AuthBadCred)
+		}
 	default:
-		p := (*s.protections.Load())[f]
+		p := (*s.protections.Load())[flavor]
 		if p == nil {
 			return Denied(AuthRejectedCred)
 		}
 		return s.verifyBy(p, c)
 	}
+	if c.Header.Verf.Flavor != AuthNone { // these flavors have no verifier
+		return Denied(AuthBadVerf)
+	}
+	return Done
 }
 
 func (s *Server) verifyBy(p Protection, c *Call) (out Outcome) {
 	defer s.caught(c, &out)
-	c.Cred.reset(c.Header.Cred.Flavor)
 	g, out := p.Verify(&c.Arrived)
 	c.state.guard = g
 	if g != nil {
@@ -177,24 +183,11 @@ func (s *Server) wrap(c *Call, w *xdr.Writer) (ok bool) {
 	}
 	defer s.failed(c, &ok)
 	if st.overhead.Rewrites {
-		c.ownPayloads(w)
+		var own xdr.Releaser // other payloads belong to other replies as well: pages of a file, or a stored result (Kept)
+		if c.Memory != nil {
+			own = c.Memory
+		}
+		w.CopyPayloads(own)
 	}
 	return st.guard.Wrap(w, st.results) && !w.Overflow()
-}
-
-// ownPayloads copies all payloads that are not in the call's own memory, because other replies may
-// refer to them: pages of a file, or a stored result (Kept).
-func (c *Call) ownPayloads(w *xdr.Writer) {
-	all := w.Payloads()
-	for i := range all {
-		p := &all[i]
-		if c.Memory != nil && p.Ref == xdr.Releaser(c.Memory) {
-			continue
-		}
-		p.Data = append([]byte(nil), p.Data...)
-		if p.Ref != nil {
-			p.Ref.Release()
-			p.Ref = nil
-		}
-	}
 }

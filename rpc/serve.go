@@ -177,14 +177,18 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 		}
 	}
 	how, ok := s.putEnd(w, c, out)
-	if !ok {
+	s.send(c, w, how, ok)
+}
+
+// send sends the reply in w. If ok is false, because the reply has no verifier, it drops the call.
+func (s *Server) send(c *Call, w *xdr.Writer, how Status, ok bool) {
+	if ok {
+		s.ended(c, how)
+		c.Way.Send()
+	} else {
 		w.Release()
 		s.drop(c)
-		s.leave()
-		return
 	}
-	s.ended(c, how)
-	c.Way.Send()
 	s.leave()
 }
 
@@ -237,15 +241,7 @@ func (s *Server) answer(c *Call, k *Kept) {
 	if ok {
 		_, ok = s.putEnd(w, c, out)
 	}
-	if !ok {
-		w.Release()
-		s.drop(c)
-		s.leave()
-		return
-	}
-	s.ended(c, StatusReplayed)
-	c.Way.Send()
-	s.leave()
+	s.send(c, w, StatusReplayed, ok)
 }
 
 // abandon drops a call without a reply. The executor then begins the calls that waited for the end

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"runtime"
@@ -53,23 +54,12 @@ type Config struct {
 }
 
 func (c *Config) defaults() {
-	def := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	def(&c.Workers, 1024)
-	def(&c.LaneWorkers, 64)
-	def(&c.Processors, runtime.GOMAXPROCS(0))
-	if c.ReplyCacheBytes <= 0 {
-		c.ReplyCacheBytes = 64 << 20
-	}
-	if c.IdleWorker <= 0 {
-		c.IdleWorker = 10 * time.Second
-	}
-	if c.LendWithin <= 0 {
-		c.LendWithin = 5 * time.Millisecond
-	}
+	c.Workers = cmp.Or(max(c.Workers, 0), 1024)
+	c.LaneWorkers = cmp.Or(max(c.LaneWorkers, 0), 64)
+	c.Processors = cmp.Or(max(c.Processors, 0), runtime.GOMAXPROCS(0))
+	c.ReplyCacheBytes = cmp.Or(max(c.ReplyCacheBytes, 0), 64<<20)
+	c.IdleWorker = cmp.Or(max(c.IdleWorker, 0), 10*time.Second)
+	c.LendWithin = cmp.Or(max(c.LendWithin, 0), 5*time.Millisecond)
 }
 
 // A Server answers calls to its programs, over any transport. All methods may be called from any

@@ -1,6 +1,9 @@
 package xdr
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // Payload is the content of an opaque item that a Writer refers to instead of copying it.
 type Payload struct {
@@ -119,6 +122,22 @@ func (w *Writer) TakePayloads() []Payload {
 	p := w.payloads
 	w.payloads, w.payloadBytes = nil, 0
 	return p
+}
+
+// CopyPayloads replaces all payloads by copies, and releases them, except those whose Ref is own,
+// which may be nil. The caller may then change the bytes of the payloads.
+func (w *Writer) CopyPayloads(own Releaser) {
+	for i := range w.payloads {
+		p := &w.payloads[i]
+		if own != nil && p.Ref == own {
+			continue
+		}
+		p.Data = bytes.Clone(p.Data)
+		if p.Ref != nil {
+			p.Ref.Release()
+			p.Ref = nil
+		}
+	}
 }
 
 // Reserve appends n bytes to the buffer and returns them, for the caller to fill in. It returns nil
