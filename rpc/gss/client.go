@@ -134,7 +134,11 @@ func (p *Prepared) Client(ctx context.Context, k rpc.Caller) (*Client, error) {
 
 func (c *Client) make(ctx context.Context, by Initiator) (*clientContext, error) {
 	i := initiation{k: c.k, program: c.cfg.Program, version: c.cfg.Version}
-	return i.initiate(ctx, by, c.cfg.Target)
+	made, err := i.initiate(ctx, by)
+	if err != nil {
+		return nil, fmt.Errorf("gss: context with %s: %w", c.cfg.Target, err)
+	}
+	return made, nil
 }
 
 // remake makes another context with the same server.
@@ -145,9 +149,6 @@ func (c *Client) remake(ctx context.Context) (*clientContext, error) {
 	}
 	return c.make(ctx, by)
 }
-
-// Principal returns the server's name as proven by the current context.
-func (c *Client) Principal() string { return c.Context().Principal() }
 
 // Context returns the current context. If it has ended, the Client replaces it as soon as the user
 // makes another call.
@@ -168,7 +169,7 @@ func (c *Client) Handle() []byte {
 func (c *Client) Start(x *rpc.Exchange) {
 	e := newCall(c, x)
 	c.mu.Lock()
-	if err := c.over(); err != nil {
+	if err := c.overLocked(); err != nil {
 		c.mu.Unlock()
 		finish(x, err)
 		return
@@ -180,8 +181,8 @@ func (c *Client) Start(x *rpc.Exchange) {
 	c.pump()
 }
 
-// over returns an error if the Client can make no more calls. The caller holds mu.
-func (c *Client) over() error {
+// overLocked returns an error if the Client can make no more calls.
+func (c *Client) overLocked() error {
 	switch {
 	case c.closed:
 		return ErrClosed
@@ -195,7 +196,7 @@ func (c *Client) over() error {
 func (c *Client) pump() {
 	for {
 		c.mu.Lock()
-		e := c.next()
+		e := c.nextLocked()
 		c.mu.Unlock()
 		if e == nil {
 			return
@@ -211,14 +212,14 @@ func (c *Client) pump() {
 	}
 }
 
-// next removes the first waiting call from the queue, and returns it to be sent. It returns nil if
-// no call can be sent now. The caller holds mu.
-func (c *Client) next() *call {
+// nextLocked removes the first waiting call from the queue, and returns it to be sent. It returns nil if
+// no call can be sent now.
+func (c *Client) nextLocked() *call {
 	if c.waiting.First == nil || c.renewing || c.underWay >= c.ctx.window {
 		return nil
 	}
 	if !c.closed && !c.fixed && !c.ctx.usable(time.Now()) {
-		c.renew()
+		c.renewLocked()
 		return nil
 	}
 	e := c.waiting.First
@@ -229,8 +230,8 @@ func (c *Client) next() *call {
 	return e
 }
 
-// renew makes a new context, in the background. The caller holds mu.
-func (c *Client) renew() {
+// renewLocked makes a new context, in the background.
+func (c *Client) renewLocked() {
 	c.renewing = true
 	c.making.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ends, c.cfg.Timeout)
@@ -240,7 +241,7 @@ func (c *Client) renew() {
 		c.renewing = false
 		var failed callList
 		if err != nil {
-			failed = c.takeWaiting()
+			failed = c.takeWaitingLocked()
 		} else {
 			c.ctx = made
 		}
@@ -250,9 +251,9 @@ func (c *Client) renew() {
 	})
 }
 
-// takeWaiting removes all calls from waiting and returns them. The caller holds mu, and calls
-// failAll afterwards.
-func (c *Client) takeWaiting() callList {
+// takeWaitingLocked removes all calls from waiting and returns them. The caller calls failAll
+// afterwards.
+func (c *Client) takeWaitingLocked() callList {
 	all := c.waiting
 	for e := all.First; e != nil; e = e.Next {
 		e.waits, e.x.Transport = false, nil
@@ -275,7 +276,7 @@ func (c *Client) again(e *call) bool {
 	c.underWay--
 	c.waiting.Push(e)
 	if e.under == c.ctx && !c.renewing {
-		c.renew()
+		c.renewLocked()
 	}
 	return true
 }
@@ -323,7 +324,7 @@ func (c *Client) Close() {
 		return
 	}
 	c.closed = true
-	waiting := c.takeWaiting()
+	waiting := c.takeWaitingLocked()
 	var sent []*call
 	for e := c.sent.First; e != nil; e = e.Next {
 		if e.started {
@@ -383,7 +384,6 @@ type dialled struct {
 	conn rpc.Client
 }
 
-// Close implements rpc.Client.
 func (d *dialled) Close() {
 	d.Client.Close()
 	d.conn.Close()

@@ -128,24 +128,10 @@ func (e *call) args(w *xdr.Writer) {
 		return
 	}
 	if e.service == rpc.GSSPrivacy {
-		ownPayloads(w)
+		w.CopyPayloads(nil) // encryption changes them, and the originals belong to the user
 	}
 	if !e.wrap(w, from) {
 		w.Fail()
-	}
-}
-
-// ownPayloads replaces the payloads of w by copies, because encryption changes them and the
-// originals belong to the user.
-func ownPayloads(w *xdr.Writer) {
-	all := w.Payloads()
-	for i := range all {
-		p := &all[i]
-		p.Data = append([]byte(nil), p.Data...)
-		if p.Ref != nil {
-			p.Ref.Release()
-			p.Ref = nil
-		}
 	}
 }
 

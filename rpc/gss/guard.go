@@ -20,21 +20,18 @@ var guards = sync.Pool{New: func() any { return &guard{protector: protector{piec
 
 func takeGuard() *guard { return guards.Get().(*guard) }
 
-// Release implements rpc.Guard.
 func (g *guard) Release() {
 	g.clear()
 	g.server, g.x = nil, nil
 	guards.Put(g)
 }
 
-// Overhead implements rpc.Guard.
 func (g *guard) Overhead() rpc.Overhead { return g.overhead() }
 
 // PutVerifier implements rpc.Guard. The verifier is the checksum of the call's sequence number
 // (RFC 2203 §5.3.3.2).
 func (g *guard) PutVerifier(w *xdr.Writer) bool { return g.putVerifier(w, g.number[:]) }
 
-// Unwrap implements rpc.Guard.
 func (g *guard) Unwrap(body []byte) (from, to int, ok bool) {
 	if from, to, ok = g.unwrap(body); !ok {
 		g.server.note(BadBody, g.peer, g.x.principal, "the protection of a call's arguments does not come off")
@@ -42,7 +39,6 @@ func (g *guard) Unwrap(body []byte) (from, to int, ok bool) {
 	return from, to, ok
 }
 
-// Wrap implements rpc.Guard.
 func (g *guard) Wrap(w *xdr.Writer, from int) bool { return g.wrap(w, from) }
 
 // A destroyer serves RPCSEC_GSS_DESTROY (RFC 2203 §5.4). The call is already verified.
@@ -52,7 +48,6 @@ type destroyer struct{ *guard }
 // MaxArgs is for the bytes that the protection adds to an empty body.
 var destroying = rpc.Procedure{Name: "RPCSEC_GSS_DESTROY", MaxArgs: 1024, MaxResults: 0}
 
-// Procedure implements rpc.Handler.
 func (d *destroyer) Procedure() *rpc.Procedure { return &destroying }
 
 // Serve implements rpc.Handler. Calls that are already verified continue.

@@ -47,31 +47,31 @@ type initiation struct {
 }
 
 // initiate makes a context by calls of procedure NULL (RFC 2203 §5.2.2).
-func (i *initiation) initiate(ctx context.Context, by Initiator, target string) (*clientContext, error) {
+func (i *initiation) initiate(ctx context.Context, by Initiator) (*clientContext, error) {
 	var token []byte
 	for sent := range maxLegs + 1 {
 		out, c, err := by.Step(token, time.Now())
 		if err != nil {
-			return nil, fmt.Errorf("gss: context with %s: %w", target, err)
+			return nil, err
 		}
 		if i.answered() && i.answer.major == Complete {
-			return i.established(c, out, target)
+			return i.established(c, out)
 		}
 		if out == nil {
-			return nil, fmt.Errorf("gss: context with %s: the server wants to go on, and the mechanism does not", target)
+			return nil, errors.New("the server wants to go on, and the mechanism does not")
 		}
 		if sent == maxLegs {
 			break
 		}
 		if err := i.send(ctx, out); err != nil {
-			return nil, fmt.Errorf("gss: context with %s: %w", target, err)
+			return nil, err
 		}
 		token = i.answer.token
 		if i.answer.major == Complete && len(token) == 0 && c != nil {
-			return i.established(c, nil, target)
+			return i.established(c, nil)
 		}
 	}
-	return nil, fmt.Errorf("gss: context with %s: not established after %d tokens", target, maxLegs)
+	return nil, fmt.Errorf("not established after %d tokens", maxLegs)
 }
 
 func (i *initiation) answered() bool { return i.handle != nil }
@@ -116,17 +116,17 @@ func (i *initiation) send(ctx context.Context, token []byte) error {
 // established returns the finished context. It fails if the mechanism has not finished: c is nil,
 // or rest, a further token for the server, is not empty. It checks the server's MIC of the window
 // size in the last answer (RFC 2203 §5.2.3.1).
-func (i *initiation) established(c Context, rest []byte, target string) (*clientContext, error) {
+func (i *initiation) established(c Context, rest []byte) (*clientContext, error) {
 	if c == nil || len(rest) > 0 {
-		return nil, fmt.Errorf("gss: context with %s: the server has enough, and the mechanism has not", target)
+		return nil, errors.New("the server has enough, and the mechanism has not")
 	}
 	var window [4]byte
 	binary.BigEndian.PutUint32(window[:], i.answer.window)
 	if !i.verified {
-		return nil, fmt.Errorf("gss: context with %s: the server did not sign its answer", target)
+		return nil, errors.New("the server did not sign its answer")
 	}
 	if err := c.VerifyMIC(i.verf, window[:]); err != nil {
-		return nil, fmt.Errorf("gss: context with %s: the server's answer: %w", target, err)
+		return nil, fmt.Errorf("the server's answer: %w", err)
 	}
 	return &clientContext{ctx: c, handle: i.handle, window: int(min(i.answer.window, maxUnderWay))}, nil
 }

@@ -3,6 +3,7 @@ package gss
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
@@ -86,11 +87,7 @@ func (i *Initiators) rest(target string, err error, now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if len(i.resting) >= maxResting {
-		for t, r := range i.resting {
-			if !now.Before(r.until) {
-				delete(i.resting, t)
-			}
-		}
+		maps.DeleteFunc(i.resting, func(_ string, r resting) bool { return !now.Before(r.until) })
 	}
 	for t := range i.resting {
 		if len(i.resting) < maxResting {

@@ -52,7 +52,6 @@ func (s *Server) verifyMaking(a *rpc.Arrived, c *credential) (rpc.Guard, rpc.Out
 	return m, rpc.Done
 }
 
-// Procedure implements rpc.Handler.
 func (m *maker) Procedure() *rpc.Procedure { return &making }
 
 // Overhead implements rpc.Guard. It reserves the largest size of a verifier, because the size is
@@ -65,17 +64,16 @@ func (m *maker) Unwrap([]byte) (from, to int, ok bool) { return 0, 0, false }
 // PutVerifier implements rpc.Guard. It writes the verifier of replies that make no context (RFC
 // 2203 §5.2.3.2).
 func (m *maker) PutVerifier(w *xdr.Writer) bool {
-	putNoVerifier(w)
+	w.Uint32(uint32(rpc.AuthNone))
+	w.Opaque(nil)
 	return true
 }
 
 // Wrap implements rpc.Guard. The rpc package does not call it for a Handler.
 func (m *maker) Wrap(*xdr.Writer, int) bool { return false }
 
-// Release implements rpc.Guard.
 func (m *maker) Release() {}
 
-// Serve implements rpc.Handler.
 func (m *maker) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	if c.Try {
 		return rpc.WouldBlock(makeLane{})

@@ -53,7 +53,6 @@ func acceptorOf(m Mechanism) Acceptor {
 // oneToken is the Acceptor of a mechanism that needs only one token.
 type oneToken struct{ Mechanism }
 
-// Step implements Acceptor.
 func (o oneToken) Step(token []byte, now time.Time) (Context, []byte, error) {
 	return o.Accept(token, now)
 }

@@ -1,6 +1,7 @@
 package gss
 
 import (
+	"cmp"
 	"runtime"
 	"sync"
 	"time"
@@ -59,19 +60,11 @@ const (
 )
 
 func (c *Config) defaults() {
-	if c.MaxContexts <= 0 {
-		c.MaxContexts = defaultContexts
-	}
+	c.MaxContexts = cmp.Or(max(c.MaxContexts, 0), defaultContexts)
 	share := max(c.MaxContexts/defaultShare, 1)
-	if c.MaxPerAddress <= 0 {
-		c.MaxPerAddress = share
-	}
-	if c.MaxPerPrincipal <= 0 {
-		c.MaxPerPrincipal = share
-	}
-	if c.Idle <= 0 {
-		c.Idle = defaultIdle
-	}
+	c.MaxPerAddress = cmp.Or(max(c.MaxPerAddress, 0), share)
+	c.MaxPerPrincipal = cmp.Or(max(c.MaxPerPrincipal, 0), share)
+	c.Idle = cmp.Or(max(c.Idle, 0), defaultIdle)
 }
 
 // A Server implements RPCSEC_GSS for an rpc.Server. Register it with rpc.Server.Protect. It has the

@@ -92,12 +92,6 @@ func (c *credential) putBody(w *xdr.Writer) {
 // goodService reports whether s is a service of RPCSEC_GSS.
 func goodService(s rpc.GSSService) bool { return s >= rpc.GSSNone && s <= rpc.GSSPrivacy }
 
-// putNoVerifier writes the empty verifier of AUTH_NONE.
-func putNoVerifier(w *xdr.Writer) {
-	w.Uint32(uint32(rpc.AuthNone))
-	w.Uint32(0)
-}
-
 // An initResult is rpc_gss_init_res (RFC 2203 §5.2.3.1).
 type initResult struct {
 	handle []byte
