@@ -5,15 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
-)
-
-// Key usages of the tokens of a context (RFC 4121 §2).
-const (
-	usageAcceptorSeal  = 22
-	usageAcceptorSign  = 23
-	usageInitiatorSeal = 24
-	usageInitiatorSign = 25
 )
 
 // context is an established security context. It implements gss.Context. After newContext, only
@@ -58,7 +51,7 @@ func newContext(e established) *context {
 	c := &context{profile: e.key.profile, principal: e.principal, own: e.own, expiry: e.expiry}
 	c.next.Store(e.sequence)
 	c.wrapping.base, c.wrapping.acceptor = e.key, e.acceptor
-	ours, theirs := sides[uint32](e.acceptor, usageAcceptorSign, usageInitiatorSign)
+	ours, theirs := sides[uint32](e.acceptor, keyusage.GSSAPI_ACCEPTOR_SIGN, keyusage.GSSAPI_INITIATOR_SIGN)
 	c.sign, c.verify = e.key.checksumKey(ours), e.key.checksumKey(theirs)
 	c.flags, c.peerFlags = sides[byte](e.acceptor, sentByAcceptor, 0)
 	if e.ownSubkey {
@@ -84,18 +77,16 @@ func (c *context) wrapKeys() *wrapKeys {
 }
 
 func (w *wrapKeys) derive() {
-	ours, theirs := sides[uint32](w.acceptor, usageAcceptorSeal, usageInitiatorSeal)
+	ours, theirs := sides[uint32](w.acceptor, keyusage.GSSAPI_ACCEPTOR_SEAL, keyusage.GSSAPI_INITIATOR_SEAL)
 	w.seal, w.open = w.base.cipherKeys(ours), w.base.cipherKeys(theirs)
 }
 
-// Principal implements gss.Context.
 func (c *context) Principal() string { return c.principal }
 
 // Own implements gss.Context. An acceptor's name is the principal of its key in the keytab, because
 // the ticket may contain another name of the host.
 func (c *context) Own() string { return c.own }
 
-// Expiry implements gss.Context.
 func (c *context) Expiry() time.Time { return c.expiry }
 
 // EType returns the encryption type of the context's keys.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
@@ -67,13 +68,13 @@ func FuzzAcceptBehindTheEncryption(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	ticketPart, _ := kdc.key.decrypt(usageTicket, req.Ticket.EncPart.Cipher)
-	authenticator, _ := k.session.decrypt(usageAuthenticator, req.EncryptedAuthenticator.Cipher)
+	ticketPart, _ := kdc.key.decrypt(keyusage.KDC_REP_TICKET, req.Ticket.EncPart.Cipher)
+	authenticator, _ := k.session.decrypt(keyusage.AP_REQ_AUTHENTICATOR, req.EncryptedAuthenticator.Cipher)
 	f.Add(ticketPart, authenticator)
 	f.Fuzz(func(t *testing.T, ticketPart, authenticator []byte) {
 		now := *req
-		now.Ticket.EncPart.Cipher = kdc.key.encrypt(usageTicket, ticketPart)
-		now.EncryptedAuthenticator.Cipher = k.session.encrypt(usageAuthenticator, authenticator)
+		now.Ticket.EncPart.Cipher = kdc.key.encrypt(keyusage.KDC_REP_TICKET, ticketPart)
+		now.EncryptedAuthenticator.Cipher = k.session.encrypt(keyusage.AP_REQ_AUTHENTICATOR, authenticator)
 		if part, _, err := openTicket(&now.Ticket, keys); err == nil {
 			_ = checkTicket(part, noon, time.Minute)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/iana/errorcode"
+	"github.com/jcmturner/gokrb5/v8/iana/flags"
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
@@ -53,7 +55,6 @@ func parseTarget(target string) (server []string, realm string, err error) {
 	return parsePrincipal(target)
 }
 
-// Step implements gss.Initiator.
 func (i *initiator) Step(token []byte, now time.Time) ([]byte, gss.Context, error) {
 	switch {
 	case i.done || i.sent == (len(token) == 0):
@@ -76,12 +77,12 @@ func (i *initiator) start(now time.Time) ([]byte, gss.Context, error) {
 	i.sent = true
 	i.ctime, i.cusec = now.Truncate(time.Second), now.Nanosecond()/1000
 	i.subkey = i.ticket.session.freshKey()
-	flags := uint32(flagReplay | flagSequence | flagConf | flagInteg)
+	wanted := uint32(flagReplay | flagSequence | flagConf | flagInteg)
 	if !i.config.OneSided {
-		flags |= flagMutual
+		wanted |= flagMutual
 	}
 	i.sequence = freshSequence()
-	token, err := i.request(flags)
+	token, err := i.request(wanted)
 	if err != nil {
 		i.done = true
 		return nil, nil, failed(gss.Failure, generic, "making the AP-REQ: %v", err)
@@ -95,10 +96,10 @@ func (i *initiator) start(now time.Time) ([]byte, gss.Context, error) {
 }
 
 // request encodes the AP-REQ (RFC 4120 §5.5.1, RFC 4121 §4.1).
-func (i *initiator) request(flags uint32) (token []byte, err error) {
+func (i *initiator) request(wanted uint32) (token []byte, err error) {
 	t := i.ticket
 	a := types.Authenticator{
-		AVNO: protocolVersion, CRealm: t.realm, CName: t.client, Cksum: encodeFlags(flags),
+		AVNO: protocolVersion, CRealm: t.realm, CName: t.client, Cksum: encodeFlags(wanted),
 		CTime: i.ctime, Cusec: i.cusec, SeqNumber: int64(i.sequence),
 		SubKey: types.EncryptionKey{KeyType: int32(i.subkey.etype), KeyValue: i.subkey.value},
 	}
@@ -110,11 +111,11 @@ func (i *initiator) request(flags uint32) (token []byte, err error) {
 		req := messages.APReq{
 			PVNO: protocolVersion, MsgType: 14, APOptions: types.NewKrbFlags(), Ticket: t.Ticket,
 			EncryptedAuthenticator: types.EncryptedData{
-				EType: int32(t.session.etype), Cipher: t.session.encrypt(usageAuthenticator, plain),
+				EType: int32(t.session.etype), Cipher: t.session.encrypt(keyusage.AP_REQ_AUTHENTICATOR, plain),
 			},
 		}
-		if flags&flagMutual != 0 {
-			types.SetFlag(&req.APOptions, optionMutualRequired)
+		if wanted&flagMutual != 0 {
+			types.SetFlag(&req.APOptions, flags.APOptionMutualRequired)
 		}
 		message, err := req.Marshal()
 		token = frame(idAPReq, message)

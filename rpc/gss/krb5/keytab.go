@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
 	"github.com/jcmturner/gokrb5/v8/keytab"
 )
 
@@ -124,7 +125,7 @@ func parseKeytab(content []byte) (keys []serviceKey, err error) {
 		if err != nil {
 			continue // a keytab may have keys of older types beside those of AES
 		}
-		keys = append(keys, serviceKey{components: e.Principal.Components, realm: e.Principal.Realm, version: e.KVNO, etype: k.etype, tickets: sync.OnceValue(func() *cipherKeys { return k.cipherKeys(usageTicket) })})
+		keys = append(keys, serviceKey{components: e.Principal.Components, realm: e.Principal.Realm, version: e.KVNO, etype: k.etype, tickets: sync.OnceValue(func() *cipherKeys { return k.cipherKeys(keyusage.KDC_REP_TICKET) })})
 	}
 	return keys, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jcmturner/gofork/encoding/asn1"
 	"github.com/jcmturner/gokrb5/v8/asn1tools"
 	"github.com/jcmturner/gokrb5/v8/iana/asnAppTag"
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
@@ -94,7 +95,7 @@ func (kdc *testKDC) issue(t testing.TB, part messages.EncTicketPart, sname ...st
 			TktVNO: protocolVersion, Realm: testRealm, SName: types.PrincipalName{NameType: 3, NameString: sname},
 			EncPart: types.EncryptedData{
 				EType: int32(kdc.key.etype), KVNO: 3,
-				Cipher: kdc.key.encrypt(usageTicket, asn1tools.AddASNAppTag(content, asnAppTag.EncTicketPart)),
+				Cipher: kdc.key.encrypt(keyusage.KDC_REP_TICKET, asn1tools.AddASNAppTag(content, asnAppTag.EncTicketPart)),
 			},
 		},
 		session: key{EType(part.Key.KeyType).profile(), part.Key.KeyValue},

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/iana/flags"
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
-
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
@@ -184,7 +184,7 @@ func messageWith(t *testing.T, k *ticket, change func(*types.Authenticator), cha
 		t.Fatal(err)
 	}
 	req := messages.APReq{PVNO: protocolVersion, MsgType: 14, APOptions: types.NewKrbFlags(), Ticket: k.Ticket,
-		EncryptedAuthenticator: types.EncryptedData{EType: int32(k.session.etype), Cipher: k.session.encrypt(usageAuthenticator, plain)}}
+		EncryptedAuthenticator: types.EncryptedData{EType: int32(k.session.etype), Cipher: k.session.encrypt(keyusage.AP_REQ_AUTHENTICATOR, plain)}}
 	changeReq(&req)
 	message, err := req.Marshal()
 	if err != nil {
@@ -258,9 +258,9 @@ func TestFillerOfAWrapHeader(t *testing.T) {
 // RPCSEC_GSS uses Wrap only to encrypt (RFC 2203 §5.3.2.3).
 func TestAWrapTokenThatIsNotEncryptedIsRefused(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
-		usage := uint32(usageInitiatorSeal)
+		usage := uint32(keyusage.GSSAPI_INITIATOR_SEAL)
 		if from.wrapping.acceptor {
-			usage = usageAcceptorSeal
+			usage = keyusage.GSSAPI_ACCEPTOR_SEAL
 		}
 		token := append(make([]byte, headerSize, 200), text(100)...)
 		putHeader(token, idWrap, from.flags, from.number())

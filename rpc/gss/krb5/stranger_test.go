@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
 	"github.com/jcmturner/gokrb5/v8/types"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
@@ -28,7 +29,7 @@ func TestLongTicketsAreTriedWithFewKeys(t *testing.T) {
 	for range 10 {
 		old := keys[0]
 		old.version += 7
-		old.tickets = func() *cipherKeys { return kdc.key.freshKey().cipherKeys(usageTicket) }
+		old.tickets = func() *cipherKeys { return kdc.key.freshKey().cipherKeys(keyusage.KDC_REP_TICKET) }
 		keys = append([]serviceKey{old}, keys...)
 	}
 	k.EncPart.KVNO = int(keys[10].version)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/iana/flags"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
@@ -79,13 +80,13 @@ func checkTicket(t *messages.EncTicketPart, now time.Time, skew time.Duration) e
 		return failed(gss.DefectiveCred, badMatch, "the ticket's principal has %d bytes, the most are %d", len(who), gss.MaxPrincipal)
 	case len(t.CName.NameString) == 0 || t.CRealm == "":
 		return failed(gss.DefectiveCred, badMatch, "the ticket names no principal")
-	case hasFlag(t.Flags, ticketInvalid):
+	case hasFlag(t.Flags, flags.Invalid):
 		return failed(gss.DefectiveCred, ticketNotYet, "the ticket of %s was not validated", who)
 	case start.Sub(now) > skew:
 		return failed(gss.CredentialsExpired, ticketNotYet, "the ticket of %s is valid from %v on", who, start)
 	case now.Sub(t.EndTime) > skew: // RFC 4120 §3.2.3
 		return failed(gss.CredentialsExpired, ticketExpired, "the ticket of %s ended at %v", who, t.EndTime)
-	case len(t.Transited.Contents) > 0 && !hasFlag(t.Flags, ticketPathChecked):
+	case len(t.Transited.Contents) > 0 && !hasFlag(t.Flags, flags.TransitedPolicyChecked):
 		return failed(gss.DefectiveCred, pathNotAccepted, "the ticket of %s went through other realms, and our KDC did not check the path", who)
 	}
 	return checkAuthorization(t.AuthorizationData, who)

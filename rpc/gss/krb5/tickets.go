@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/client"
@@ -14,6 +15,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/iana/nametype"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
+	"golang.org/x/sync/singleflight"
 )
 
 // A ticket is a Kerberos ticket for one server, with its session key.
@@ -239,4 +241,35 @@ func newTicket(t messages.Ticket, session types.EncryptionKey, end time.Time, cl
 		return nil, fmt.Errorf("the session key of the ticket: %w", err)
 	}
 	return &ticket{Ticket: t, session: k, end: end, client: client, realm: realm}, nil
+}
+
+// maxAsks is the largest number of requests to KDCs that run at once.
+const maxAsks = 8
+
+// asks has the requests to KDCs that run now. A request uses a goroutine and a socket. The library
+// cannot interrupt it: the library waits for its own time-outs, five seconds for each KDC and
+// protocol. So a request continues even if its callers no longer wait for it. Therefore at most
+// maxAsks requests run, and at most one for each server.
+type asks struct {
+	byServer singleflight.Group
+	running  atomic.Int32
+}
+
+// ask calls f on another goroutine, and waits for its result until ctx ends. If a request for the
+// same server already runs, ask waits for the result of that one instead.
+func (a *asks) ask(ctx stdcontext.Context, server string, f func() (*ticket, error)) (*ticket, error) {
+	answer := a.byServer.DoChan(server, func() (any, error) {
+		defer a.running.Add(-1)
+		if a.running.Add(1) > maxAsks {
+			return nil, fmt.Errorf("asking the KDC for a ticket for %s: %d other tickets are being asked for, and the KDC does not answer", server, maxAsks)
+		}
+		return f()
+	})
+	select {
+	case got := <-answer:
+		k, _ := got.Val.(*ticket)
+		return k, got.Err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("asking the KDC for a ticket for %s: it does not answer: %w", server, stdcontext.Cause(ctx))
+	}
 }

@@ -61,7 +61,6 @@ func rotateLeft(b []byte, n int) {
 	copy(b[copy(b, b[len(front):]):], front)
 }
 
-// MICSize implements gss.Context.
 func (c *context) MICSize() int { return headerSize + c.profile.mac }
 
 // MIC implements gss.Context (RFC 4121 §4.2.6.1).
@@ -73,7 +72,6 @@ func (c *context) MIC(dst []byte, pieces ...[]byte) []byte {
 	return c.sign.appendMAC(dst, nil, pieces, dst[at:])
 }
 
-// VerifyMIC implements gss.Context.
 func (c *context) VerifyMIC(token []byte, pieces ...[]byte) error {
 	if len(token) != c.MICSize() || !hasID(token, idMIC) {
 		return errNotMIC
