@@ -1,6 +1,7 @@
 package rpcbind
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -24,30 +25,19 @@ func UniversalAddress(a netip.AddrPort) string {
 
 // ParseUniversalAddress is the inverse of UniversalAddress.
 func ParseUniversalAddress(s string) (netip.AddrPort, error) {
-	bad := func() (netip.AddrPort, error) {
+	parts := strings.Split(s, ".")
+	host := max(len(parts)-2, 0)
+	ip, err := netip.ParseAddr(strings.Join(parts[:host], "."))
+	port := uint64(0)
+	for _, part := range parts[host:] {
+		n, bad := strconv.ParseUint(part, 10, 8)
+		err = cmp.Or(err, bad)
+		port = port<<8 | n
+	}
+	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("rpcbind: %q is no universal address", s)
 	}
-	low := strings.LastIndexByte(s, '.')
-	if low < 0 {
-		return bad()
-	}
-	high := strings.LastIndexByte(s[:low], '.')
-	if high < 0 {
-		return bad()
-	}
-	ip, err := netip.ParseAddr(s[:high])
-	if err != nil {
-		return bad()
-	}
-	h, err := strconv.ParseUint(s[high+1:low], 10, 8)
-	if err != nil {
-		return bad()
-	}
-	l, err := strconv.ParseUint(s[low+1:], 10, 8)
-	if err != nil {
-		return bad()
-	}
-	return netip.AddrPortFrom(ip, uint16(h<<8|l)), nil
+	return netip.AddrPortFrom(ip, uint16(port)), nil
 }
 
 // Netid returns the netid of a transport ("tcp" or "rdma") for an address.

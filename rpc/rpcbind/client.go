@@ -1,11 +1,13 @@
 package rpcbind
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -90,9 +92,7 @@ type Client struct {
 // Set registers m. If the service is already registered, Set fails with ErrTaken: call Unset
 // first.
 func (c *Client) Set(ctx context.Context, m Mapping) error {
-	if m.Owner == "" {
-		m.Owner = c.Owner
-	}
+	m.Owner = cmp.Or(m.Owner, c.Owner)
 	return c.session(ctx, func(s *session) error {
 		return s.change(ctx, procSet, &m, UniversalAddress(m.Address))
 	})
@@ -102,9 +102,7 @@ func (c *Client) Set(ctx context.Context, m Mapping) error {
 // netids. Unset returns no error if there is no such registration, or if rpcbind refuses because
 // another owner made it.
 func (c *Client) Unset(ctx context.Context, m Mapping) error {
-	if m.Owner == "" {
-		m.Owner = c.Owner
-	}
+	m.Owner = cmp.Or(m.Owner, c.Owner)
 	return c.session(ctx, func(s *session) error { return s.unset(ctx, &m) })
 }
 
@@ -153,24 +151,18 @@ func (c *Client) compare(ctx context.Context, all []Mapping, do func(s *session,
 		var errs []error
 		for _, m := range all {
 			var known *Mapping
-			for i, r := range registered {
-				if r.Program == m.Program && r.Version == m.Version && r.Netid == m.Netid {
-					known = &registered[i]
-				}
+			if i := slices.IndexFunc(registered, func(r Mapping) bool {
+				return r.Program == m.Program && r.Version == m.Version && r.Netid == m.Netid
+			}); i >= 0 {
+				known = &registered[i]
 			}
-			if m.Owner == "" {
-				m.Owner = c.Owner
-			}
+			m.Owner = cmp.Or(m.Owner, c.Owner)
 			if err := do(s, &m, known); err != nil {
-				errs = append(errs, m.wrap(err))
+				errs = append(errs, fmt.Errorf("program %d version %d on %s: %w", m.Program, m.Version, m.Netid, err))
 			}
 		}
 		return errors.Join(errs...)
 	})
-}
-
-func (m *Mapping) wrap(err error) error {
-	return fmt.Errorf("program %d version %d on %s: %w", m.Program, m.Version, m.Netid, err)
 }
 
 // GetAddr returns the address of a service. rpcbind chooses an address in the network from which

@@ -2,6 +2,7 @@ package rpcbind
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -38,10 +39,9 @@ var (
 		procDump:    {Name: "DUMP", MaxResults: maxReply},
 		procGetTime: {Name: "GETTIME", MaxResults: 4},
 	}}
-	rpcbind4 = rpc.Binding{Procedures: append(append([]rpc.Procedure(nil), rpcbind3.Procedures...),
-		rpc.Procedure{}, rpc.Procedure{},
-		rpc.Procedure{Name: "GETVERSADDR", MaxArgs: maxMapping, MaxResults: 4 + maxString},
-	)}
+	rpcbind4 = rpc.Binding{Procedures: slices.Concat(rpcbind3.Procedures, []rpc.Procedure{
+		2: {Name: "GETVERSADDR", MaxArgs: maxMapping, MaxResults: 4 + maxString}, // procedure 9
+	})}
 )
 
 // Number implements rpc.Program.
@@ -88,12 +88,7 @@ func (s *Server) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 // GETADDR returns an address even if the service has another version than the requested one (RFC
 // 1833 §2.2.1).
 func (s *Server) serves(program uint32) bool {
-	for _, v := range s.Services {
-		if v.Program == program {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Services, func(v Service) bool { return v.Program == program })
 }
 
 func (s *Server) getPort(args *xdr.Decoder, w *xdr.Writer) {
