@@ -1,6 +1,7 @@
 package lab
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,9 +12,23 @@ import (
 // The guest's init program mounts it, because the boot script is in it.
 const sharedFolder = "/nfsrdmad"
 
-// bootScript returns the script that runs after the guest's root is mounted: first the rest of
-// the set-up, then the test's script.
-func (g *Guest) bootScript(args []string) string {
+//go:embed guest_systemd.sh
+var guestSystemd string
+
+// scripts returns the scripts that boot the guest after its root is mounted, by their names. "boot"
+// completes the set-up. "rest" runs the test's script and powers off.
+func (g *Guest) scripts(args []string) map[string]string {
+	boot := g.bootScript()
+	if g.options.Systemd == "" {
+		boot += ". ./rest\n"
+	} else {
+		boot += systemdRoot + "DEBS=" + quote(g.options.Systemd.debs()) + "\n" + guestSystemd
+	}
+	rest := fmt.Sprintf("( set --%s; . ./prelude; . ./script ) </dev/null\necho $? >%s/status; sync\n", quoted(args), sharedFolder)
+	return map[string]string{"boot": boot, "rest": rest + powerOff(g.options.Kernel)}
+}
+
+func (g *Guest) bootScript() string {
 	var b strings.Builder
 	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }
 	line("export PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C")
@@ -40,9 +55,7 @@ func (g *Guest) bootScript(args []string) string {
 	line("[ -n \"$NIC\" ] || for d in /sys/class/net/[ev]*; do NIC=$(basename $d); done")
 	line("export NIC; ip addr add $ADDRESS/24 dev $NIC; ip link set $NIC mtu %d up", g.network.mtu)
 	line("cd %s", sharedFolder)
-	line("( set --%s; . ./prelude; . ./script ) </dev/null", quoted(args))
-	line("echo $? >%s/status; sync", sharedFolder)
-	return b.String() + powerOff(g.options.Kernel)
+	return b.String()
 }
 
 func powerOff(k Kernel) string {

@@ -13,6 +13,9 @@
 // and each guest has an address 10.0.2.N on its own tap. Daemons run on this machine inside that
 // namespace. All processes in a Network end with it; the lab kills them by process id.
 //
+// With Options.Systemd, systemd is process 1 of a stock kernel's guest, and runs the test's script as
+// a service.
+//
 // A Machine is systemd as process 1 of namespaces of its own, on this machine's kernel and root. It
 // tests the unit file with every restriction that systemd and the kernel really enforce.
 //

@@ -19,6 +19,7 @@ type Options struct {
 	Address  int           // last byte of the address, so that a guest can boot again with the same address; default: the next free one
 	Writable []string      // folders of this machine that the guest may write to, at the same path
 	Env      []string      // variables for the script, as NAME=value
+	Systemd  Systemd       // becomes process 1, and runs the script as a service; only with a stock kernel; default: none
 	Limit    time.Duration // longest duration of the run; default: 5 minutes
 }
 
@@ -49,6 +50,12 @@ func Boot(t testing.TB, n *Network, options Options, script string, args ...stri
 	if !options.Kernel.Ready() {
 		t.Fatalf("kernel %s is not set up: run go run ./test/kernel/setup %s", options.Kernel, options.Kernel)
 	}
+	if options.Systemd != "" && options.Kernel == UserMode {
+		t.Fatal("systemd needs control groups, which the user-mode kernel does not have")
+	}
+	if options.Systemd != "" && !options.Systemd.Ready() {
+		t.Fatalf("%s is not set up: run go run ./test/kernel/setup %[1]s", options.Systemd)
+	}
 	if options.Kernel == UserMode && !UserModeRuns() {
 		t.Skip("Linux 6.12 in user mode does not run on this processor, which has more registers than it has room for; the stock kernels under emulation do")
 	}
@@ -63,7 +70,8 @@ func Boot(t testing.TB, n *Network, options Options, script string, args ...stri
 	}
 	options.Address = n.attach(options.Address)
 	g := &Guest{t: t, network: n, options: options, folder: Folder(t, "guest"), console: newConsole(), expired: make(chan struct{})}
-	files := map[string]string{"prelude": prelude, "script": script, "boot": g.bootScript(args)}
+	files := g.scripts(args)
+	files["prelude"], files["script"] = prelude, script
 	if options.Kernel == UserMode {
 		files["init"] = g.userModeInit()
 	}

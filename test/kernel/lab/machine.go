@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+//go:embed systemd_root.sh
+var systemdRoot string
+
 //go:embed machine_init.sh
 var machineInit string
 
@@ -41,7 +44,7 @@ func BootMachine(t testing.TB, n *Network, version Systemd, folders ...string) *
 		t.Fatal(err)
 	}
 	defer group.Close()
-	cmd := n.Command("bash", append([]string{"-c", machineInit, "machine_init"}, folders...)...)
+	cmd := n.Command("bash", append([]string{"-c", systemdRoot + machineInit, "machine_init"}, folders...)...)
 	cmd.Env = append(os.Environ(), "DEBS="+version.debs())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,

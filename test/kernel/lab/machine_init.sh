@@ -1,4 +1,3 @@
-#!/bin/bash
 # The first program of a Machine, in namespaces of its own: makes this machine's root writable in memory, unpacks $DEBS
 # over it, binds the folders that the arguments name, and becomes systemd.
 set -e
@@ -7,7 +6,7 @@ mount -t tmpfs -o mode=755 memory /mnt
 mkdir /mnt/changes /mnt/work /mnt/root
 mount -t overlay -o lowerdir=/,upperdir=/mnt/changes,workdir=/mnt/work overlay /mnt/root
 cd /mnt/root
-for deb in $DEBS; do dpkg-deb --fsys-tarfile "$deb" | tar -xp --keep-directory-symlink -C .; done
+unpack_systemd
 
 # As container managers do, let the processes change nothing of this machine's kernel.
 mount -t proc -o nosuid,nodev,noexec proc proc
@@ -26,10 +25,8 @@ mount -t tmpfs -o mode=1777 memory dev/shm
 for n in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${n%:*}" "dev/${n#*:}"; done
 ln -s /proc/self/fd dev/fd
 
-# Nothing of what this machine runs, has enabled or has logged belongs to the new one.
-for d in run tmp var/tmp var/log var/lib/systemd etc/systemd/system; do mount -t tmpfs -o mode=755 memory $d; done
+forget tmp var/tmp
 chmod 1777 tmp var/tmp
-tr -d - </proc/sys/kernel/random/uuid >etc/machine-id
 for folder; do
 	mkdir -p ".$folder"
 	mount --bind "$folder" ".$folder"
