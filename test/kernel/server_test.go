@@ -176,12 +176,18 @@ func (s *server) boot(options lab.Options, name string, args ...string) *lab.Gue
 // runAll runs several scripts, one after the other, in one guest.
 func (s *server) runAll(options lab.Options, names []string, args ...string) {
 	s.t.Helper()
+	s.t.Log(lastLine(s.bootAll(options, names, args...).Succeed()))
+}
+
+// bootAll starts the guest of runAll.
+func (s *server) bootAll(options lab.Options, names []string, args ...string) *lab.Guest {
+	s.t.Helper()
 	var all strings.Builder
 	for _, name := range names {
 		fmt.Fprintf(&all, "step %q\n(\n%s\n) || fail %q\n", name, script(s.t, name), name)
 	}
 	options.Env = append(append([]string{"WORKER=" + build(s.t, "test/kernel/worker")}, s.env...), options.Env...)
-	s.t.Log(lastLine(lab.Boot(s.t, s.network, options, all.String(), args...).Succeed()))
+	return lab.Boot(s.t, s.network, options, all.String(), args...)
 }
 
 // run boots a client guest and fails the test unless its script succeeds.

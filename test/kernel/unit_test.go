@@ -35,6 +35,24 @@ const (
 // the commands of docs/running.md.
 func installUnit(t *testing.T, version lab.Systemd, program string) *unit {
 	t.Helper()
+	tree := lab.Folder(t, "tree")
+	install, start := unitTree(t, tree, program)
+	n := lab.NewNetwork(t)
+	u := &unit{server: &server{t: t, network: n}, machine: lab.BootMachine(t, n, version, tree), version: version}
+	u.folder = u.machine.Path(unitExport)
+	u.machine.Run("sh", "-ec", "mkdir "+unitExport+"; mount -t tmpfs -o mode=755 data "+unitExport)
+	u.machine.Run("sh", "-ec", "cd "+tree+"\n"+install)
+	u.configure(exportOf(unitExport, "/data"))
+	u.machine.Run("sh", "-ec", start)
+	u.await("at the start")
+	return u
+}
+
+// unitTree puts into a folder what the commands of docs/running.md install, and returns these
+// commands and the last one, which starts the unit. The page tells users to write an export into
+// the configuration before the last command.
+func unitTree(t *testing.T, tree, program string) (install, start string) {
+	t.Helper()
 	text, err := os.ReadFile("../../docs/running.md")
 	if err != nil {
 		t.Fatal(err)
@@ -43,22 +61,12 @@ func installUnit(t *testing.T, version lab.Systemd, program string) *unit {
 	if commands[0] != "make build" {
 		t.Fatalf("the first command in docs/running.md is %q, not make build", commands[0])
 	}
-	// The page tells users to write an export into the configuration before the last command.
-	install, last := commands[1:len(commands)-1], commands[len(commands)-1]
-	tree := lab.Folder(t, "tree")
 	copyTo(t, program, filepath.Join(tree, "bin/nfsrdmad"), 0o755)
 	for _, file := range []string{"configs/nfsrdmad.toml", "systemd/nfsrdmad.service", "systemd/nfsrdmad.socket", "systemd/sysusers.conf"} {
 		copyTo(t, filepath.Join("../..", file), filepath.Join(tree, file), 0o644)
 	}
-	n := lab.NewNetwork(t)
-	u := &unit{server: &server{t: t, network: n}, machine: lab.BootMachine(t, n, version, tree), version: version}
-	u.folder = u.machine.Path(unitExport)
-	u.machine.Run("sh", "-ec", "mkdir "+unitExport+"; mount -t tmpfs -o mode=755 data "+unitExport)
-	u.machine.Run("sh", "-ec", "cd "+tree+"\n"+strings.Join(install, "\n"))
-	u.configure(exportOf(unitExport, "/data"))
-	u.machine.Run("sh", "-ec", last)
-	u.await("at the start")
-	return u
+	last := len(commands) - 1
+	return strings.Join(commands[1:last], "\n"), commands[last]
 }
 
 func exportOf(path, name string) string {
@@ -245,6 +253,38 @@ func TestUnitVerbs(t *testing.T) {
 		t.Errorf("the unit starts without a device: %s", out)
 	}
 	u.awaitJournal("no RDMA device that this process can open")
+}
+
+// The unit serves clients through an RDMA device of a machine whose first process is systemd: the
+// unit loads rdma_ucm before its start, its rule for devices lets the daemon open those of RDMA and
+// no others, and its limit of locked memory suffices. A client over rxe makes device nodes, and
+// keeps a lock while the unit is restarted. The daemon answers systemd's watchdog, and the device
+// can be removed and come back.
+func TestUnitWithDevice(t *testing.T) {
+	if !everything() {
+		t.Skip("make test-all runs it: TestUnit and TestDevices show the unit and the device each alone")
+	}
+	t.Parallel()
+	tree := t.TempDir() // Guests see it at the same path.
+	install, start := unitTree(t, tree, build(t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo"))
+	s := &server{t: t, network: lab.NewNetworkOf(t, jumbo)}
+	d := s.runOnDevice("rxe", lab.Options{Kernel: lab.Stock6_12, Systemd: lab.Systemd254, CPUs: 1, Limit: 40 * time.Minute},
+		script(t, "unit_device"), "in_unit", tree, exportOf("/srv/work", "/work"), install, start)
+	d.scene("confined")
+	client := s.bootAll(lab.Options{Limit: 25 * time.Minute, Address: 15, Env: []string{"EXPORT=/work/7"}}, []string{"names", "locks_restart"}, "rdma/4.2", "holder")
+	client.Await("locked")
+	d.scene("restart")
+	client.Signal("go-on")
+	client.Await("written")
+	client.Signal("unlock")
+	client.Succeed()
+	d.scene("reload")
+	d.scene("watched")
+	d.scene("remove")
+	for i, how := range []string{"rdma", "tcp"} {
+		d.run(lab.Options{Limit: 20 * time.Minute, Address: 15, Env: []string{fmt.Sprintf("EXPORT=/work/%d", i)}}, "write_remount_compare", how)
+	}
+	d.stop()
 }
 
 // If the daemon needs longer to end than TimeoutStopSec=, because a file system does not answer,
