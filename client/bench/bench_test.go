@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/client/bench"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
+	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
 // Every workload makes the given number of operations over every transport, and leaves nothing
@@ -166,6 +168,40 @@ func TestBenchCalledOff(t *testing.T) {
 				return // the other cases would take as long to fail
 			}
 		}
+	}
+}
+
+// If calls are not answered, a measurement that is cancelled gives them up after its Timeout.
+func TestBenchCalledOffWhileTheServerHangs(t *testing.T) {
+	for _, version := range []string{"3", "4.1"} {
+		t.Run(version, func(t *testing.T) {
+			fs := memfs.New(memfs.Options{RootMode: 0o777})
+			s := testserver.StartOver(t, fs)
+			s.ServeNFS4(t, 0)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended, working := make(chan error, 1), make(chan struct{})
+			var once sync.Once
+			go func() {
+				_, err := bench.Run(ctx, bench.Config{
+					Target: s.Targets()["tcp"], NFS: version, Export: "/x", Workload: "getattr", Depth: 1, Duration: 24 * time.Hour, Timeout: 3 * time.Second,
+					Progress: func(p bench.Progress) {
+						if p.Operations > 0 {
+							once.Do(func() { close(working) })
+						}
+					},
+				})
+				ended <- err
+			}()
+			await.Receive(t, "the measurement is at work", working)
+			release := fs.Stall()
+			defer release()
+			fs.AwaitStalled(1)
+			cancel()
+			if err := await.Receive(t, "the measurement ends", ended); !errors.Is(err, context.Canceled) {
+				t.Errorf("ended with %v", err)
+			}
+		})
 	}
 }
 

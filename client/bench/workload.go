@@ -24,6 +24,8 @@ type workload struct {
 	answer func(s *slot3, d *xdr.Decoder) (n int, err error)
 }
 
+// The calls of READ and WRITE workloads of NFS version 3, and the kinds of these workloads for all
+// versions.
 var (
 	reads       = []nfs3wire.Procedure{nfs3wire.ProcRead}
 	writes      = []nfs3wire.Procedure{nfs3wire.ProcWrite}
