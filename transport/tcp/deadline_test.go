@@ -47,7 +47,6 @@ func bubbleWithin(t *testing.T, cfg Config, limits *census.Config, test func(t *
 		}
 		f.Server = NewServer(cfg)
 		defer f.Server.Close()
-		f.sweepOnce.Do(func() { f.sweeping.Go(f.sweeper) })
 		test(t, f, func() net.Conn {
 			near, far := net.Pipe()
 			f.serve(far)

@@ -25,10 +25,7 @@ type Server struct {
 	closing   bool
 	wg        sync.WaitGroup // counts connections and listeners
 	closed    chan struct{}  // closed when closing becomes true
-	sweeping  sync.WaitGroup // counts the sweeper, which outlives the connections
-	stop      chan struct{}  // closed to end the sweeper
-	sweepOnce sync.Once
-	stopOnce  sync.Once
+	ticks     bool           // true if tick will be called
 }
 
 // NewServer returns a server without listeners.
@@ -41,7 +38,6 @@ func NewServer(cfg Config) *Server {
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 		closed:    make(chan struct{}),
-		stop:      make(chan struct{}),
 	}
 }
 
@@ -57,7 +53,6 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	s.listeners[l] = struct{}{}
 	s.wg.Add(1)
-	s.sweepOnce.Do(func() { s.sweeping.Go(s.sweeper) })
 	s.mu.Unlock()
 	defer s.wg.Done()
 	defer l.Close()
@@ -111,6 +106,10 @@ func (s *Server) serve(nc net.Conn) {
 	rc.Left = c.stream.left
 	c.seat = seat
 	s.conns[c] = struct{}{}
+	if !s.ticks {
+		s.ticks = true
+		time.AfterFunc(sweepEvery(&s.cfg), s.tick)
+	}
 	s.count.accepted.Add(1)
 	s.wg.Add(1)
 	s.mu.Unlock()
@@ -167,16 +166,14 @@ func (c *seated) Busy() bool {
 	return c.inFlight.Load() > 0 || (*conn)(c).working()
 }
 
-func (s *Server) sweeper() {
-	t := time.NewTicker(sweepEvery(&s.cfg))
-	defer t.Stop()
-	for {
-		select {
-		case now := <-t.C:
-			s.sweep(now)
-		case <-s.stop:
-			return
-		}
+// tick sweeps while there are connections.
+func (s *Server) tick() {
+	s.sweep(time.Now())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ticks = len(s.conns) > 0
+	if s.ticks {
+		time.AfterFunc(sweepEvery(&s.cfg), s.tick)
 	}
 }
 
@@ -195,7 +192,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.close((*conn).leave)
 	done := make(chan struct{})
 	go func() {
-		s.wait()
+		s.wg.Wait()
 		close(done)
 	}()
 	var err error
@@ -213,15 +210,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // left. Calls that run on other goroutines continue; their replies are dropped.
 func (s *Server) Close() {
 	s.close(func(c *conn) { c.kill(errClosing) })
-	s.wait()
-}
-
-// wait waits until no goroutine of a listener or connection is left, and then ends the sweeper. So
-// deadlines apply until the last connection is closed.
-func (s *Server) wait() {
 	s.wg.Wait()
-	s.stopOnce.Do(func() { close(s.stop) })
-	s.sweeping.Wait()
 }
 
 func (s *Server) close(end func(*conn)) {
