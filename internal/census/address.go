@@ -72,14 +72,14 @@ func (a *address) oldestSetup() *Seat {
 	return older(a.privileged.arriving.First, a.others.arriving.First)
 }
 
-// Of the seats in p whose stage is not Known, oldestOf returns the one that entered its stage
+// Of the seats in p whose stage is not Known, oldestOfLocked returns the one that entered its stage
 // first, or nil. If a silent seat's peer has meanwhile sent a message, the seat first moves to the
 // stage Stranger, as it would at its deadline, and so becomes the newest there. So newcomers that
 // send nothing, however many, take no seat of a peer that communicates.
-func (c *Census) oldestOf(p *ports) *Seat {
+func (c *Census) oldestOfLocked(p *ports) *Seat {
 	s := p.strangers.First
 	for s != nil && s.stage == Silent && s.heard.Load() {
-		c.speaks(s)
+		c.speaksLocked(s)
 		s = p.strangers.First
 	}
 	return older(p.arriving.First, s)
@@ -89,21 +89,21 @@ func (c *Census) oldestOf(p *ports) *Seat {
 // ports. Then seats from these ports are evicted like others.
 func (a *address) manyPrivileged() bool { return a.privileged.n() > privilegedPlaces }
 
-// oldestStranger returns the seat to evict first among those seats of the address a whose stage is
-// not Known. It returns nil if there is none. It considers seats from privileged ports only if a
-// has too many of these (manyPrivileged).
-func (c *Census) oldestStranger(a *address) *Seat {
-	s := c.oldestOf(&a.others)
+// oldestStrangerLocked returns the seat to evict first among those seats of the address a whose
+// stage is not Known. It returns nil if there is none. It considers seats from privileged ports
+// only if a has too many of these (manyPrivileged).
+func (c *Census) oldestStrangerLocked(a *address) *Seat {
+	s := c.oldestOfLocked(&a.others)
 	if a.manyPrivileged() {
-		s = older(s, c.oldestOf(&a.privileged))
+		s = older(s, c.oldestOfLocked(&a.privileged))
 	}
 	return s
 }
 
-// givesAway returns the seat of the address a that is evicted for a newcomer of another address.
-// The address must have a seat.
-func (c *Census) givesAway(a *address) *Seat {
-	for _, s := range []*Seat{c.oldestStranger(a), c.oldestOf(&a.privileged), a.others.known.First} {
+// givesAwayLocked returns the seat of the address a that is evicted for a newcomer of another
+// address. The address must have a seat.
+func (c *Census) givesAwayLocked(a *address) *Seat {
+	for _, s := range []*Seat{c.oldestStrangerLocked(a), c.oldestOfLocked(&a.privileged), a.others.known.First} {
 		if s != nil {
 			return s
 		}
@@ -111,15 +111,15 @@ func (c *Census) givesAway(a *address) *Seat {
 	return a.privileged.known.First
 }
 
-// givesItself returns the seat of the address a that is evicted for a newcomer p of the same
+// givesItselfLocked returns the seat of the address a that is evicted for a newcomer p of the same
 // address, or nil if there is none. It is the oldest seat whose peer is not known or, without such
 // a seat, that of the known peer that has been idle longest, if that is at least leastIdle. A
 // newcomer from an ordinary port takes no seat from a privileged port, unless a has too many of
 // these (manyPrivileged). A newcomer from a privileged port may also displace a known peer from an
 // ordinary port that is not idle (privilegedPlaces). On Unix only root can use privileged ports. So
 // the other users of a client machine cannot keep the mounts of root from getting seats.
-func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
-	if s := c.oldestStranger(a); s != nil {
+func (c *Census) givesItselfLocked(a *address, p Peer, now time.Time) *Seat {
+	if s := c.oldestStrangerLocked(a); s != nil {
 		return s
 	}
 	known := a.others.known.First
@@ -127,14 +127,14 @@ func (c *Census) givesItself(a *address, p Peer, now time.Time) *Seat {
 		if a.privileged.n() < privilegedPlaces && known != nil {
 			return known
 		}
-		if s := c.oldestOf(&a.privileged); s != nil {
+		if s := c.oldestOfLocked(&a.privileged); s != nil {
 			return s
 		}
 	}
-	if known.idle(now) {
+	if known.idleLocked(now) {
 		return known
 	}
-	if known = a.privileged.known.First; (p.privileged() || a.manyPrivileged()) && known.idle(now) {
+	if known = a.privileged.known.First; (p.privileged() || a.manyPrivileged()) && known.idleLocked(now) {
 		return known
 	}
 	return nil

@@ -116,8 +116,8 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	client := clientaddr.Of(p.Addr.Addr())
 
 	c.mu.Lock()
-	if c.crowded() {
-		c.awaitSpare()
+	if c.crowdedLocked() {
+		c.awaitSpareLocked()
 	}
 	a := c.addresses[client]
 	if a == nil {
@@ -127,15 +127,15 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 		}
 		a = newAddress(client, at)
 	}
-	losers, why := c.makeRoom(a, s)
+	losers, why := c.makeRoomLocked(a, s)
 	var ends []ending
 	if why == 0 {
 		for _, l := range losers {
-			ends = append(ends, c.lose(l, Evicted))
+			ends = append(ends, c.loseLocked(l, Evicted))
 		}
 		c.entered++
-		c.putIn(s, a)
-		c.arm()
+		c.putInLocked(s, a)
+		c.armLocked()
 	} else {
 		c.count[why]++
 	}
@@ -149,19 +149,19 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	return nil, why
 }
 
-// crowded reports whether no further seat may be taken away, because too many connections that lost
-// their seats are not closed yet (Spare). The caller holds c.mu.
-func (c *Census) crowded() bool { return c.leaving >= Spare(c.cfg.Seats) }
+// crowdedLocked reports whether no further seat may be taken away, because too many connections
+// that lost their seats are not closed yet (Spare).
+func (c *Census) crowdedLocked() bool { return c.leaving >= Spare(c.cfg.Seats) }
 
 // crowdWait is the longest time that a newcomer waits for connections to be closed.
 const crowdWait = time.Second
 
-// awaitSpare waits until crowded is false, at most for crowdWait. The caller holds c.mu; it is
-// unlocked during the wait.
-func (c *Census) awaitSpare() {
+// awaitSpareLocked waits until crowdedLocked is false, at most for crowdWait. It unlocks c.mu
+// during the wait.
+func (c *Census) awaitSpareLocked() {
 	t := time.NewTimer(crowdWait)
 	defer t.Stop()
-	for over := false; c.crowded() && !over; {
+	for over := false; c.crowdedLocked() && !over; {
 		if c.vacated == nil {
 			c.vacated = make(chan struct{})
 		}
@@ -176,9 +176,8 @@ func (c *Census) awaitSpare() {
 	}
 }
 
-// putIn adds the seat s to the address a. The caller holds c.mu, as for the functions from here to
-// lose.
-func (c *Census) putIn(s *Seat, a *address) {
+// putInLocked adds the seat s to the address a.
+func (c *Census) putInLocked(s *Seat, a *address) {
 	c.addresses[a.client], c.sites[a.site.client] = a, a.site
 	s.address = a
 	c.ranks[bySeats].add(&a.site.address, +1)
@@ -188,13 +187,13 @@ func (c *Census) putIn(s *Seat, a *address) {
 			c.ranks[by].add(a, +1)
 		}
 	}
-	c.queueUp(s)
+	c.queueUpLocked(s)
 }
 
-// takeOut undoes putIn.
-func (c *Census) takeOut(s *Seat) {
+// takeOutLocked undoes putInLocked.
+func (c *Census) takeOutLocked(s *Seat) {
 	a := s.address
-	c.unqueue(s)
+	c.unqueueLocked(s)
 	for by := byStrangers; by <= byArriving; by++ {
 		if ranked(by, s.stage) {
 			c.ranks[by].add(a, -1)
@@ -211,26 +210,26 @@ func (c *Census) takeOut(s *Seat) {
 	}
 }
 
-// move changes the stage of s to a later one.
-func (c *Census) move(s *Seat, stage Stage, now time.Time) {
-	c.unqueue(s)
+// moveLocked changes the stage of s to a later one.
+func (c *Census) moveLocked(s *Seat, stage Stage, now time.Time) {
+	c.unqueueLocked(s)
 	for by := byStrangers; by <= byArriving; by++ {
 		if ranked(by, s.stage) && !ranked(by, stage) {
 			c.ranks[by].add(s.address, -1)
 		}
 	}
 	s.stage, s.since = stage, now
-	c.queueUp(s)
+	c.queueUpLocked(s)
 }
 
-func (c *Census) queueUp(s *Seat) {
+func (c *Census) queueUpLocked(s *Seat) {
 	c.steps++
 	s.step = c.steps
 	s.address.queueFor(s).Add(s)
 	c.stages[s.stage]++
 }
 
-func (c *Census) unqueue(s *Seat) {
+func (c *Census) unqueueLocked(s *Seat) {
 	s.address.queueFor(s).Remove(s)
 	c.stages[s.stage]--
 }
@@ -250,10 +249,10 @@ type ending struct {
 	event  Event
 }
 
-// lose takes the seat s away from its connection. The connection counts in c.leaving until it calls
-// Leave.
-func (c *Census) lose(s *Seat, why Reason) ending {
-	c.takeOut(s)
+// loseLocked takes the seat s away from its connection. The connection counts in c.leaving until it
+// calls Leave.
+func (c *Census) loseLocked(s *Seat, why Reason) ending {
+	c.takeOutLocked(s)
 	c.leaving++
 	c.count[why]++
 	s.lost = why
@@ -284,7 +283,7 @@ func (c *Census) EvictStranger() {
 		c.mu.Unlock()
 		return
 	}
-	e := c.lose(c.givesAway(a), Evicted)
+	e := c.loseLocked(c.givesAwayLocked(a), Evicted)
 	c.mu.Unlock()
 	c.endSeats([]ending{e})
 }

@@ -9,8 +9,8 @@ const (
 	// pressedSetup is a divisor: while more than half of Setups are under way, a set-up may take
 	// only SetupTimeout/pressedSetup.
 	pressedSetup = 5
-	// sampleEvery is the time between two calls of sample, which finds out which peers in the stage
-	// Known are active. Idle times have this precision.
+	// sampleEvery is the time between two calls of sampleLocked, which finds out which peers in the
+	// stage Known are active. Idle times have this precision.
 	sampleEvery = 10 * time.Second
 	// quietPart is a divisor: QuietTimeout applies only while fewer than Seats/quietPart seats
 	// are in the stages Silent and Stranger together.
@@ -20,10 +20,9 @@ const (
 	sweepEvery = time.Second
 )
 
-// limit returns how long a seat may stay in the given stage; 0 means for ever. For a Stranger, this
-// includes the time that it was Silent. The caller holds c.mu, as for the functions below except
-// sweep and endUnlessBusy.
-func (c *Census) limit(stage Stage) time.Duration {
+// limitLocked returns how long a seat may stay in the given stage; 0 means for ever. For a
+// Stranger, this includes the time that it was Silent.
+func (c *Census) limitLocked(stage Stage) time.Duration {
 	switch stage {
 	case Arriving:
 		if c.stages[Arriving] > c.cfg.Setups/2 {
@@ -31,38 +30,38 @@ func (c *Census) limit(stage Stage) time.Duration {
 		}
 		return c.cfg.SetupTimeout
 	case Silent:
-		return c.quiet(c.cfg.FirstTimeout)
+		return c.quietLocked(c.cfg.FirstTimeout)
 	case Stranger:
-		return c.quiet(c.cfg.CallTimeout)
+		return c.quietLocked(c.cfg.CallTimeout)
 	}
 	return 0
 }
 
-// quiet returns how long a seat may stay in the stage Silent or Stranger: limit, or without end if
-// limit is 0. While few seats are in these stages (quietPart), a seat may stay for at least
+// quietLocked returns how long a seat may stay in the stage Silent or Stranger: limit, or without
+// end if limit is 0. While few seats are in these stages (quietPart), a seat may stay for at least
 // QuietTimeout.
-func (c *Census) quiet(limit time.Duration) time.Duration {
+func (c *Census) quietLocked(limit time.Duration) time.Duration {
 	if limit > 0 && c.stages[Silent]+c.stages[Stranger] < c.cfg.Seats/quietPart {
 		return max(limit, c.cfg.QuietTimeout)
 	}
 	return limit
 }
 
-// arm starts the timer for the next sweep, if there is a seat with a deadline or a known peer, and
-// the timer does not run already.
-func (c *Census) arm() {
+// armLocked starts the timer for the next sweep, if there is a seat with a deadline or a known
+// peer, and the timer does not run already.
+func (c *Census) armLocked() {
 	needed := c.stages[Known] > 0
 	for stage := range Known {
-		needed = needed || c.stages[stage] > 0 && c.limit(stage) > 0
+		needed = needed || c.stages[stage] > 0 && c.limitLocked(stage) > 0
 	}
 	if needed && c.timer == nil && !c.closed {
 		c.timer = time.AfterFunc(sweepEvery, c.sweep)
 	}
 }
 
-// all returns all seats of one kind: for each address, those in the queues that the function of
-// returns.
-func (c *Census) all(of func(*ports) []*queue) iter.Seq[*Seat] {
+// allLocked returns all seats of one kind: for each address, those in the queues that the function
+// of returns.
+func (c *Census) allLocked(of func(*ports) []*queue) iter.Seq[*Seat] {
 	return func(yield func(*Seat) bool) {
 		for _, a := range c.addresses {
 			for _, p := range []*ports{&a.privileged, &a.others} {
@@ -88,10 +87,10 @@ func (c *Census) sweep() {
 	c.timer = nil
 	now := time.Now()
 	if now.Sub(c.sampled) >= sampleEvery {
-		c.sample(now)
+		c.sampleLocked(now)
 	}
-	ends, late := c.expire(now)
-	c.arm()
+	ends, late := c.expireLocked(now)
+	c.armLocked()
 	c.mu.Unlock()
 	c.endSeats(ends)
 	if len(late) > 0 {
@@ -99,11 +98,11 @@ func (c *Census) sweep() {
 	}
 }
 
-// sample notes which peers in the stage Known used their connections since the last sample, and
-// moves their seats to the end of the queues of their addresses.
-func (c *Census) sample(now time.Time) {
+// sampleLocked notes which peers in the stage Known used their connections since the last sample,
+// and moves their seats to the end of the queues of their addresses.
+func (c *Census) sampleLocked(now time.Time) {
 	c.sampled = now
-	for s := range c.all(func(p *ports) []*queue { return []*queue{&p.known} }) {
+	for s := range c.allLocked(func(p *ports) []*queue { return []*queue{&p.known} }) {
 		if s.moved == nil {
 			continue
 		}
@@ -124,24 +123,24 @@ type lateSeat struct {
 	stage  Stage
 }
 
-// expire handles the seats whose deadlines have passed. It takes away the seats of set-ups, and
-// returns them in ends. It gives the other seats a new deadline, and returns them in late.
-func (c *Census) expire(now time.Time) (ends []ending, late []lateSeat) {
+// expireLocked handles the seats whose deadlines have passed. It takes away the seats of set-ups,
+// and returns them in ends. It gives the other seats a new deadline, and returns them in late.
+func (c *Census) expireLocked(now time.Time) (ends []ending, late []lateSeat) {
 	if c.stages[Arriving]+c.stages[Silent]+c.stages[Stranger] == 0 {
 		return nil, nil
 	}
 	var overdue []*Seat
-	for s := range c.all(func(p *ports) []*queue { return []*queue{&p.arriving, &p.strangers} }) {
+	for s := range c.allLocked(func(p *ports) []*queue { return []*queue{&p.arriving, &p.strangers} }) {
 		if s.stage == Silent && s.heard.Load() {
-			c.speaks(s)
+			c.speaksLocked(s)
 		}
-		if limit := c.limit(s.stage); limit > 0 && now.Sub(s.since) >= limit {
+		if limit := c.limitLocked(s.stage); limit > 0 && now.Sub(s.since) >= limit {
 			overdue = append(overdue, s)
 		}
 	}
 	for _, s := range overdue {
 		if s.stage == Arriving {
-			ends = append(ends, c.lose(s, SlowSetup))
+			ends = append(ends, c.loseLocked(s, SlowSetup))
 			continue
 		}
 		s.since = now
@@ -150,8 +149,9 @@ func (c *Census) expire(now time.Time) (ends []ending, late []lateSeat) {
 	return ends, late
 }
 
-// speaks moves a silent seat to the stage Stranger. Its time there began when the set-up ended.
-func (c *Census) speaks(s *Seat) { c.move(s, Stranger, s.since) }
+// speaksLocked moves a silent seat to the stage Stranger. Its time there began when the set-up
+// ended.
+func (c *Census) speaksLocked(s *Seat) { c.moveLocked(s, Stranger, s.since) }
 
 // endUnlessBusy calls Busy of the holders of late seats, and ends the connections of those that
 // return false. The others may stay until their new deadlines. The caller does not hold c.mu.
@@ -172,9 +172,9 @@ func (c *Census) endUnlessBusy(late []lateSeat) {
 		if l.stage == Silent {
 			why = NothingHeard
 		}
-		ends = append(ends, c.lose(l.seat, why))
+		ends = append(ends, c.loseLocked(l.seat, why))
 	}
-	c.arm()
+	c.armLocked()
 	c.mu.Unlock()
 	c.endSeats(ends)
 }

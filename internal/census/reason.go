@@ -11,11 +11,11 @@ type Reason uint8
 const (
 	// AddressFull: the address of the newcomer has its maximum of seats, and the newcomer may take
 	// none of these: each belongs to a peer in the stage Known that is not idle, or is protected by
-	// a privileged port (givesItself).
+	// a privileged port (givesItselfLocked).
 	AddressFull Reason = iota + 1
 	// Full: all seats are taken, and the rules in victim.go choose the newcomer's own address, but
 	// the newcomer may take none of its seats: each belongs to a peer in the stage Known that is
-	// not idle, or is protected by a privileged port (givesItself).
+	// not idle, or is protected by a privileged port (givesItselfLocked).
 	Full
 	// Crowded: too many connections that lost their seats are not closed yet (Spare).
 	Crowded

@@ -84,9 +84,9 @@ type Seat struct {
 // newcomer of the same address may displace it.
 const leastIdle = sampleEvery
 
-// idle reports whether the peer of s, a seat in the stage Known, has not used its connection for
-// leastIdle. It returns false if s is nil. The caller holds census.mu.
-func (s *Seat) idle(now time.Time) bool {
+// idleLocked reports whether the peer of s, a seat in the stage Known, has not used its connection
+// for leastIdle. It returns false if s is nil.
+func (s *Seat) idleLocked(now time.Time) bool {
 	return s != nil && now.Sub(s.since) >= leastIdle && (s.moved == nil || s.moved.Load() == s.seen)
 }
 
@@ -110,8 +110,8 @@ func (s *Seat) Hold(h Holder, moved *atomic.Uint64) {
 		return
 	}
 	if s.stage == Arriving {
-		c.move(s, Silent, time.Now())
-		c.arm()
+		c.moveLocked(s, Silent, time.Now())
+		c.armLocked()
 	}
 	c.mu.Unlock()
 }
@@ -135,11 +135,11 @@ func (s *Seat) Known() {
 	if s.address == nil || s.stage == Known {
 		return
 	}
-	c.move(s, Known, time.Now())
+	c.moveLocked(s, Known, time.Now())
 	if s.moved != nil {
 		s.seen = s.moved.Load()
 	}
-	c.arm()
+	c.armLocked()
 }
 
 // Leave gives the seat up. The transport calls it when the connection and its descriptor are
@@ -160,7 +160,7 @@ func (s *Seat) Leave() {
 			c.vacated = nil
 		}
 	default:
-		c.takeOut(s)
+		c.takeOutLocked(s)
 	}
 	s.left, s.holder, s.moved = true, nil, nil
 }

@@ -18,11 +18,11 @@ package census
 // ports (below 1024), and known peers from ordinary ports before those from privileged ports. But
 // if the address has more than privilegedPlaces seats from privileged ports, its oldest stranger
 // is evicted, whatever its port. In both rules the newcomer's own address counts as if the
-// newcomer had a seat already. If the rule chooses that address, givesItself chooses the seat: a
+// newcomer had a seat already. If the rule chooses that address, givesItselfLocked chooses the seat: a
 // stranger's, otherwise that of an idle known peer. If there is none, the newcomer is refused.
 //
 // The limit for one address (Config.PerAddress) comes before these rules: at this limit, a newcomer
-// takes a seat of its own address, which givesItself chooses, or is refused.
+// takes a seat of its own address, which givesItselfLocked chooses, or is refused.
 
 // strangersPart is a divisor: while the stage of at least Seats/strangersPart seats is not Known,
 // newcomers take only such seats.
@@ -45,16 +45,16 @@ const (
 // Config.Seats. The process must reserve descriptors for these connections as well.
 func Spare(seats int) int { return max(seats/leavingPart, leastLeaving) }
 
-// makeRoom chooses the seats to take away for a newcomer of address a: at most one to make room
-// for its set-up, and one to make room for its seat. If why is 0, the newcomer may enter;
-// otherwise why is the reason to refuse it. The caller holds c.mu.
-func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reason) {
-	if c.crowded() {
+// makeRoomLocked chooses the seats to take away for a newcomer of address a: at most one to make
+// room for its set-up, and one to make room for its seat. If why is 0, the newcomer may enter;
+// otherwise why is the reason to refuse it.
+func (c *Census) makeRoomLocked(a *address, newcomer *Seat) (losers []*Seat, why Reason) {
+	if c.crowdedLocked() {
 		return nil, Crowded
 	}
 	own, all := a.counts[inSite], c.ranks[bySeats].total
 	if newcomer.stage == Arriving {
-		if s := c.endsSetup(a); s != nil {
+		if s := c.endsSetupLocked(a); s != nil {
 			losers = append(losers, s)
 			all--
 			if s.address == a {
@@ -65,11 +65,11 @@ func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reaso
 	var s *Seat
 	switch {
 	case own >= c.cfg.PerAddress:
-		if s = c.givesItself(a, newcomer.peer, newcomer.arrived); s == nil {
+		if s = c.givesItselfLocked(a, newcomer.peer, newcomer.arrived); s == nil {
 			return nil, AddressFull
 		}
 	case all >= c.cfg.Seats:
-		if s = c.givesSeat(a, newcomer); s == nil {
+		if s = c.givesSeatLocked(a, newcomer); s == nil {
 			return nil, Full
 		}
 	default:
@@ -78,9 +78,9 @@ func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reaso
 	return append(losers, s), 0
 }
 
-// endsSetup returns the seat whose set-up the Census ends to make room for a newcomer's set-up, or
-// nil if there is room.
-func (c *Census) endsSetup(a *address) *Seat {
+// endsSetupLocked returns the seat whose set-up the Census ends to make room for a newcomer's
+// set-up, or nil if there is room.
+func (c *Census) endsSetupLocked(a *address) *Seat {
 	switch arriving := &c.ranks[byArriving]; {
 	case a.counts[byArriving] >= max(c.cfg.Setups/2, 1):
 		return a.oldestSetup()
@@ -90,9 +90,9 @@ func (c *Census) endsSetup(a *address) *Seat {
 	return nil
 }
 
-// givesSeat chooses the seat to evict for a newcomer of address a. It returns nil if the newcomer
-// is refused.
-func (c *Census) givesSeat(a *address, newcomer *Seat) *Seat {
+// givesSeatLocked chooses the seat to evict for a newcomer of address a. It returns nil if the
+// newcomer is refused.
+func (c *Census) givesSeatLocked(a *address, newcomer *Seat) *Seat {
 	var most *address
 	if strangers := &c.ranks[byStrangers]; strangers.total >= max(c.cfg.Seats/strangersPart, 1) {
 		most = strangers.mostWith(a)
@@ -103,9 +103,9 @@ func (c *Census) givesSeat(a *address, newcomer *Seat) *Seat {
 		}
 	}
 	if most == a {
-		return c.givesItself(a, newcomer.peer, newcomer.arrived)
+		return c.givesItselfLocked(a, newcomer.peer, newcomer.arrived)
 	}
-	return c.givesAway(most)
+	return c.givesAwayLocked(most)
 }
 
 // mostWith returns the address that would have the most seats if a had one more. Among equals, it
