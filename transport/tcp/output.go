@@ -160,7 +160,7 @@ const smallReply = chunkSize / 2
 func (o *output) appendMessage(k counted, b []byte, payloads []xdr.Payload) {
 	o.mu.Lock()
 	o.appendLocked(k, b, payloads, nil)
-	o.writeUnlessHeld()
+	o.writeUnlessHeldAndUnlock()
 }
 
 // enqueue appends the message of a call to the queue. The parameter of is the exchange that owns
@@ -174,7 +174,7 @@ func (o *output) enqueue(b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
 // push writes the queue, unless the receiving goroutine has called hold and will flush.
 func (o *output) push() {
 	o.mu.Lock()
-	o.writeUnlessHeld()
+	o.writeUnlessHeldAndUnlock()
 }
 
 // appendLocked appends a message. A closed output drops it.
@@ -200,14 +200,14 @@ func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *r
 	o.heap += o.queue[from:].heap() - last
 }
 
-// writeUnlessHeld writes the queue, unless the receiving goroutine has called hold and will flush.
-// The caller holds o.mu; writeUnlessHeld unlocks it.
-func (o *output) writeUnlessHeld() {
+// writeUnlessHeldAndUnlock writes the queue, unless the receiving goroutine has called hold and
+// will flush.
+func (o *output) writeUnlessHeldAndUnlock() {
 	if o.held {
 		o.chargeAndUnlock()
 		return
 	}
-	o.write(o.gathers())
+	o.writeAndUnlock(o.gathers())
 }
 
 // heap returns how many bytes of the pieces are on the Go heap.
@@ -246,19 +246,18 @@ func (o *output) chargeAndUnlock() {
 func (o *output) flush(apart bool) {
 	o.mu.Lock()
 	o.held = false
-	o.write(apart)
+	o.writeAndUnlock(apart)
 }
 
-// write writes the queue, unless another goroutine is doing so. If apart is set, a new goroutine
-// writes, and also writes the messages that are appended before it runs. The caller holds o.mu;
-// write unlocks it.
-func (o *output) write(apart bool) {
+// writeAndUnlock writes the queue, unless another goroutine is doing so. If apart is set, a new
+// goroutine writes, and also writes the messages that are appended before it runs.
+func (o *output) writeAndUnlock(apart bool) {
 	if o.writing || o.closed || o.head == len(o.queue) {
 		o.mu.Unlock()
 		return
 	}
 	o.writing = true
-	if apart || o.step() {
+	if apart || o.stepLocked() {
 		o.waits = true
 		o.writers.Add(1)
 		o.chargeAndUnlock()
@@ -275,17 +274,17 @@ func (o *output) transmit() {
 	err := o.stream.transmit(func() bool {
 		o.mu.Lock()
 		defer o.chargeAndUnlock()
-		return o.step()
+		return o.stepLocked()
 	})
 	if err != nil {
 		o.fail(err)
 	}
 }
 
-// step writes until the queue is empty, or until the stream takes no more. If the stream takes no
-// more, step returns true, and the caller is still the writer. The caller holds o.mu; step unlocks
-// it during the write and while it releases memory.
-func (o *output) step() (more bool) {
+// stepLocked writes until the queue is empty, or until the stream takes no more. If the stream
+// takes no more, stepLocked returns true, and the caller is still the writer. It unlocks o.mu
+// during the write and while it releases memory.
+func (o *output) stepLocked() (more bool) {
 	for o.head < len(o.queue) && !o.closed {
 		o.bufs = o.bufs[:0]
 		for _, p := range o.queue[o.head:min(len(o.queue), o.head+maxBufs)] {
@@ -297,7 +296,7 @@ func (o *output) step() (more bool) {
 		clear(o.bufs)
 		o.mu.Lock()
 		o.inWrite = false
-		o.wrote(n)
+		o.wroteLocked(n)
 		if o.closed && o.waits {
 			o.done = append(o.done, o.queue[o.head:]...)
 			o.queue, o.head = nil, 0
@@ -331,8 +330,8 @@ func (o *output) step() (more bool) {
 	return false
 }
 
-// wrote removes the first n bytes from the queue.
-func (o *output) wrote(n int) {
+// wroteLocked removes the first n bytes from the queue.
+func (o *output) wroteLocked(n int) {
 	if n == 0 {
 		return
 	}
