@@ -266,12 +266,16 @@ func TestEndWhileThePortGoesDown(t *testing.T) {
 				} else {
 					d.FailPort()
 				}
-				b.Post(rdmatest.WriteOf(memory, make([]byte, 64)))
+				out := b.Post(rdmatest.WriteOf(memory, make([]byte, 64)))
 				time.Sleep(before + 500*time.Millisecond)
 				d.SetActive(false)
 				time.Sleep(time.Minute)
 				if before > 0 && d.Left().Conns != 1 {
 					t.Errorf("%d connections may send while the port is down", d.Left().Conns-1)
+				}
+				// Nothing was wrong with the work, so it may be posted again over another connection.
+				if o := <-out; !errors.Is(o.Err, rdmacm.ErrFlushed) {
+					t.Errorf("the work comes back with %v", o.Err)
 				}
 				d.Vanish(false)
 				d.SetActive(true)

@@ -81,11 +81,16 @@ func (c *Conn) returnedLocked(done *device.Completion) {
 }
 
 // fail stores the error of a failed request in its chain's posting, unless an earlier request of
-// the chain has failed.
+// the chain has failed. If the request failed because the peer could not be reached, its chain counts
+// as flushed, as the chains behind it: there is nothing wrong with the request itself, and the same
+// request can succeed over another connection.
 func (s *slot) fail(status device.Status) {
 	if p := s.of; p != nil && p.err == nil {
-		p.err, p.failed = rdmacm.ErrFlushed, s.work
-		if status != device.Flushed {
+		p.failed = s.work
+		switch status {
+		case device.Flushed, device.LocalOperation, device.RetriesExceeded, device.ResponseTimeout:
+			p.err = rdmacm.ErrFlushed
+		default:
 			p.err = s.failure(status)
 		}
 	}
