@@ -125,14 +125,16 @@ var comparisons = []comparison{
 	{"devices of a stock kernel", 3, overRXE(lab.Stock6_12)},
 }
 
-// overRXE returns two peers: Linux's server, and the daemon through librdmacm and libibverbs.
-// Each runs in a guest of its own with the same kernel, on rxe.
-func overRXE(kernel lab.Kernel) []peer {
-	base := "knfsd, rxe"
-	return []peer{
-		{name: "nfsrdmad, rxe", how: "rdma", security: "sys", base: base, start: startDevice(true), frames: jumbo, kernel: kernel, device: "rxe"},
-		{name: base, how: "rdma", security: "sys", start: startDevice(false), frames: jumbo, kernel: kernel, device: "rxe"},
+// overRXE returns two peers for each of async and sync: Linux's server, and the daemon through
+// librdmacm and libibverbs. Each runs in a guest of its own with the same kernel, on rxe.
+func overRXE(kernel lab.Kernel) (all []peer) {
+	for _, mode := range []string{"async", "sync"} {
+		base := "knfsd, rxe, " + mode
+		all = append(all,
+			peer{name: "nfsrdmad, rxe, " + mode, how: "rdma", security: "sys", base: base, start: startDevice(true, mode), frames: jumbo, kernel: kernel, device: "rxe"},
+			peer{name: base, how: "rdma", security: "sys", start: startDevice(false, mode), frames: jumbo, kernel: kernel, device: "rxe"})
 	}
+	return all
 }
 
 // eachVersion returns two peers: a server over NFSv3, and the same server over a minor version of
@@ -243,9 +245,9 @@ func startOurs(mode string) func(testing.TB, *lab.Network, *peer, string, string
 }
 
 // startDevice returns a function that runs the daemon, or Linux's own server, in a guest of its
-// own on an RDMA device. The exported memory is the guest's. The exported disk is an image file
-// on this machine's disk.
-func startDevice(ours bool) func(testing.TB, *lab.Network, *peer, string, string) []string {
+// own on an RDMA device. The exports have the option mode, async or sync. The exported memory is the
+// guest's. The exported disk is an image file on this machine's disk.
+func startDevice(ours bool, mode string) func(testing.TB, *lab.Network, *peer, string, string) []string {
 	return func(t testing.TB, n *lab.Network, p *peer, _, disk string) []string {
 		t.Helper()
 		image := filepath.Join(disk, "image")
@@ -256,7 +258,7 @@ func startDevice(ours bool) func(testing.TB, *lab.Network, *peer, string, string
 		}
 		g := lab.Boot(t, n, lab.Options{
 			Kernel: p.kernel, Memory: 2500, Address: peerAddress, Limit: 10 * time.Minute, Writable: []string{disk},
-			Env: []string{"RDMA_DEVICE=" + p.device},
+			Env: []string{"RDMA_DEVICE=" + p.device, "MODE=" + mode},
 		}, script(t, "serve_measured"), arguments...)
 		g.Await("serving")
 		t.Cleanup(func() {

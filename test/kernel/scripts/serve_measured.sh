@@ -1,5 +1,6 @@
 # serve_measured IMAGE [PROGRAM OPTIONS...]: serve a tmpfs and the ext4 file system in a disk image over this guest's
-# RDMA device, until the test says stop. PROGRAM is the daemon; without it, Linux's own server serves.
+# RDMA device, with the option $MODE (async or sync), until the test says stop. PROGRAM is the daemon; without it,
+# Linux's own server serves.
 image=$1; shift
 mkdir -p /srv/memory
 must mount -t tmpfs -o size=700m memory /srv/memory
@@ -10,13 +11,13 @@ if [ $# -gt 0 ]; then
 	software_rdma
 	ulimit -l unlimited
 	mkdir /tmp/state
-	"$1" serve --state-dir /tmp/state --export /srv/memory:/memory,rw,insecure,no_root_squash,async \
-		--export /srv/memory/disk:/disk,rw,insecure,no_root_squash,async "${@:2}" >"$SHARED/log" 2>&1 &
+	"$1" serve --state-dir /tmp/state --export /srv/memory:/memory,rw,insecure,no_root_squash,$MODE \
+		--export /srv/memory/disk:/disk,rw,insecure,no_root_squash,$MODE "${@:2}" >"$SHARED/log" 2>&1 &
 	daemon=$!
 	until grep -qs "serving.*exports" "$SHARED/log"; do kill -0 $daemon 2>/dev/null || { cat "$SHARED/log"; fail "the daemon did not start"; }; sleep 0.1; done
 else
-	SYNC=async kernel_server /srv/memory
-	must exportfs -i -o rw,async,insecure,no_root_squash,no_subtree_check,fsid=2 "*:/srv/memory/disk"
+	SYNC=$MODE kernel_server /srv/memory
+	must exportfs -i -o rw,$MODE,insecure,no_root_squash,no_subtree_check,fsid=2 "*:/srv/memory/disk"
 fi
 event serving
 await stop
