@@ -81,6 +81,9 @@ func (h *Header) segments(yield func(Segment) bool) {
 // different handles. The reply invalidates a handle (Send with Invalidate) only if all segments have
 // it.
 func (h *Header) SoleHandle() (handle uint32, ok bool) {
+	if h.Size == MinHeader {
+		return 0, false // most calls have no chunks
+	}
 	for s := range h.segments {
 		if ok && s.Handle != handle {
 			return 0, false
