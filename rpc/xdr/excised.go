@@ -105,5 +105,5 @@ func (v *Eligible) Encode(w *Writer, limit uint32) {
 	if uint64(len(v.Data)) > uint64(limit) {
 		w.Fail()
 	}
-	w.putPayload(Payload{Data: v.Data, Eligible: true, Ref: v.Ref})
+	w.Payload(v.Data, true, v.Ref)
 }

@@ -223,23 +223,18 @@ func (w *Writer) String(s string) {
 // buffer, and adds p to the payloads without copying it. w takes over the reference ref, which may
 // be nil. If Overflow is set, it releases ref at once.
 func (w *Writer) Payload(p []byte, eligible bool, ref Releaser) {
-	w.putPayload(Payload{Data: p, Eligible: eligible, Ref: ref})
-}
-
-func (w *Writer) putPayload(p Payload) {
-	w.Uint32(uint32(len(p.Data)))
+	w.Uint32(uint32(len(p)))
 	if w.overflow {
-		if p.Ref != nil {
-			p.Ref.Release()
+		if ref != nil {
+			ref.Release()
 		}
 		return
 	}
 	if w.payloads == nil {
 		w.payloads = w.inline[:0]
 	}
-	p.Position = len(w.buf)
-	w.payloads = append(w.payloads, p)
-	w.payloadBytes += len(p.Data) + Pad(len(p.Data))
+	w.payloads = append(w.payloads, Payload{Position: len(w.buf), Data: p, Eligible: eligible, Ref: ref})
+	w.payloadBytes += len(p) + Pad(len(p))
 }
 
 // FoldPadding makes the length of each payload a multiple of four, without changing the stream. If
