@@ -28,7 +28,7 @@ type Config struct {
 	// An error means that the principal cannot be identified at present. The Server then uses the
 	// last result until that is an hour old. Without such a result, rpc.Cred.Unsure is set. The
 	// Server calls Identify again after five seconds. If Identify takes longer than five seconds,
-	// the Server makes the context without its result, and rpc.Cred.Unsure is set.
+	// the Server makes the context as after an error.
 	Identify func(principal string) (uid, gid uint32, groups []uint32, ok bool, err error)
 	// MaxContexts is the largest number of contexts (default 65,536). Each takes ContextSize bytes
 	// at most. MaxPerAddress is the largest number for one peer address, and MaxPerPrincipal that

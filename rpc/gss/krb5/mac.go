@@ -6,10 +6,9 @@ import (
 	"hash"
 )
 
-// A macKey computes truncated HMACs (RFC 2104) with one derived key. It is immutable. It consists of
-// two states of the hash, not of an hmac.New for each use, because that would allocate, and hash
-// both padded keys, for each message. inner and outer are the states after the inner and after the
-// outer padded key.
+// A macKey computes truncated HMACs (RFC 2104) with one derived key. It is immutable. inner and
+// outer are the states of the hash after the inner and after the outer padded key. With them, no
+// message costs an hmac.New, which allocates memory and hashes both padded keys.
 type macKey struct {
 	profile      *profile
 	inner, outer []byte
