@@ -25,6 +25,8 @@ const (
 // quick lists functions of the packages syscall and unix that make raw system calls themselves
 // but may be called anyway. Each has the reason. rawCalls states the rule.
 var quick = map[string]string{
+	"Capget":            "reads the thread's credential",
+	"Capset":            "writes a new credential of the thread in memory",
 	"Geteuid":           "reads the thread's credential",
 	"Getegid":           "reads the thread's credential",
 	"Getgroups":         "reads the thread's credential",
