@@ -96,3 +96,61 @@ func (t *Table) RefusedFlavor(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 		t.refusedFlavor(c, e, SecurityOf(cred))
 	}
 }
+
+// Opener compares the access that two exports give to the same files. If e is more open than inner,
+// because it serves more clients or accepts a weaker security flavor, Opener returns that reason in
+// words. Otherwise it returns "". Clients that reach the files of inner through e get the access
+// that e allows.
+func (e *Export) Opener(inner *Export) (why string) {
+	for _, a := range borders(e, inner) {
+		switch weak := e.weakest(a); {
+		case !e.ServesAddr(a):
+		case !inner.ServesAddr(a):
+			return fmt.Sprintf("serves clients such as %v, and %s does not", a, inner.Name)
+		case weak < inner.weakest(a):
+			return fmt.Sprintf("takes sec=%v from clients such as %v, and %s wants %v", weak, a, inner.Name, inner.weakest(a))
+		}
+	}
+	return ""
+}
+
+// weakest returns the weakest security flavor that a client at an address may use. If SecurityFor
+// returns an empty list, all flavors are allowed, and the weakest is Sys.
+func (e *Export) weakest(a netip.Addr) Security {
+	if all := e.SecurityFor(a); len(all) > 0 {
+		return slices.Min(all)
+	}
+	return Sys
+}
+
+// borders returns sample addresses: at least one from each range of addresses that the exports
+// treat alike. The samples are the first address of all, the first of each network, and the first
+// after each network.
+func borders(exports ...*Export) []netip.Addr {
+	all := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
+	add := func(p netip.Prefix) {
+		all = append(all, p.Masked().Addr())
+		if next := last(p).Next(); next.IsValid() {
+			all = append(all, next)
+		}
+	}
+	for _, e := range exports {
+		for _, p := range e.Clients {
+			add(p)
+		}
+		for _, n := range e.Networks {
+			add(n.Network)
+		}
+	}
+	return all
+}
+
+// last returns the last address of a network.
+func last(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < len(b)*8; bit++ {
+		b[bit/8] |= 0x80 >> (bit % 8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}

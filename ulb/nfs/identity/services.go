@@ -1,9 +1,136 @@
 package identity
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
 	"strings"
+	"time"
 )
+
+// getentTime is the time limit of getent, including the wait until another getent has ended. The
+// capacity of asking is the maximum number of getent processes at once.
+const getentTime = 10 * time.Second
+
+var asking = make(chan struct{}, 4)
+
+// initgroups is getent's name of the database of users' groups.
+const initgroups = "initgroups"
+
+// marker is the name of a service that no machine has. The C library looks for the library of
+// this service exactly when the service before it is unavailable, and the dynamic loader
+// reports that.
+const marker = "nfsrdmad"
+
+// getent asks the services of this machine, one after the other, for the line of a database
+// about key. It returns nil if there is none. For initgroups it returns the lines of all
+// services. An error means that a service that may know the key could not be asked or did not
+// answer in time. At most cap(asking) processes run at once; other calls wait.
+//
+// Only a C library can load services, and this process has none. Therefore getent(1) asks
+// them. Its exit status is the same for "no such entry" and "no answer". To tell these apart,
+// each service is asked alone, as "SERVICE [SUCCESS=return NOTFOUND=return] nfsrdmad". The C
+// library goes on to the library of "nfsrdmad" only if SERVICE is unavailable. With
+// LD_DEBUG=libs (ld.so(8)) the loader reports that.
+func (m *Map) getent(ctx context.Context, database, key string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, getentTime)
+	defer cancel()
+	select {
+	case asking <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("getent %s %s has no turn in %v: others do not answer", database, key, getentTime)
+	}
+	defer func() { <-asking }()
+	names := []string{database}
+	if database == initgroups {
+		names = append(names, databases[Group]) // glibc's own default
+	}
+	services, ok, err := servicesOf(m.cfg.Switch, names...)
+	if err != nil {
+		return nil, err
+	}
+	if !ok { // the C library then has its own default
+		line, _, err := run(ctx, database, key)
+		return line, err
+	}
+	var answer []byte
+	var down error
+	for _, s := range services {
+		line, told, err := run(ctx, "-s", fmt.Sprintf("%s:%s [SUCCESS=return NOTFOUND=return] %s", database, s.name, marker), database, key)
+		unavailable := s.unavailable(told)
+		switch {
+		case err != nil:
+			return nil, err
+		case unavailable:
+			down = fmt.Errorf("getent %s %s: service %s %w", database, key, s.name, errUnavailable)
+		case database == initgroups:
+			answer = append(append(answer, line...), '\n')
+		case line != nil:
+			return line, nil
+		}
+		if s.last && !unavailable {
+			break
+		}
+	}
+	return answer, down
+}
+
+// mostTold is how much of the dynamic loader's output run keeps, in bytes.
+const mostTold = 1 << 20
+
+// run runs getent once. line is the first line of its output. It is nil if there is no entry,
+// or if this machine has no getent and therefore only files. told is the loader's output.
+func run(ctx context.Context, args ...string) (line []byte, told string, err error) {
+	out, loader := capped{left: maxLine}, capped{left: mostTold}
+	c := exec.CommandContext(ctx, "getent", args...)
+	c.Env = append(os.Environ(), "LD_DEBUG=libs")
+	c.Stdout, c.Stderr, c.WaitDelay = &out, &loader, time.Second
+	err = c.Run()
+	asked := "getent " + strings.Join(args[len(args)-2:], " ")
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	switch {
+	case errors.Is(err, exec.ErrNotFound), ended && exit.Exited():
+		return nil, string(loader.bytes), nil
+	case ctx.Err() != nil:
+		return nil, "", fmt.Errorf("%s does not answer in %v", asked, getentTime)
+	case err != nil:
+		return nil, "", fmt.Errorf("%s: %w", asked, err)
+	}
+	line, _, _ = bytes.Cut(out.bytes, []byte{'\n'})
+	return line, string(loader.bytes), nil
+}
+
+// unavailable reports whether the service s of this machine did not answer. told is the loader's
+// output. A service whose library is not installed does not count as unavailable.
+func (s *nssService) unavailable(told string) bool {
+	if slices.Contains(ownServices, s.name) || !strings.Contains(told, "libnss_"+marker+".so") {
+		return false
+	}
+	for line := range strings.Lines(told) {
+		if strings.Contains(line, "calling init: ") && strings.Contains(line, "/libnss_"+s.name+".so") {
+			return true
+		}
+	}
+	return false
+}
+
+// capped keeps what is written to it, up to a limit, and drops the rest. left is the number of
+// bytes that it may still keep.
+type capped struct {
+	bytes []byte
+	left  int
+}
+
+func (c *capped) Write(b []byte) (int, error) {
+	n := min(len(b), c.left)
+	c.bytes = append(c.bytes, b[:n]...)
+	c.left -= n
+	return len(b), nil
+}
 
 // An nssService is a service that nsswitch.conf(5) names for a database.
 type nssService struct {

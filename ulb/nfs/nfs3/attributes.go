@@ -84,3 +84,77 @@ func (r *request) access() rpc.Outcome {
 	res.Encode(r.w)
 	return rpc.Done
 }
+
+var wireType = [...]wire.FType3{
+	vfs.Regular:     wire.NF3Reg,
+	vfs.Directory:   wire.NF3Dir,
+	vfs.Symlink:     wire.NF3Lnk,
+	vfs.BlockDevice: wire.NF3Blk,
+	vfs.CharDevice:  wire.NF3Chr,
+	vfs.Socket:      wire.NF3Sock,
+	vfs.FIFO:        wire.NF3Fifo,
+}
+
+// wireTime converts t to NFSv3's unsigned 32 bits of seconds, which end in 2106. A time
+// outside that range becomes the nearest end of the range.
+func wireTime(t vfs.Time) wire.NFSTime3 {
+	return wire.NFSTime3{Seconds: uint32(min(max(t.Sec, 0), 1<<32-1)), Nanoseconds: t.Nsec}
+}
+
+func vfsTime(t wire.NFSTime3) vfs.Time { return vfs.Time{Sec: int64(t.Seconds), Nsec: t.Nanoseconds} }
+
+// fattr converts attributes (RFC 1813 §2.6, fattr3).
+func fattr(a *vfs.Attr) wire.Fattr3 {
+	return wire.Fattr3{
+		Type: wireType[a.Type], Mode: a.Mode & 0o7777, Nlink: a.Nlink, UID: a.UID, GID: a.GID,
+		Size: a.Size, Used: a.Used, Rdev: wire.SpecData3{Major: a.Major, Minor: a.Minor},
+		FSID: a.FSID, FileID: a.FileID,
+		Atime: wireTime(a.Atime), Mtime: wireTime(a.Mtime), Ctime: wireTime(a.Ctime),
+	}
+}
+
+// postOp converts the attributes of an object for a result. If they are not known (Type is
+// zero), the result has none.
+func postOp(a *vfs.Attr) wire.PostOpAttr {
+	if a.Type == 0 {
+		return wire.PostOpAttr{}
+	}
+	return wire.PostOpAttr{AttributesFollow: true, Attributes: fattr(a)}
+}
+
+// wcc converts a change to weak cache consistency data. It includes the attributes before the
+// change only if no other change can have come in between (RFC 1813 §2.6, wcc_data).
+func wcc(c *vfs.Change) wire.WccData {
+	var d wire.WccData
+	if c.HasBefore && c.Atomic {
+		d.Before = wire.PreOpAttr{AttributesFollow: true, Attributes: wire.WccAttr{
+			Size: c.Before.Size, Mtime: wireTime(c.Before.Mtime), Ctime: wireTime(c.Before.Ctime),
+		}}
+	}
+	if c.HasAfter {
+		d.After = postOp(&c.After)
+	}
+	return d
+}
+
+// setAttr converts the attributes that a client sets (RFC 1813 §2.6, sattr3).
+func setAttr(s *wire.Sattr3, to *vfs.SetAttr) {
+	*to = vfs.SetAttr{
+		SetMode: s.Mode.SetIt, Mode: s.Mode.Mode & 0o7777,
+		SetUID: s.UID.SetIt, UID: s.UID.UID,
+		SetGID: s.GID.SetIt, GID: s.GID.GID,
+		SetSize: s.Size.SetIt, Size: s.Size.Size,
+		AtimeHow: timeHow(s.Atime.SetIt), Atime: vfsTime(s.Atime.Atime),
+		MtimeHow: timeHow(s.Mtime.SetIt), Mtime: vfsTime(s.Mtime.Mtime),
+	}
+}
+
+func timeHow(h wire.TimeHow) vfs.TimeHow {
+	switch h {
+	case wire.SetToServerTime:
+		return vfs.ServerTime
+	case wire.SetToClientTime:
+		return vfs.ClientTime
+	}
+	return vfs.KeepTime
+}

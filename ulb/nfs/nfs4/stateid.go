@@ -136,3 +136,129 @@ func (k *Compound) closed() Status {
 	}
 	return wire.NFS4ErrDelay
 }
+
+// closeFile is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2).
+func closeFile(k *Compound) Status {
+	var args wire.Close4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (wire.StateID4, Status) {
+		id, s := k.Program.state.CloseOpen(r, k.Op.Try)
+		if s == state.WouldWait {
+			return wire.StateID4{}, k.Block(k.FS().Lane())
+		}
+		if k.Minor > 0 {
+			id = state.InvalidID // RFC 8881 §18.2.4
+		}
+		return id, s
+	})
+}
+
+// openDowngrade is OPEN_DOWNGRADE (RFC 8881 §18.18, RFC 7530 §16.19).
+func openDowngrade(k *Compound) Status {
+	var args wire.OpenDowngrade4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (wire.StateID4, Status) {
+		access, deny, s := shareOf(args.ShareAccess, args.ShareDeny, k.Minor)
+		if s != wire.NFS4OK {
+			return wire.StateID4{}, s
+		}
+		return k.Program.state.Downgrade(r, access, deny)
+	})
+}
+
+// onState runs an operation on a stateid of the given kind. The function run does the work and
+// returns the stateid that replaces the old one. onState writes the new stateid as the result
+// and makes it the current stateid.
+func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run func(r *state.Ref) (wire.StateID4, Status)) Status {
+	r, s := k.ref(id)
+	if s != wire.NFS4OK {
+		return s
+	}
+	owner, s := k.ownerOf(&r.ID, kind)
+	if s != wire.NFS4OK {
+		return k.orOfType(s)
+	}
+	return k.numbered(owner, seqid, func() Status {
+		next, s := run(&r)
+		if s == wire.NFS4OK {
+			next.Encode(k.W)
+			k.SetStateID(next)
+		}
+		return k.orOfType(s)
+	})
+}
+
+// freeStateID is FREE_STATEID (RFC 8881 §18.38).
+func freeStateID(k *Compound) Status {
+	var args wire.FreeStateID4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	r, s := k.ref(&args.Stateid)
+	if s != wire.NFS4OK {
+		return s
+	}
+	return k.Program.state.FreeStateID(&r.ID, k.Client)
+}
+
+// testStateID is TEST_STATEID (RFC 8881 §18.48). The status of a special stateid is
+// NFS4ERR_BAD_STATEID. The status is never NFS4ERR_STALE_STATEID, because a client would repeat the
+// test for ever.
+func testStateID(k *Compound) Status {
+	var args wire.TestStateID4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	ids := args.Stateids
+	if 4+4*ids.Len() > k.Room() {
+		return k.tooBig()
+	}
+	k.W.Uint32(uint32(ids.Len()))
+	var id wire.StateID4
+	for ids.Next(&id) {
+		_, s := k.Program.state.Find(&id, k.Client)
+		s.Encode(k.W)
+	}
+	return wire.NFS4OK
+}
+
+// delegReturn is DELEGRETURN (RFC 8881 §18.6). The server grants no delegations, so no
+// stateid belongs to one.
+func delegReturn(k *Compound) Status {
+	var args wire.DelegReturn4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	r, s := k.ref(&args.Stateid)
+	if s != wire.NFS4OK {
+		return s
+	}
+	_, s = k.Program.state.Find(&r.ID, k.Client)
+	if s == wire.NFS4OK || s == wire.NFS4ErrOldStateID {
+		s = wire.NFS4ErrBadStateID // the stateid belongs to an open or a lock
+	}
+	return s
+}
+
+// delegPurge is DELEGPURGE (RFC 8881 §18.5). It is not supported, because the server keeps no
+// delegations for a client that restarts.
+func delegPurge(k *Compound) Status {
+	var args wire.DelegPurge4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	if _, s := k.ClientOf(args.Clientid); s != wire.NFS4OK && k.Minor == 0 {
+		return s
+	}
+	return wire.NFS4ErrNotSupp
+}

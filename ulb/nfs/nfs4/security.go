@@ -1,8 +1,11 @@
 package nfs4
 
 import (
+	"slices"
+
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -182,3 +185,95 @@ func (k *Compound) willMaintain() bool {
 
 // maxBitmap is the longest attribute bitmap that willMaintain skips, in words.
 const maxBitmap = 16
+
+// secinfo is SECINFO (RFC 8881 §18.29, RFC 7530 §16.31).
+func secinfo(k *Compound) Status {
+	var args wire.SecInfo4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	o, s := k.named(args.Name)
+	return k.flavors(&o, s)
+}
+
+// secinfoNoName is SECINFO_NO_NAME (RFC 8881 §18.45).
+func secinfoNoName(k *Compound) Status {
+	var style wire.SecinfoStyle4
+	style.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	o, s := k.Current, wire.NFS4OK
+	if style == wire.SecinfoStyle4Parent {
+		o, s = k.parent()
+	}
+	return k.flavors(&o, s)
+}
+
+// flavors writes the security flavors under which the client may reach o. s is the status of the
+// search for o; if it is not NFS4_OK, it becomes the result. From minor version 1 on flavors clears
+// the current file handle, so that the client sets the handle again, under one of these flavors.
+func (k *Compound) flavors(o *Object, s Status) Status {
+	switch s {
+	case wire.NFS4OK:
+	case wire.NFS4ErrSymlink: // SECINFO has no NFS4ERR_SYMLINK
+		return wire.NFS4ErrNotDir
+	default:
+		return s
+	}
+	all := o.Export.SecurityFor(k.Call.Conn.Peer.Addr())
+	if len(all) == 0 {
+		all = k.securities()
+	}
+	k.W.Uint32(uint32(len(all)))
+	for _, f := range all {
+		k.putFlavor(f)
+	}
+	if k.Minor > 0 {
+		k.SetCurrent(Object{})
+	}
+	return wire.NFS4OK
+}
+
+// securities returns the flavors of all exports that serve the caller. They apply to the
+// directories that lead to these exports (RFC 8881 §2.6.3.1).
+func (k *Compound) securities() (all []export.Security) {
+	c := k.Call.Conn
+	for _, e := range k.Program.exports.All() {
+		if !e.Serves(c, &k.Call.Cred) {
+			continue
+		}
+		some := e.SecurityFor(c.Peer.Addr())
+		if len(some) == 0 {
+			some = export.Securities[:1]
+		}
+		for _, s := range some {
+			if !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	if len(all) == 0 {
+		all = export.Securities[:1]
+	}
+	return all
+}
+
+// kerberos is the object identifier of Kerberos version 5 (RFC 4121 §1), the content
+// octets of its DER encoding.
+var kerberos = []byte{0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02}
+
+// putFlavor writes a secinfo4 (RFC 8881 §18.29.2): the flavor and, for RPCSEC_GSS, the
+// mechanism, the default quality of protection, and the service.
+func (k *Compound) putFlavor(s export.Security) {
+	service := s.GSSService()
+	if service == 0 {
+		k.W.Uint32(uint32(s))
+		return
+	}
+	k.W.Uint32(uint32(rpc.AuthGSS))
+	k.W.Opaque(kerberos)
+	k.W.Uint32(0)
+	k.W.Uint32(uint32(service))
+}
