@@ -10,6 +10,121 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
+// perform checks that op may run (room in the reply, file handles, export, caller) and runs it.
+// After an operation that makes another object the current object, perform checks the security
+// flavor for the new object.
+func (k *Compound) perform(op *Operation) (s Status) {
+	if op.Once {
+		if s := k.room(op.Most); s != wire.NFS4OK {
+			return s
+		}
+	}
+	switch {
+	case op.Handle && !k.Current.IsSet():
+		return wire.NFS4ErrNoFileHandle
+	case op.Saved && !k.Saved.IsSet():
+		return wire.NFS4ErrNoFileHandle
+	case op.Changes && k.Current.IsSet() && k.Current.Export.ReadOnly:
+		return wire.NFS4ErrROFS
+	}
+	defer k.leave()
+	if k.Minor == 0 {
+		k.given = k.Args.Rest()
+	}
+	if op.Handle {
+		if s := k.ready(op); s != wire.NFS4OK {
+			if k.Minor != 0 || !op.counts() || !counts(s) {
+				return s
+			}
+			k.postponed = s
+		}
+	}
+	if op.Saved {
+		if s := k.enter(1, &k.Saved); s != wire.NFS4OK {
+			return s
+		}
+		if s := k.admitSaved(op.Number); s != wire.NFS4OK {
+			return s
+		}
+		if s := k.lookSaved(); s != wire.NFS4OK {
+			return s
+		}
+	}
+	k.inside = true
+	s = op.Run(k)
+	k.inside = false
+	if s == wire.NFS4OK && !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	if s == wire.NFS4OK {
+		switch n := op.Number; {
+		case puts(n):
+			if s := k.secure(); s != wire.NFS4OK || n != wire.OpPutFH {
+				return s
+			}
+			return k.present()
+		case n == wire.OpLookup, n == wire.OpLookupp:
+			return k.arrive()
+		}
+	}
+	return s
+}
+
+// ready prepares an operation on the current object: it marks the export as in use, checks the
+// flavor and identifies the caller.
+func (k *Compound) ready(op *Operation) Status {
+	if s := k.enter(0, &k.Current); s != wire.NFS4OK {
+		return s
+	}
+	if s := k.admit(op.Number); s != wire.NFS4OK {
+		return s
+	}
+	return k.identify(op)
+}
+
+// enter marks the export of o as in use (export.Export.Enter). If the export was replaced after the
+// compound had set the file handle, enter marks the new export instead. If the export is a mount
+// whose file system was closed while idle, enter opens it. i is 0 for the current object, and 1 for
+// the saved one.
+func (k *Compound) enter(i int, o *Object) Status {
+	for !o.Export.Enter(k.Call.Conn) {
+		e, err := k.Program.exports.Awake(o.Export, k.Op.Try)
+		switch {
+		case blocked(err):
+			return k.Block(o.Export.FS.Lane())
+		case err != nil:
+			return StatusOf(err)
+		case !e.Serves(k.Call.Conn, &k.Call.Cred):
+			return wire.NFS4ErrStale
+		}
+		o.Export, k.replaced = e, true
+	}
+	k.entered[i] = o.Export
+	if lane := o.Export.FS.Lane(); i == 0 && !k.Op.Try && k.on != lane {
+		// The compound continues in the executor's lane for this export's file system. If the
+		// operation stalls there, calls in other lanes do not wait for it.
+		return k.WaitFor(func() { k.Resume(lane) })
+	}
+	return wire.NFS4OK
+}
+
+// leave undoes enter: the exports are no longer in use by the operation. perform defers the call of
+// leave. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
+func (k *Compound) leave() {
+	if k.inside {
+		k.inside = false
+		k.Status = wire.NFS4ErrServerFault
+		k.W.Fail() // the partial result is not a reply
+		k.minor.After(k)
+	}
+	for i, e := range k.entered {
+		if e != nil {
+			e.Leave(k.Call.Conn)
+			k.entered[i] = nil
+		}
+	}
+}
+
 // identify fills in k.Op and k.Cred with the identity with which the operation accesses the
 // current object.
 func (k *Compound) identify(op *Operation) Status {

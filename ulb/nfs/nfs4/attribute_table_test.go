@@ -44,7 +44,7 @@ func TestAttributeTable(t *testing.T) {
 // A Compound keeps plans after use. It never uses the plan of another set of attributes or of
 // another minor version.
 func TestPlansAreOfTheirSet(t *testing.T) {
-	k := Compound{plans: new(plans)}
+	k := Compound{scratch: scratch{plans: new(plans)}}
 	var sets []wire.Bitmap4
 	for _, a := range attributeTable {
 		sets = append(sets, wire.Bits(a.number), wire.Bits(a.number, wire.Fattr4Size), wire.Bits(a.number, wire.Fattr4Owner, 95))

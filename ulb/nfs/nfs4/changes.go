@@ -12,8 +12,7 @@ import (
 // create is CREATE: it creates every type but regular files (RFC 8881 §18.4, RFC 7530 §16.4).
 func create(k *Compound) Status {
 	var args wire.Create4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	switch args.Objtype.Type {
@@ -72,8 +71,7 @@ func (k *Compound) make(t *wire.Createtype4, name []byte, s *vfs.SetAttr) (vfs.O
 // remove is REMOVE, for files and directories (RFC 8881 §18.25, RFC 7530 §16.26).
 func remove(k *Compound) Status {
 	var args wire.Remove4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	if s := k.checkName(args.Target); s != wire.NFS4OK {
@@ -117,8 +115,7 @@ func (k *Compound) unlink(name []byte) (vfs.Change, error) {
 // RFC 7530 §16.27).
 func rename(k *Compound) Status {
 	var args wire.Rename4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	for _, name := range [...][]byte{args.Oldname, args.Newname} {
@@ -187,8 +184,7 @@ func (k *Compound) apart() Status {
 // §18.9, RFC 7530 §16.9).
 func link(k *Compound) Status {
 	var args wire.Link4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	if s := k.checkName(args.Newname); s != wire.NFS4OK {

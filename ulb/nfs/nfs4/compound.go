@@ -16,10 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A Compound is one COMPOUND while it is executed. Compounds are pooled. Everything that an
-// operation passes to a file system by pointer is a field of Compound, so that the operation
-// allocates nothing. A compound keeps its fields while it waits, except for the decoded
-// arguments of earlier operations.
+// A Compound is one COMPOUND while it is executed. Compounds are pooled. A compound keeps its fields
+// while it waits, except for the decoded arguments of earlier operations.
 type Compound struct {
 	Program *Program
 	Call    *rpc.Call
@@ -27,17 +25,19 @@ type Compound struct {
 	W       *xdr.Writer
 	// Minor is the minor version that the client speaks: 0, 1 or 2.
 	Minor uint32
+	minor *minor
 	// Index is the position of the running operation, counted from 0, out of Count
 	// operations. Number is its operation number.
 	Index, Count int
 	Number       wire.OpNum
+	// statusAt and countAt are the offsets in W of the compound's status and of the number of results.
+	statusAt, countAt int
 
-	// Current and Saved are the objects that the two file handles name.
-	Current, Saved Object
-	// StateID is the current stateid; SavedStateID belongs to the saved file handle (RFC 8881
-	// §16.2.3.1.2). HasStateID and HasSavedStateID say whether they are set.
-	StateID, SavedStateID       wire.StateID4
-	HasStateID, HasSavedStateID bool
+	// Current and Saved are the objects that the two file handles name. StateID is the current
+	// stateid; SavedStateID belongs to the saved file handle (RFC 8881 §16.2.3.1.2). A stateid that
+	// is not set is the anonymous stateid.
+	Current, Saved        Object
+	StateID, SavedStateID wire.StateID4
 
 	// Client is the client that SEQUENCE named; it is nil in minor version 0.
 	Client *state.Client
@@ -49,61 +49,76 @@ type Compound struct {
 	// Status is the status of the last finished operation.
 	Status Status
 
+	// maintains is true if the client sends the following operations on the current object for
+	// itself, for example to close files, and not for one of its users: see willMaintain.
+	maintains bool
+	// replaced is true if an export was replaced, for example by a new configuration, after this
+	// compound had set a file handle in that export.
+	replaced bool
+	// looked holds the caller's groups, if the server has looked them up.
+	looked export.Looked
+	// broughtBy is 1 + the index of the operation that left the current object's attributes
+	// in Attr. It is 0 if no operation did.
+	broughtBy int
+	// lent is the unused rest of the memory for READs for which the server reserved no memory.
+	lent []byte
+
+	running
+	schedule
+	scratch
+}
+
+// running is the stage of a Compound in which it executes one operation. Each operation begins with
+// the zero value.
+type running struct {
+	keepBody bool
+	inside   bool // Operation.Run has not returned; still true in leave after a panic
+	// unsuited is true if the export of the current object does not accept the caller's
+	// security flavor.
+	unsuited bool
+	// entered holds the exports of the current and of the saved object, if the operation has marked
+	// them as in use (see enter).
+	entered [2]*export.Export
+	// uses holds the states whose stateids the operation uses: uses[0] for the current object,
+	// uses[1] for the saved object.
+	uses [2]useOfState
+	// Only minor version 0 uses the following fields. given holds the arguments of the operation and
+	// everything after them. postponed is the error of an operation that cannot be carried out but
+	// must still use up a seqid of its owner.
+	given     []byte
+	postponed Status
+	// lane is the executor lane in which a Blocked operation will wait, and start the function that
+	// begins the wait of a Waiting one.
+	lane  any
+	start func()
+}
+
+// schedule is the stage of a Compound in which the executor runs it, without Try.
+type schedule struct {
+	on    any       // the executor lane
+	since time.Time // when the compound last began to run
+}
+
+// scratch holds everything that an operation passes to a file system by pointer, and its buffers, so
+// that the operation allocates nothing. Any operation may overwrite it.
+type scratch struct {
 	// Op and Cred are passed to Current.Export.FS. They are valid while an operation on the
 	// current file handle runs.
 	Op   vfs.Op
 	Cred vfs.Cred
-	// Attr is space for the attributes of an object. Any operation may overwrite it. Brought
-	// reports whether it holds those of the current object.
+	// Attr is space for the attributes of an object. Brought reports whether it holds those of the
+	// current object.
 	Attr vfs.Attr
-
-	minor    *minor
-	keepBody bool
-	lane     any       // the executor lane in which a Blocked operation will wait
-	on       any       // the executor lane in which the compound runs without Try
-	since    time.Time // when the compound last began to run without Try
-	start    func()
-	tagged   bool // the tag is valid UTF-8
-	inside   bool // Operation.Run has not returned; still true in leave after a panic
-	// maintains is true if the client sends the following operations on the current object for
-	// itself, for example to close files, and not for one of its users: see willMaintain.
-	maintains bool
-	// unsuited is true if the export of the current object does not accept the caller's
-	// security flavor.
-	unsuited bool
-	// replaced is true if an export was replaced, for example by a new configuration, after this
-	// compound had set a file handle in that export.
-	replaced bool
-	// given holds the arguments of the operation and everything after them (minor version 0
-	// only).
-	given []byte
-	// looked holds the caller's groups, if the server has looked them up. postponed is the error of
-	// an operation that cannot be carried out but must still use up a seqid of its owner (minor
-	// version 0).
-	looked    export.Looked
-	postponed Status
-	sealed    [export.MaxSealed]byte
-	view      pseudo.View
-	facts     facts
-	plans     *plans
-	// uses holds the states whose stateids the operation uses: uses[0] for the current object,
-	// uses[1] for the saved object.
-	uses [2]useOfState
-	data [1][]byte // the data of a WRITE
-	// lent is the unused rest of the memory that READs of this compound allocated because
-	// no memory was reserved for them. lentInAll is the number of bytes allocated for this
-	// purpose.
-	lent      []byte
-	lentInAll int
-	// broughtBy is 1 + the index of the operation that left the current object's attributes
-	// in Attr. It is 0 if no operation did.
-	broughtBy int
 	// dirChange is the change attribute of the directory in which child found a name.
 	dirChange uint64
 	// assignment holds the attributes that a SETATTR or a CREATE sets.
 	assignment assignment
+	sealed     [export.MaxSealed]byte
+	view       pseudo.View
+	facts      facts
+	plans      *plans
+	data       [1][]byte // the data of a WRITE
 	list       lister
-	scratch
 }
 
 // brought records that the operation left the attributes of the current object in k.Attr.
@@ -129,13 +144,7 @@ func (k *Compound) FS() vfs.FileSystem {
 
 // SetCurrent makes o the current object. It forgets the current stateid, which belonged to the
 // previous object (RFC 8881 §16.2.3.1.2).
-func (k *Compound) SetCurrent(o Object) {
-	k.Current = o
-	k.HasStateID = false
-}
-
-// SetStateID makes id the current stateid.
-func (k *Compound) SetStateID(id wire.StateID4) { k.StateID, k.HasStateID = id, true }
+func (k *Compound) SetCurrent(o Object) { k.Current, k.StateID = o, state.Anonymous }
 
 // Block returns the status Blocked. An operation calls it if, under Op.Try, the file system
 // would have had to wait. lane is the executor lane in which the operation will wait: a queue of
@@ -158,41 +167,51 @@ func (k *Compound) Failed(err error) Status {
 	return StatusOf(err)
 }
 
-// Decoded reports whether the arguments could be decoded. If not, the operation's status is
-// NFS4ERR_BADXDR.
+// Decode decodes the arguments of the operation. If it returns false, the operation's status is
+// NFS4ERR_BADXDR. The compiler inlines Decode, so that args need no allocation.
+func (k *Compound) Decode(args interface{ Decode(*xdr.Decoder) }) bool {
+	args.Decode(k.Args)
+	return k.Decoded()
+}
+
+// Decoded reports whether everything so far could be decoded.
 func (k *Compound) Decoded() bool { return k.Args.Err() == nil }
 
 // decodeHead decodes the head of the COMPOUND (tag, minor version, number of operations) and
-// writes the head of the reply, with status and count to be patched later.
-func (k *Compound) decodeHead(p *Program, c *rpc.Call, w *xdr.Writer) {
+// writes the head of the reply, with status and count to be patched later. If the status is not
+// NFS4_OK, it is the status of the compound, and no operation runs.
+func (k *Compound) decodeHead(p *Program, c *rpc.Call, w *xdr.Writer) Status {
 	k.Program, k.Call, k.Args, k.W = p, c, &c.Args, w
 	tag := k.Args.Opaque(maxTag)
 	k.Minor = k.Args.Uint32()
-	n := k.Args.Uint32()
-	k.Count = int(min(n, 1<<30))
-	k.tagged = utf8.Valid(tag)
-	k.Status = wire.NFS4OK
-	w.Uint32(uint32(wire.NFS4OK))
-	k.statusAt = w.Len() - 4
+	k.Count = int(min(k.Args.Uint32(), 1<<30))
+	s := wire.NFS4OK
+	switch {
+	case !k.Decoded():
+		return wire.NFS4ErrBadXDR
+	case k.Minor >= uint32(len(p.minors)) || p.minors[k.Minor] == nil:
+		s = wire.NFS4ErrMinorVersMismatch
+	case !utf8.Valid(tag):
+		s = wire.NFS4ErrInvalid
+	default:
+		k.minor = p.minors[k.Minor]
+	}
+	k.statusAt = w.Len()
+	w.Uint32(uint32(s))
 	w.Opaque(tag)
+	k.countAt = w.Len()
 	w.Uint32(0)
-	k.countAt = w.Len() - 4
 	k.Op.Cred = &k.Cred
+	return s
 }
 
-// reset prepares k for the next compound. It keeps the plans and the buffers for the names of
+// recycle returns the compound to the pool. It keeps the plans and the buffers for the names of
 // owners and groups.
-func (k *Compound) reset() {
-	owner, group := k.facts.owner[:0], k.facts.group[:0]
-	*k = Compound{plans: k.plans}
-	k.facts.owner, k.facts.group = owner, group
-}
-
-// scratch holds the offsets of status and count in the reply, and the exports that the running
-// operation has marked as in use (see enter).
-type scratch struct {
-	statusAt, countAt int
-	entered           [2]*export.Export
+func (k *Compound) recycle() {
+	k.Call.Progress = nil
+	p, owner, group := k.Program, k.facts.owner[:0], k.facts.group[:0]
+	*k = Compound{scratch: scratch{plans: k.plans, facts: facts{owner: owner, group: group}}}
+	p.compounds.Put(k)
 }
 
 // run executes operations from k.Index on, until an operation fails, an operation has to
@@ -210,10 +229,8 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 			k.on = k.lane
 			return rpc.WouldBlock(k.lane), false
 		case Waiting:
-			start := k.start
-			k.start = nil
 			k.Call.Detach()
-			start() // from here on the compound may belong to another goroutine
+			k.start() // from here on the compound may belong to another goroutine
 			return rpc.Outcome{Pending: true}, false
 		case Discarded, Denied:
 			k.Status = s
@@ -290,9 +307,6 @@ func (k *Compound) stranger(answer rpc.AuthStat) {
 // incomplete. Package rpc then discards it before the next attempt (rpc.Call.Mark).
 func (k *Compound) step() Status {
 	k.Number = wire.OpNum(k.Args.Uint32())
-	if k.Minor == 0 {
-		k.given = k.Args.Rest()
-	}
 	if k.Index == nfs.MaxOperations && k.Minor == 0 {
 		// Clients of later minor versions learn the limit when they create their session.
 		return k.runAndWrite(nil, wire.NFS4ErrResource)
@@ -324,7 +338,7 @@ func (k *Compound) runAndWrite(op *Operation, s Status) Status {
 	k.W.Uint32(uint32(k.Number))
 	at := k.W.Len()
 	k.W.Uint32(0)
-	k.keepBody, k.uses = false, [2]useOfState{}
+	k.running = running{}
 	if op != nil {
 		s = k.perform(op)
 	}
@@ -356,119 +370,6 @@ func (k *Compound) notBrought() Status {
 		return wire.NFS4ErrResource
 	}
 	return wire.NFS4ErrReqTooBig
-}
-
-// perform checks that op may run (room in the reply, file handles, export, caller) and runs it.
-// After an operation that makes another object the current object, perform checks the security
-// flavor for the new object.
-func (k *Compound) perform(op *Operation) (s Status) {
-	if op.Once {
-		if s := k.room(op.Most); s != wire.NFS4OK {
-			return s
-		}
-	}
-	switch {
-	case op.Handle && !k.Current.IsSet():
-		return wire.NFS4ErrNoFileHandle
-	case op.Saved && !k.Saved.IsSet():
-		return wire.NFS4ErrNoFileHandle
-	case op.Changes && k.Current.IsSet() && k.Current.Export.ReadOnly:
-		return wire.NFS4ErrROFS
-	}
-	defer k.leave()
-	k.postponed = wire.NFS4OK
-	if op.Handle {
-		if s := k.ready(op); s != wire.NFS4OK {
-			if k.Minor != 0 || !op.counts() || !counts(s) {
-				return s
-			}
-			k.postponed = s
-		}
-	}
-	if op.Saved {
-		if s := k.enter(1, &k.Saved); s != wire.NFS4OK {
-			return s
-		}
-		if s := k.admitSaved(op.Number); s != wire.NFS4OK {
-			return s
-		}
-		if s := k.lookSaved(); s != wire.NFS4OK {
-			return s
-		}
-	}
-	k.inside = true
-	s = op.Run(k)
-	k.inside = false
-	if s == wire.NFS4OK && !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
-	if s == wire.NFS4OK {
-		switch n := op.Number; {
-		case puts(n):
-			if s := k.secure(); s != wire.NFS4OK || n != wire.OpPutFH {
-				return s
-			}
-			return k.present()
-		case n == wire.OpLookup, n == wire.OpLookupp:
-			return k.arrive()
-		}
-	}
-	return s
-}
-
-// ready prepares an operation on the current object: it marks the export as in use, checks the
-// flavor and identifies the caller.
-func (k *Compound) ready(op *Operation) Status {
-	if s := k.enter(0, &k.Current); s != wire.NFS4OK {
-		return s
-	}
-	if s := k.admit(op.Number); s != wire.NFS4OK {
-		return s
-	}
-	return k.identify(op)
-}
-
-// enter marks the export of o as in use (export.Export.Enter). If the export was replaced after the
-// compound had set the file handle, enter marks the new export instead. If the export is a mount
-// whose file system was closed while idle, enter opens it. i is 0 for the current object, and 1 for
-// the saved one.
-func (k *Compound) enter(i int, o *Object) Status {
-	for !o.Export.Enter(k.Call.Conn) {
-		e, err := k.Program.exports.Awake(o.Export, k.Op.Try)
-		switch {
-		case blocked(err):
-			return k.Block(o.Export.FS.Lane())
-		case err != nil:
-			return StatusOf(err)
-		case !e.Serves(k.Call.Conn, &k.Call.Cred):
-			return wire.NFS4ErrStale
-		}
-		o.Export, k.replaced = e, true
-	}
-	k.entered[i] = o.Export
-	if lane := o.Export.FS.Lane(); i == 0 && !k.Op.Try && k.on != lane {
-		// The compound continues in the executor's lane for this export's file system. If the
-		// operation stalls there, calls in other lanes do not wait for it.
-		return k.WaitFor(func() { k.Resume(lane) })
-	}
-	return wire.NFS4OK
-}
-
-// leave undoes enter: the exports are no longer in use by the operation. perform defers the call of
-// leave. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
-func (k *Compound) leave() {
-	if k.inside {
-		k.inside = false
-		k.Status = wire.NFS4ErrServerFault
-		k.W.Fail() // the partial result is not a reply
-		k.minor.After(k)
-	}
-	for i, e := range k.entered {
-		if e != nil {
-			e.Leave(k.Call.Conn)
-			k.entered[i] = nil
-		}
-	}
 }
 
 // WaitFor returns the status Waiting for an operation that has to wait for an event. After the

@@ -67,9 +67,8 @@ func (k *Compound) borrowSparse(id *wire.StateID4, want state.Access) (vfs.Spars
 // reserve is the common part of ALLOCATE and DEALLOCATE, which have the same arguments.
 func (k *Compound) reserve(do func(fs vfs.Sparse, f vfs.File, offset, length uint64) error) Status {
 	var args wire.Allocate4Args
-	args.Decode(k.Args)
 	switch {
-	case !k.Decoded():
+	case !k.Decode(&args):
 		return wire.NFS4ErrBadXDR
 	case args.Length == 0, args.Offset > 1<<64-1-args.Length:
 		return wire.NFS4ErrInvalid
@@ -103,10 +102,9 @@ func deallocate(k *Compound) Status {
 // file, and NFS4ERR_UNION_NOTSUPP if the client looks for neither data nor a hole.
 func seek(k *Compound) Status {
 	var args wire.Seek4Args
-	args.Decode(k.Args)
 	what := vfs.SeekData
 	switch {
-	case !k.Decoded():
+	case !k.Decode(&args):
 		return wire.NFS4ErrBadXDR
 	case args.What == wire.NFS4ContentHole:
 		what = vfs.SeekHole
@@ -131,9 +129,8 @@ func seek(k *Compound) Status {
 // result.
 func advise(k *Compound) Status {
 	var args wire.IOAdvise4Args
-	args.Decode(k.Args)
 	switch {
-	case !k.Decoded():
+	case !k.Decode(&args):
 		return wire.NFS4ErrBadXDR
 	case args.Offset > 1<<64-1-args.Count:
 		return wire.NFS4ErrInvalid
@@ -163,9 +160,8 @@ const (
 // before the reply, even if the client would accept a copy out of order or after the reply.
 func copyRange(k *Compound) Status {
 	var args wire.Copy4Args
-	args.Decode(k.Args)
 	switch {
-	case !k.Decoded():
+	case !k.Decode(&args):
 		return wire.NFS4ErrBadXDR
 	case args.SourceServer.Len() > 0:
 		return wire.NFS4ErrPartnerNotsupp
@@ -193,8 +189,7 @@ func copyRange(k *Compound) Status {
 // clone is CLONE (RFC 7862 §15.13).
 func clone(k *Compound) Status {
 	var args wire.Clone4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	p := pair{k: k, fromOffset: args.SrcOffset, toOffset: args.DstOffset, count: args.Count}

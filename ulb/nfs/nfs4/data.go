@@ -14,8 +14,7 @@ import (
 // call, and the transport sends from there.
 func read(k *Compound) Status {
 	var args wire.Read4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	f, s := k.OpenFor(&args.Stateid, state.AccessRead)
@@ -64,12 +63,11 @@ func (k *Compound) readable(count uint32) (buf []byte, lent bool, s Status) {
 	if n == 0 {
 		return nil, false, wire.NFS4OK
 	}
-	if left := k.memoryLeft(); left > 0 {
-		return k.Call.ResultMemory(min(n, left)), false, wire.NFS4OK
+	if m := k.Call.Memory; m != nil && len(m.Bytes()) > k.Call.ResultsAt {
+		return k.Call.ResultMemory(min(n, len(m.Bytes())-k.Call.ResultsAt)), false, wire.NFS4OK
 	}
-	if len(k.lent) == 0 {
-		k.lent = make([]byte, min(n, unreserved-k.lentInAll))
-		k.lentInAll += len(k.lent)
+	if k.lent == nil {
+		k.lent = make([]byte, unreserved)
 	}
 	if len(k.lent) == 0 {
 		return nil, false, k.tooBig()
@@ -77,21 +75,11 @@ func (k *Compound) readable(count uint32) (buf []byte, lent bool, s Status) {
 	return k.lent[:min(n, len(k.lent))], true, wire.NFS4OK
 }
 
-// memoryLeft returns the number of bytes of the call's payload memory that are still
-// unused.
-func (k *Compound) memoryLeft() int {
-	if k.Call.Memory == nil {
-		return 0
-	}
-	return len(k.Call.Memory.Bytes()) - k.Call.ResultsAt
-}
-
 // write is WRITE (RFC 8881 §18.32). The file system gets the slice in which the transport
 // placed the data, without a copy.
 func write(k *Compound) Status {
 	var args wire.Write4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	f, s := k.OpenFor(&args.Stateid, state.AccessWrite)
@@ -128,8 +116,7 @@ func write(k *Compound) Status {
 // commit is COMMIT (RFC 8881 §18.3).
 func commit(k *Compound) Status {
 	var args wire.Commit4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	if args.Offset > 1<<64-1-uint64(args.Count) {

@@ -30,8 +30,7 @@ type facts struct {
 // getattr is GETATTR (RFC 8881 §18.7, RFC 7530 §16.7).
 func getattr(k *Compound) Status {
 	var args wire.Getattr4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	p := k.plan(&args.AttrRequest)
@@ -54,16 +53,6 @@ func (f *facts) served() wire.Bitmap4 {
 		set.Clear(wire.Fattr4TimeCreate)
 	}
 	return set
-}
-
-// measure returns NFS4_OK if the bytes written since start fit into room. Otherwise it
-// removes them and returns the status of a reply that is too big.
-func (k *Compound) measure(start, room int) Status {
-	if k.W.Overflow() || k.W.Len()-start > room {
-		k.W.Truncate(start)
-		return k.tooBig()
-	}
-	return wire.NFS4OK
 }
 
 // newFacts resets k.facts for object o and returns it.

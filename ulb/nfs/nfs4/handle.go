@@ -22,8 +22,7 @@ func (o *Object) IsSet() bool { return o.Export != nil }
 // putFH is PUTFH (RFC 8881 §18.19).
 func putFH(k *Compound) Status {
 	var args wire.PutFH4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	o, err := k.Program.exports.Find(args.Object)
@@ -94,7 +93,7 @@ func getFH(k *Compound) Status {
 
 // saveFH is SAVEFH (RFC 8881 §18.28).
 func saveFH(k *Compound) Status {
-	k.Saved, k.SavedStateID, k.HasSavedStateID = k.Current, k.StateID, k.HasStateID
+	k.Saved, k.SavedStateID = k.Current, k.StateID
 	return wire.NFS4OK
 }
 
@@ -107,7 +106,7 @@ func restoreFH(k *Compound) Status {
 	default: // later minor versions have one status for both handles (RFC 8881 §15.1.16)
 		return wire.NFS4ErrNoFileHandle
 	}
-	k.Current, k.StateID, k.HasStateID = k.Saved, k.SavedStateID, k.HasSavedStateID
+	k.Current, k.StateID = k.Saved, k.SavedStateID
 	return wire.NFS4OK
 }
 

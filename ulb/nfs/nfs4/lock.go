@@ -21,8 +21,7 @@ func lock(k *Compound) Status {
 
 func lockFile(k *Compound) Status {
 	var args wire.Lock4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	claimer, s := k.claimer()
@@ -137,7 +136,7 @@ func (k *Compound) lock(a *state.LockArgs) Status {
 	case wire.NFS4OK:
 		res := wire.Lock4ResOK{LockStateid: id}
 		res.Encode(k.W)
-		k.SetStateID(id)
+		k.StateID = id
 	case wire.NFS4ErrDenied:
 		if a.Claimed {
 			return wire.NFS4ErrReclaimConflict
@@ -160,8 +159,9 @@ func (k *Compound) denied(d *state.Denied) Status {
 	}
 	room, start := k.Room(), k.W.Len()
 	res.Encode(k.W)
-	if s := k.measure(start, room); s != wire.NFS4OK {
-		return s
+	if k.W.Overflow() || k.W.Len()-start > room {
+		k.W.Truncate(start)
+		return k.tooBig()
 	}
 	k.KeepBody()
 	return wire.NFS4ErrDenied
@@ -170,8 +170,7 @@ func (k *Compound) denied(d *state.Denied) Status {
 // lockTest is LOCKT (RFC 8881 §18.11, RFC 7530 §16.11).
 func lockTest(k *Compound) Status {
 	var args wire.Lockt4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	c, s := k.ClientOf(args.Owner.Clientid)
@@ -198,8 +197,7 @@ func lockTest(k *Compound) Status {
 // unlock is LOCKU (RFC 8881 §18.12, RFC 7530 §16.12).
 func unlock(k *Compound) Status {
 	var args wire.Locku4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	claimer, s := k.claimer()

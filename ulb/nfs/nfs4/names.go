@@ -185,8 +185,7 @@ func (k *Compound) kind() (vfs.Type, Status) {
 // lookup is LOOKUP (RFC 8881 §18.13, RFC 7530 §16.13).
 func lookup(k *Compound) Status {
 	var args wire.Lookup4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	o, s := k.named(args.Objname)
@@ -249,8 +248,7 @@ const (
 // that allows a change.
 func access(k *Compound) Status {
 	var args wire.Access4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	if args.Access&^k.rights() != 0 {

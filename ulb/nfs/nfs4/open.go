@@ -12,10 +12,9 @@ import (
 // open is OPEN (RFC 8881 §18.16, RFC 7530 §16.16).
 func open(k *Compound) Status {
 	o := opening{k: k}
-	o.args.Decode(k.Args)
 	how := &o.args.Openhow
 	switch {
-	case !k.Decoded():
+	case !k.Decode(&o.args):
 		return wire.NFS4ErrBadXDR
 	case k.Minor == 0 && (o.args.Claim.Claim > wire.ClaimDelegatePrev ||
 		how.Opentype == wire.Open4Create && how.How.Mode == wire.Exclusive41):
@@ -344,7 +343,7 @@ func (o *opening) answer() {
 	}
 	res.Encode(k.W)
 	k.SetCurrent(o.object)
-	k.SetStateID(o.state.ID)
+	k.StateID = o.state.ID
 }
 
 // delegation returns the part of the OPEN's result that is about a delegation. It says that the

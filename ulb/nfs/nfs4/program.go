@@ -62,7 +62,7 @@ func New(cfg Config) *Program {
 	p := &Program{
 		exports: cfg.Exports, state: cfg.State, givesWay: (*rpc.Call).GiveWay, identity: cfg.Identity, sendNames: cfg.SendNames,
 		names:     pseudo.Of(cfg.Exports),
-		compounds: sync.Pool{New: func() any { return &Compound{plans: new(plans)} }},
+		compounds: sync.Pool{New: func() any { return &Compound{scratch: scratch{plans: new(plans)}} }},
 	}
 	for i, served := range cfg.Minors {
 		if served == nil {
@@ -117,15 +117,14 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	k, _ := c.Progress.(*Compound)
 	if k == nil {
 		k = p.compounds.Get().(*Compound)
-		k.decodeHead(p, c, w)
-		if k.Args.Err() != nil {
-			p.recycle(k)
+		switch k.decodeHead(p, c, w) {
+		case wire.NFS4OK:
+			c.Progress = k
+		case wire.NFS4ErrBadXDR:
+			k.recycle()
 			return rpc.GarbageArgs
-		}
-		c.Progress = k
-		if s := k.check(); s != wire.NFS4OK {
-			w.PatchUint32(k.statusAt, uint32(s))
-			p.recycle(k)
+		default:
+			k.recycle()
 			return rpc.Done
 		}
 	}
@@ -134,30 +133,9 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	}
 	out, over := k.run()
 	if over {
-		p.recycle(k)
+		k.recycle()
 	}
 	return out
-}
-
-// check returns the status of a compound whose minor version is not served or whose tag is
-// not UTF-8, and NFS4_OK otherwise.
-func (k *Compound) check() Status {
-	switch p := k.Program; {
-	case k.Minor >= uint32(len(p.minors)) || p.minors[k.Minor] == nil:
-		return wire.NFS4ErrMinorVersMismatch
-	case !k.tagged:
-		return wire.NFS4ErrInvalid
-	default:
-		k.minor = p.minors[k.Minor]
-		return wire.NFS4OK
-	}
-}
-
-// recycle returns a compound to the pool.
-func (p *Program) recycle(k *Compound) {
-	k.Call.Progress = nil
-	k.reset()
-	p.compounds.Put(k)
 }
 
 // Judge examines the first file handle of a compound. It checks that this server has issued the

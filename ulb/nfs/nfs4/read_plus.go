@@ -23,8 +23,7 @@ const (
 // placed directly (RFC 8267 §6.1).
 func readPlus(k *Compound) Status {
 	var args wire.ReadPlus4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	fs, f, s := k.borrowSparse(&args.Stateid, state.AccessRead)

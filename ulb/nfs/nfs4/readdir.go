@@ -65,8 +65,7 @@ var noVerifier wire.Verifier4
 // readdir is READDIR (RFC 8881 §18.23, RFC 7530 §16.24).
 func readdir(k *Compound) Status {
 	var args wire.Readdir4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	p := k.plan(&args.AttrRequest)

@@ -1,12 +1,24 @@
 package nfs4
 
-import wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+import (
+	"math"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
 
 // A Limiter is a Session that limits the size of replies below the transport's limit.
 type Limiter interface {
 	// Left returns the number of bytes by which the reply, with its directly placed data,
 	// may still grow, and the status to answer if that is not enough.
 	Left(k *Compound) (n int, or Status)
+}
+
+// sessionLeft returns Limiter.Left, or the largest number if the session sets no limit.
+func (k *Compound) sessionLeft() (n int, or Status) {
+	if l, ok := k.Session.(Limiter); ok {
+		return l.Left(k)
+	}
+	return math.MaxInt, wire.NFS4ErrRepTooBig
 }
 
 // Tail returns the number of bytes to keep free after a result. If another operation follows,
@@ -25,10 +37,8 @@ func (k *Compound) exceeded() Status {
 	if k.W.Overflow() || k.W.Available() < k.Tail() {
 		return k.tooBig()
 	}
-	if l, ok := k.Session.(Limiter); ok {
-		if left, or := l.Left(k); left < k.Tail() {
-			return or
-		}
+	if left, or := k.sessionLeft(); left < k.Tail() {
+		return or
 	}
 	return wire.NFS4OK
 }
@@ -37,10 +47,8 @@ func (k *Compound) exceeded() Status {
 // NFS4_OK, or the status to answer instead of running the operation.
 func (k *Compound) room(n int) Status {
 	n += k.Tail()
-	if l, ok := k.Session.(Limiter); ok {
-		if left, or := l.Left(k); left < n {
-			return or
-		}
+	if left, or := k.sessionLeft(); left < n {
+		return or
 	}
 	if k.Call.WordsRoom(k.W) < n {
 		return k.tooBig()
@@ -51,12 +59,8 @@ func (k *Compound) room(n int) Status {
 // Room returns the number of bytes by which the reply may still grow, without directly
 // placed data.
 func (k *Compound) Room() int {
-	n := k.Call.WordsRoom(k.W)
-	if l, ok := k.Session.(Limiter); ok {
-		left, _ := l.Left(k)
-		n = min(n, left)
-	}
-	return max(n-k.Tail(), 0)
+	left, _ := k.sessionLeft()
+	return max(min(k.Call.WordsRoom(k.W), left)-k.Tail(), 0)
 }
 
 // tooBig returns the status for a reply that does not fit. If the session's limit is lower
@@ -65,10 +69,8 @@ func (k *Compound) tooBig() Status {
 	if k.Minor == 0 {
 		return wire.NFS4ErrResource
 	}
-	if l, ok := k.Session.(Limiter); ok {
-		if left, or := l.Left(k); left <= k.Call.WordsRoom(k.W) {
-			return or
-		}
+	if left, or := k.sessionLeft(); left <= k.Call.WordsRoom(k.W) {
+		return or
 	}
 	return wire.NFS4ErrRepTooBig
 }
@@ -78,10 +80,6 @@ func (k *Compound) tooBig() Status {
 // result's Write chunk or, if the result has none, the room left in the reply.
 func (k *Compound) PayloadRoom(rest int) int {
 	rest += k.Tail()
-	n := k.Call.ResultRoom(k.W, rest)
-	if l, ok := k.Session.(Limiter); ok {
-		left, _ := l.Left(k)
-		n = min(n, max(left-rest, 0))
-	}
-	return n
+	left, _ := k.sessionLeft()
+	return min(k.Call.ResultRoom(k.W, rest), max(left-rest, 0))
 }

@@ -189,8 +189,7 @@ const maxBitmap = 16
 // secinfo is SECINFO (RFC 8881 §18.29, RFC 7530 §16.31).
 func secinfo(k *Compound) Status {
 	var args wire.SecInfo4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	o, s := k.named(args.Name)
@@ -200,8 +199,7 @@ func secinfo(k *Compound) Status {
 // secinfoNoName is SECINFO_NO_NAME (RFC 8881 §18.45).
 func secinfoNoName(k *Compound) Status {
 	var style wire.SecinfoStyle4
-	style.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&style) {
 		return wire.NFS4ErrBadXDR
 	}
 	o, s := k.Current, wire.NFS4OK

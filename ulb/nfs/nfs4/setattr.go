@@ -16,8 +16,7 @@ import (
 // setSize has already set the size.
 func setattr(k *Compound) Status {
 	var args wire.Setattr4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	a := &k.assignment

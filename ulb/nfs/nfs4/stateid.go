@@ -47,7 +47,7 @@ func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 	if k.Minor == 0 || *id != state.CurrentID {
 		return r, wire.NFS4OK
 	}
-	if !k.HasStateID || state.IsSpecial(&k.StateID) {
+	if state.IsSpecial(&k.StateID) {
 		return r, wire.NFS4ErrBadStateID
 	}
 	r.ID = k.StateID
@@ -140,8 +140,7 @@ func (k *Compound) closed() Status {
 // closeFile is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2).
 func closeFile(k *Compound) Status {
 	var args wire.Close4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (wire.StateID4, Status) {
@@ -159,8 +158,7 @@ func closeFile(k *Compound) Status {
 // openDowngrade is OPEN_DOWNGRADE (RFC 8881 §18.18, RFC 7530 §16.19).
 func openDowngrade(k *Compound) Status {
 	var args wire.OpenDowngrade4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (wire.StateID4, Status) {
@@ -188,7 +186,7 @@ func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run
 		next, s := run(&r)
 		if s == wire.NFS4OK {
 			next.Encode(k.W)
-			k.SetStateID(next)
+			k.StateID = next
 		}
 		return k.orOfType(s)
 	})
@@ -197,8 +195,7 @@ func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run
 // freeStateID is FREE_STATEID (RFC 8881 §18.38).
 func freeStateID(k *Compound) Status {
 	var args wire.FreeStateID4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	r, s := k.ref(&args.Stateid)
@@ -213,8 +210,7 @@ func freeStateID(k *Compound) Status {
 // test for ever.
 func testStateID(k *Compound) Status {
 	var args wire.TestStateID4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	ids := args.Stateids
@@ -234,8 +230,7 @@ func testStateID(k *Compound) Status {
 // stateid belongs to one.
 func delegReturn(k *Compound) Status {
 	var args wire.DelegReturn4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	r, s := k.ref(&args.Stateid)
@@ -253,8 +248,7 @@ func delegReturn(k *Compound) Status {
 // delegations for a client that restarts.
 func delegPurge(k *Compound) Status {
 	var args wire.DelegPurge4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	if _, s := k.ClientOf(args.Clientid); s != wire.NFS4OK && k.Minor == 0 {

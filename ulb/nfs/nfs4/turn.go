@@ -116,8 +116,7 @@ func OwnerOperations() []Operation {
 // openConfirm is OPEN_CONFIRM (RFC 7530 §16.18).
 func openConfirm(k *Compound) Status {
 	var args wire.OpenConfirm4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, k.Program.state.ConfirmOpen)
@@ -126,8 +125,7 @@ func openConfirm(k *Compound) Status {
 // releaseLockOwner is RELEASE_LOCKOWNER (RFC 7530 §16.37).
 func releaseLockOwner(k *Compound) Status {
 	var args wire.ReleaseLockOwner4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
+	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
 	c, s := k.ClientOf(args.LockOwner.Clientid)
