@@ -17,23 +17,18 @@ func TestAttributeTable(t *testing.T) {
 		}
 		last = int(a.number)
 		switch {
-		case a.get == nil && a.fill == nil && a.set == nil:
+		case a.get == nil && a.set == nil:
 			t.Errorf("attribute %d can neither be got nor set", a.number)
-		case a.get != nil && a.fill != nil:
-			t.Errorf("attribute %d is got in two ways", a.number)
-		case (a.skip != nil) != (a.get != nil):
-			t.Errorf("attribute %d: a value without a fixed length is got and stepped over, one with it neither", a.number)
+		case a.skip != nil && a.get == nil:
+			t.Errorf("attribute %d: a value is stepped over that cannot be got", a.number)
 		case a.most == 0 || a.most%4 != 0:
 			t.Errorf("attribute %d takes %d bytes", a.number, a.most)
 		case a.since >= uint32(len(supported)):
 			t.Errorf("attribute %d is of minor version %d", a.number, a.since)
 		}
-		if a.get != nil || a.fill != nil {
+		if a.get != nil {
 			most += a.most
 		}
-	}
-	if len(attributeTable) > maxRows {
-		t.Errorf("%d attributes", len(attributeTable))
 	}
 	// The binding reserves nfs.MaxAttributes bytes for a GETATTR.
 	if most > nfs.MaxAttributes {
@@ -41,29 +36,22 @@ func TestAttributeTable(t *testing.T) {
 	}
 }
 
-// A Compound keeps plans after use. It never uses the plan of another set of attributes or of
-// another minor version.
-func TestPlansAreOfTheirSet(t *testing.T) {
-	k := Compound{scratch: scratch{plans: new(plans)}}
-	var sets []wire.Bitmap4
+// A client gets those of the attributes that it asks for that its minor version has.
+func TestAnswerIsOfTheMinorVersion(t *testing.T) {
+	var k Compound
 	for _, a := range attributeTable {
-		sets = append(sets, wire.Bits(a.number), wire.Bits(a.number, wire.Fattr4Size), wire.Bits(a.number, wire.Fattr4Owner, 95))
-	}
-	for range 2 {
-		for _, asked := range sets {
+		for _, asked := range []wire.Bitmap4{wire.Bits(a.number), wire.Bits(a.number, wire.Fattr4Size), wire.Bits(a.number, wire.Fattr4Owner, 95)} {
 			for k.Minor = range 3 {
-				p := k.plan(&asked)
+				set, _, s := k.answer(&asked)
 				told := asked.And(&supported[k.Minor])
 				fixed := told.Without(&readable)
-				if want := told.And(&readable); p.set != want || (p.or == wire.NFS4OK) != fixed.IsEmpty() {
-					t.Fatalf("minor version %d, %v: %v, %v", k.Minor, asked, p.set, p.or)
+				if set != told || (s == wire.NFS4OK) != fixed.IsEmpty() {
+					t.Fatalf("minor version %d, %v: %v, %v", k.Minor, asked, set, s)
 				}
-				var of wire.Bitmap4
-				for _, r := range p.rows[:p.n] {
-					of.Set(attributeTable[r.row].number)
-				}
-				if of != p.set {
-					t.Fatalf("%v: the rows are those of %v", p.set, of)
+				for n := range uint32(len(attributes)) {
+					if a := attributes[n]; set.Has(n) && (a.number != n || a.since > k.Minor) {
+						t.Fatalf("%v: attribute %d is %d of minor version %d", set, n, a.number, a.since)
+					}
 				}
 			}
 		}

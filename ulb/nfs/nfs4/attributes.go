@@ -2,14 +2,174 @@ package nfs4
 
 import (
 	"errors"
+	"math/bits"
 	"strconv"
+	"strings"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
+
+// Longest encoded names and paths in attribute values, in bytes.
+const (
+	mostName = 4 + 512 // of an owner or a group: a name, '@', and a domain
+	mostPath = 1024    // of a path among fs_locations
+)
+
+// attributeTable lists the supported attributes. An attribute that is not listed is not
+// supported.
+var attributeTable = []attribute{
+	{number: wire.Fattr4SupportedAttrs, need: needAttr | needBirth, most: wire.Bitmap4MaxSize, get: func(w *xdr.Writer, f *facts) { set := f.served(); set.Encode(w) }, skip: skipBitmap},
+	{number: wire.Fattr4Type, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(wireType[f.attr.Type])) }},
+	{number: wire.Fattr4FHExpireType, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(wire.FH4Persistent) }},
+	{number: wire.Fattr4Change, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.Change) }},
+	{number: wire.Fattr4Size, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.Size) }, set: setSize},
+	{number: wire.Fattr4LinkSupport, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.HardLinks) }},
+	{number: wire.Fattr4SymlinkSupport, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.Symlinks) }},
+	{number: wire.Fattr4NamedAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(false) }},
+	{number: wire.Fattr4FSID, need: needAttr, most: 16, get: func(w *xdr.Writer, f *facts) { w.Uint64(uint64(f.object.Export.ID)); w.Uint64(f.attr.FSID) }},
+	{number: wire.Fattr4UniqueHandles, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(true) }},
+	{number: wire.Fattr4LeaseTime, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(f.k.Program.state.Lease().Seconds())) }},
+	{number: wire.Fattr4RdattrError, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(f.failure)) }},
+	{number: wire.Fattr4Aclsupport, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(0) }},
+	{number: wire.Fattr4Cansettime, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.CanSetTime) }},
+	{number: wire.Fattr4CaseInsensitive, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.CaseInsensitive) }},
+	{number: wire.Fattr4CasePreserving, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.CasePreserving) }},
+	{number: wire.Fattr4ChownRestricted, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.ChownRestricted) }},
+	{number: wire.Fattr4Filehandle, most: wire.NFSFH4MaxSize, get: func(w *xdr.Writer, f *facts) { w.Opaque(f.k.Seal(&f.object)) }, skip: skipOpaque},
+	{number: wire.Fattr4FileID, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.FileID) }},
+	{number: wire.Fattr4FilesAvail, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.AvailableFiles) }},
+	{number: wire.Fattr4FilesFree, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.FreeFiles) }},
+	{number: wire.Fattr4FilesTotal, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.TotalFiles) }},
+	{number: wire.Fattr4FsLocations, most: 2*mostPath + 12, get: putLocations, skip: skipLocations},
+	{number: wire.Fattr4Homogeneous, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.Homogeneous) }},
+	{number: wire.Fattr4Maxfilesize, need: needInfo, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.info.MaxFileSize) }},
+	{number: wire.Fattr4Maxlink, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.info.MaxLink) }},
+	{number: wire.Fattr4Maxname, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(min(f.info.MaxName, maxName)) }},
+	{number: wire.Fattr4Maxread, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(nfs.MaxTransfer) }},
+	{number: wire.Fattr4Maxwrite, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(nfs.MaxTransfer) }},
+	{number: wire.Fattr4Mode, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.attr.Mode & 0o7777) }, set: setMode},
+	{number: wire.Fattr4NoTrunc, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.NoTruncate) }},
+	{number: wire.Fattr4Numlinks, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.attr.Nlink) }},
+	{number: wire.Fattr4Owner, need: needAttr | needOwner, most: mostName, get: func(w *xdr.Writer, f *facts) { putIdentity(w, f.owner, f.attr.UID) }, set: setOwner, skip: skipOpaque},
+	{number: wire.Fattr4OwnerGroup, need: needAttr | needGroup, most: mostName, get: func(w *xdr.Writer, f *facts) { putIdentity(w, f.group, f.attr.GID) }, set: setGroup, skip: skipOpaque},
+	{number: wire.Fattr4Rawdev, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.attr.Major); w.Uint32(f.attr.Minor) }},
+	{number: wire.Fattr4SpaceAvail, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.AvailableBytes) }},
+	{number: wire.Fattr4SpaceFree, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.FreeBytes) }},
+	{number: wire.Fattr4SpaceTotal, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.TotalBytes) }},
+	{number: wire.Fattr4SpaceUsed, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.Used) }},
+	{number: wire.Fattr4TimeAccess, need: needAttr, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Atime) }},
+	{number: wire.Fattr4TimeAccessSet, most: 16, set: setAtime},
+	{number: wire.Fattr4TimeCreate, need: needAttr | needBirth, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Birth) }, set: leaveBirth},
+	{number: wire.Fattr4TimeDelta, need: needInfo, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.info.TimeGranularity) }},
+	{number: wire.Fattr4TimeMetadata, need: needAttr, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Ctime) }},
+	{number: wire.Fattr4TimeModify, need: needAttr, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Mtime) }},
+	{number: wire.Fattr4TimeModifySet, most: 16, set: setMtime},
+	{number: wire.Fattr4MountedOnFileID, need: needCovered, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.covered) }},
+	{number: wire.Fattr4SuppattrExclcreat, since: 1, most: wire.Bitmap4MaxSize, get: func(w *xdr.Writer, f *facts) { set := supported[f.k.Minor].And(&exclusive); set.Encode(w) }, skip: skipBitmap},
+	{number: wire.Fattr4ChangeAttrType, since: 2, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(f.changeType())) }},
+	{number: wire.Fattr4ModeUmask, since: 2, most: 8, set: setModeUmask},
+	{number: wire.Fattr4XattrSupport, since: 2, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.k.keepsXattrs()) }},
+	// RFC 9754 defines open_arguments for minor version 2, but clients of minor version 1 ask
+	// for it too, so both minor versions have it here.
+	{number: wire.Fattr4OpenArguments, since: 1, most: wire.OpenArguments4MaxSize, get: func(w *xdr.Writer, f *facts) { openArguments.Encode(w) }, skip: skipOpenArguments},
+}
+
+// openArguments lists the arguments that OPEN understands (RFC 9754 §3). Of the wishes
+// about delegations, OPEN understands only the wish for no delegation.
+var openArguments = wire.OpenArguments4{
+	ShareAccess:     wire.Bits(wire.OpenArgsShareAccessRead, wire.OpenArgsShareAccessWrite, wire.OpenArgsShareAccessBoth),
+	ShareDeny:       wire.Bits(wire.OpenArgsShareDenyNone, wire.OpenArgsShareDenyRead, wire.OpenArgsShareDenyWrite, wire.OpenArgsShareDenyBoth),
+	ShareAccessWant: wire.Bits(wire.OpenArgsShareAccessWantNoDeleg),
+	OpenClaim:       wire.Bits(uint32(wire.ClaimNull), uint32(wire.ClaimPrevious), uint32(wire.ClaimFH)),
+	CreateMode:      wire.Bits(uint32(wire.Unchecked4), uint32(wire.Guarded4), uint32(wire.Exclusive4), uint32(wire.Exclusive41)),
+}
+
+// keepsXattrs reports whether the current object's file system keeps extended attributes and
+// the minor version serves the operations on them (RFC 8276 §8.2).
+func (k *Compound) keepsXattrs() bool {
+	if k.minor.find(wire.OpGetXattr) == nil {
+		return false
+	}
+	_, ok := vfs.As[vfs.Xattrs](k.FS())
+	return ok
+}
+
+var wireType = [...]wire.FType4{
+	vfs.Regular:     wire.NF4Reg,
+	vfs.Directory:   wire.NF4Dir,
+	vfs.Symlink:     wire.NF4Lnk,
+	vfs.BlockDevice: wire.NF4Blk,
+	vfs.CharDevice:  wire.NF4Chr,
+	vfs.Socket:      wire.NF4Sock,
+	vfs.FIFO:        wire.NF4Fifo,
+}
+
+func putTime(w *xdr.Writer, t vfs.Time) {
+	w.Int64(t.Sec)
+	w.Uint32(t.Nsec)
+}
+
+// changeType returns the value of change_attr_type (RFC 7862 §12.2.3): what a client may
+// conclude from two values of the change attribute.
+func (f *facts) changeType() wire.ChangeAttrType4 {
+	if f.object.Export.ID == 0 {
+		// The change attribute of the pseudo file system is a digest of the configuration, so a
+		// higher value does not mean a later one.
+		return wire.NFS4ChangeTypeIsUndefined
+	}
+	// Change comes from the ctime. If a change of the file does not raise the ctime, the file
+	// system raises Change in memory, and this increment is lost when the daemon ends. So the
+	// server promises only this type, with which a client treats a lower Change as a new state,
+	// too. Saving the increment at a clean stop would not help after a crash. From Linux 6.13 on,
+	// the usual file systems give a change a new ctime whenever the old ctime has been read, so
+	// Change needs no increment there.
+	return wire.NFS4ChangeTypeIsTimeMetadata
+}
+
+// putLocations writes fs_locations (RFC 8881 §11.16). The only location is the export's own path
+// on this server. If the path takes more than mostPath bytes, the list of locations is empty.
+func putLocations(w *xdr.Writer, f *facts) {
+	path := f.k.Program.pathOf(f.object.Export)
+	if sizeOfPath(path) > mostPath {
+		w.Uint32(0)
+		w.Uint32(0)
+		return
+	}
+	putPath(w, path)
+	w.Uint32(1)
+	w.Uint32(1)
+	w.Uint32(0) // no server name: the location is this server
+	putPath(w, path)
+}
+
+// sizeOfPath returns the length of a path as putPath writes it, in bytes.
+func sizeOfPath(path string) (n int) {
+	n = 4
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if name != "" {
+			n += 4 + len(name) + xdr.Pad(len(name))
+		}
+	}
+	return n
+}
+
+// putPath writes a clean absolute path as pathname4.
+func putPath(w *xdr.Writer, path string) {
+	w.Uint32(0)
+	at, n := w.Len()-4, uint32(0)
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if name != "" {
+			w.String(name)
+			n++
+		}
+	}
+	w.PatchUint32(at, n)
+}
 
 // A need is a set of bits: the facts that must be looked up before an attribute can be
 // encoded.
@@ -39,19 +199,14 @@ type attribute struct {
 	// long. Otherwise skip steps over one value.
 	most int
 	skip func(d *xdr.Decoder)
-	// fill encodes a value that is always most bytes long; get encodes a value of variable
-	// length. If both are nil, the attribute can only be set.
-	fill func(b []byte, f *facts)
-	get  func(w *xdr.Writer, f *facts)
+	// get encodes the value. If it is nil, the attribute can only be set.
+	get func(w *xdr.Writer, f *facts)
 	// set decodes a value from a client. If it is nil, the attribute cannot be set.
 	set func(d *xdr.Decoder, a *assignment)
 }
 
 // attributes holds the served attributes, indexed by number.
 var attributes [96]*attribute
-
-// rowOf holds each attribute's index in attributeTable, by attribute number.
-var rowOf [96]uint8
 
 // Sets of attributes.
 var (
@@ -67,11 +222,11 @@ var (
 func init() {
 	for i := range attributeTable {
 		a := &attributeTable[i]
-		attributes[a.number], rowOf[a.number] = a, uint8(i)
+		attributes[a.number] = a
 		for minor := a.since; minor < uint32(len(supported)); minor++ {
 			supported[minor].Set(a.number)
 		}
-		if a.fill != nil || a.get != nil {
+		if a.get != nil {
 			readable.Set(a.number)
 		}
 		if a.set != nil {
@@ -83,92 +238,34 @@ func init() {
 	}
 }
 
-// A plan lists the steps that encode one set of attributes. It is made once and used for
-// each object.
-type plan struct {
-	asked wire.Bitmap4
-	minor uint32
-	made  bool
-	// The field or is the status of an operation that asks for these attributes: NFS4ERR_INVAL if
-	// one of them can only be set, and NFS4_OK otherwise.
-	or Status
-	// set holds the asked attributes that the answer contains. needs is the set of facts
-	// that must be looked up for them.
-	set   wire.Bitmap4
-	needs need
-	// rows lists the attributes of set in ascending order. Its first n elements are used.
-	rows [maxRows]planned
-	n    int
-}
+// bitmapWords is the number of words in a bitmap of attributes.
+const bitmapWords = 3
 
-// planned is an attribute of a plan.
-type planned struct {
-	row uint8 // index in attributeTable
-	// run is the total length, in bytes, of the fixed-length values from this attribute up to
-	// the next one of variable length. It is 0 if this attribute has a variable length.
-	run uint16
-}
+// row returns the attribute of the lowest bit of w, which is word i of a bitmap of supported
+// attributes. w is not 0.
+func row(i int, w uint32) *attribute { return attributes[32*i+bits.TrailingZeros32(w)] }
 
-// maxRows is the maximum number of attributes in a plan.
-const maxRows = 56
-
-// plans caches the plans that a pooled Compound used last, because clients request the same few
-// sets of attributes again and again. The hash of a set determines which element holds its plan.
-type plans [4]plan
-
-// plan returns the plan for a set of attributes in the compound's minor version. It is valid
-// until the next call of plan.
-func (k *Compound) plan(asked *wire.Bitmap4) *plan {
-	h := asked.Word(0)*0x9e3779b1 ^ asked.Word(1)*0x85ebca6b ^ asked.Word(2)
-	p := &k.plans[h>>16%uint32(len(k.plans))]
-	if !p.made || p.minor != k.Minor || p.asked != *asked {
-		p.make(asked, k.Minor)
-	}
-	return p
-}
-
-func (p *plan) make(asked *wire.Bitmap4, minor uint32) {
-	*p = plan{asked: *asked, minor: minor, made: true, set: asked.And(&supported[minor])}
-	// A client may not ask for an attribute that can only be set (RFC 8881 §5.5).
-	if unreadable := p.set.Without(&readable); !unreadable.IsEmpty() {
-		p.or = wire.NFS4ErrInvalid
-		p.set = p.set.And(&readable)
+// answer returns those of the asked attributes that the minor version has, and the set of facts
+// that must be looked up for them. The status is NFS4ERR_INVAL if one of the attributes can only be
+// set (RFC 8881 §5.5).
+func (k *Compound) answer(asked *wire.Bitmap4) (set wire.Bitmap4, needs need, s Status) {
+	set = asked.And(&supported[k.Minor])
+	if unreadable := set.Without(&readable); !unreadable.IsEmpty() {
+		return set, 0, wire.NFS4ErrInvalid
 	}
 	for i := range bitmapWords {
-		for w := p.set.Word(i); w != 0; w &= w - 1 {
-			row := rowOf[bit(i, w)]
-			p.needs |= attributeTable[row].need
-			p.rows[p.n].row = row
-			p.n++
+		for m := set.Word(i); m != 0; m &= m - 1 {
+			needs |= row(i, m).need
 		}
 	}
-	run := uint16(0)
-	for i := p.n - 1; i >= 0; i-- {
-		if a := &attributeTable[p.rows[i].row]; a.fill != nil {
-			run += uint16(a.most)
-		} else {
-			run = 0
-		}
-		p.rows[i].run = run
-	}
+	return set, needs, wire.NFS4OK
 }
 
-// writeValues writes the values of the plan's attributes.
-func (p *plan) writeValues(w *xdr.Writer, f *facts) {
-	for i := 0; i < p.n; {
-		if p.rows[i].run == 0 {
-			attributeTable[p.rows[i].row].get(w, f)
-			i++
-			continue
-		}
-		b := w.Reserve(int(p.rows[i].run))
-		if b == nil {
-			return
-		}
-		for ; len(b) > 0; i++ {
-			a := &attributeTable[p.rows[i].row]
-			a.fill(b, f)
-			b = b[a.most:]
+// writeValues writes the values of a set of attributes.
+func (f *facts) writeValues(w *xdr.Writer, set *wire.Bitmap4) {
+	for i := range bitmapWords {
+		for m := set.Word(i); m != 0; m &= m - 1 {
+			row(i, m).get(w, f)
 		}
 	}
 }

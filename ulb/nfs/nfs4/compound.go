@@ -116,7 +116,6 @@ type scratch struct {
 	sealed     [export.MaxSealed]byte
 	view       pseudo.View
 	facts      facts
-	plans      *plans
 	data       [1][]byte // the data of a WRITE
 	list       lister
 }
@@ -205,12 +204,12 @@ func (k *Compound) decodeHead(p *Program, c *rpc.Call, w *xdr.Writer) Status {
 	return s
 }
 
-// recycle returns the compound to the pool. It keeps the plans and the buffers for the names of
-// owners and groups.
+// recycle returns the compound to the pool. It keeps the buffers for the names of owners and
+// groups.
 func (k *Compound) recycle() {
 	k.Call.Progress = nil
 	p, owner, group := k.Program, k.facts.owner[:0], k.facts.group[:0]
-	*k = Compound{scratch: scratch{plans: k.plans, facts: facts{owner: owner, group: group}}}
+	*k = Compound{scratch: scratch{facts: facts{owner: owner, group: group}}}
 	p.compounds.Put(k)
 }
 

@@ -33,16 +33,16 @@ func getattr(k *Compound) Status {
 	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
-	p := k.plan(&args.AttrRequest)
-	if p.or != wire.NFS4OK {
-		return p.or
-	}
-	f := k.newFacts(k.Current)
-	f.attr, f.brought = &k.Attr, k.Brought() && p.needs&needBirth == 0
-	if s := f.gather(p.needs); s != wire.NFS4OK {
+	set, needs, s := k.answer(&args.AttrRequest)
+	if s != wire.NFS4OK {
 		return s
 	}
-	f.writeAttributes(k.W, &args.AttrRequest)
+	f := k.newFacts(k.Current)
+	f.attr, f.brought = &k.Attr, k.Brought() && needs&needBirth == 0
+	if s := f.gather(needs); s != wire.NFS4OK {
+		return s
+	}
+	f.writeAttributes(k.W, set)
 	return wire.NFS4OK
 }
 
@@ -141,19 +141,16 @@ func (f *facts) cover() Status {
 	return wire.NFS4OK
 }
 
-// writeAttributes writes a fattr4 with the asked attributes that are supported and readable. It
-// omits the birth time if the object has none.
-func (f *facts) writeAttributes(w *xdr.Writer, asked *wire.Bitmap4) {
-	p := f.k.plan(asked)
-	if p.needs&needBirth != 0 && p.set.Has(wire.Fattr4TimeCreate) && !f.attr.HasBirth {
-		has := p.set
-		has.Clear(wire.Fattr4TimeCreate)
-		p = f.k.plan(&has)
+// writeAttributes writes a fattr4 with the attributes in set, which are readable. It omits the birth
+// time if the object has none.
+func (f *facts) writeAttributes(w *xdr.Writer, set wire.Bitmap4) {
+	if set.Has(wire.Fattr4TimeCreate) && !f.attr.HasBirth {
+		set.Clear(wire.Fattr4TimeCreate)
 	}
-	p.set.Encode(w)
+	set.Encode(w)
 	w.Uint32(0)
 	start := w.Len()
-	p.writeValues(w, f)
+	f.writeValues(w, &set)
 	w.PatchUint32(start-4, uint32(w.Len()-start))
 }
 
@@ -197,7 +194,8 @@ func (k *Compound) compare(given *wire.FAttr4) (same bool, s Status) {
 	if s := checkValues(given); s != wire.NFS4OK {
 		return false, s
 	}
-	if s := f.gather(k.plan(&asked).needs); s != wire.NFS4OK {
+	_, needs, _ := k.answer(&asked)
+	if s := f.gather(needs); s != wire.NFS4OK {
 		return false, s
 	}
 	if asked.Has(wire.Fattr4TimeCreate) && !f.attr.HasBirth {
@@ -206,7 +204,7 @@ func (k *Compound) compare(given *wire.FAttr4) (same bool, s Status) {
 	// A value longer than the client's is different, so the writer needs no more room than
 	// the client's value.
 	w := xdr.NewWriter(make([]byte, 0, len(given.AttrVals)))
-	k.plan(&asked).writeValues(w, f)
+	f.writeValues(w, &asked)
 	return !w.Overflow() && bytes.Equal(w.Bytes(), given.AttrVals), wire.NFS4OK
 }
 
@@ -217,8 +215,8 @@ func checkValues(given *wire.FAttr4) Status {
 	d.Reset(given.AttrVals, 0, nil)
 	s := wire.NFS4OK
 	for i := range bitmapWords {
-		for word := given.Attrmask.Word(i); word != 0; word &= word - 1 {
-			switch a := attributes[bit(i, word)]; {
+		for m := given.Attrmask.Word(i); m != 0; m &= m - 1 {
+			switch a := row(i, m); {
 			case a.number == wire.Fattr4Mode:
 				if d.Uint32()&^0o7777 != 0 { // RFC 8881 §6.2.4
 					s = wire.NFS4ErrInvalid

@@ -62,7 +62,7 @@ func New(cfg Config) *Program {
 	p := &Program{
 		exports: cfg.Exports, state: cfg.State, givesWay: (*rpc.Call).GiveWay, identity: cfg.Identity, sendNames: cfg.SendNames,
 		names:     pseudo.Of(cfg.Exports),
-		compounds: sync.Pool{New: func() any { return &Compound{scratch: scratch{plans: new(plans)}} }},
+		compounds: sync.Pool{New: func() any { return new(Compound) }},
 	}
 	for i, served := range cfg.Minors {
 		if served == nil {

@@ -68,10 +68,10 @@ func readdir(k *Compound) Status {
 	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
-	p := k.plan(&args.AttrRequest)
+	set, needs, s := k.answer(&args.AttrRequest)
 	switch {
-	case p.or != wire.NFS4OK:
-		return p.or
+	case s != wire.NFS4OK:
+		return s
 	case args.Cookie == 1 || args.Cookie == 2, args.Cookie == 0 && args.Cookieverf != noVerifier:
 		// A new listing has no verifier. Linux's server answers the same.
 		return wire.NFS4ErrBadCookie
@@ -84,7 +84,7 @@ func readdir(k *Compound) Status {
 		hinted: args.Dircount != 0, dirLeft: int(min(args.Dircount, nfs.MaxDirectory)),
 		next: args.Cookie - min(args.Cookie, cookieShift),
 	}
-	l.asked, l.needs = p.set, p.needs
+	l.asked, l.needs = set, needs
 	differ := l.asked.And(&ofObject)
 	l.plus = !differ.IsEmpty()
 	l.left = min(int(l.maxcount), k.Room()) - listHead - listTail
@@ -177,7 +177,7 @@ func (l *lister) writeEntry(name []byte, cookie uint64, set *wire.Bitmap4) bool 
 	w.Bool(true)
 	w.Uint64(cookie + cookieShift)
 	w.Opaque(name)
-	l.f.writeAttributes(w, set)
+	l.f.writeAttributes(w, *set)
 	if size := w.Len() - start; w.Overflow() || size > l.left {
 		w.Truncate(start)
 		l.full = true

@@ -135,8 +135,8 @@ func (k *Compound) assign(from *wire.FAttr4, a *assignment) Status {
 	d.Reset(from.AttrVals, 0, nil)
 	defer d.Reset(nil, 0, nil)
 	for i := range bitmapWords {
-		for word := a.asked.Word(i); word != 0; word &= word - 1 {
-			attributes[bit(i, word)].set(d, a)
+		for m := a.asked.Word(i); m != 0; m &= m - 1 {
+			row(i, m).set(d, a)
 		}
 	}
 	if d.Finish() != nil {
