@@ -38,7 +38,7 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs3wire":   {"rpc/xdr"},
 	"ulb/nfs/nfs4wire":   {"rpc/xdr"},
 	"ulb/nfs/mount3wire": {"rpc/xdr"},
-	"ulb/nfs/export":     {"rpc", "vfs"},
+	"ulb/nfs/export":     {"rpc", "vfs", "ulb/nfs/nfs3wire"},
 	"ulb/nfs/pseudo":     {"rpc", "vfs", "ulb/nfs/export"},
 	"ulb/nfs/identity":   {"vfs", "internal/clientaddr"},
 	"ulb/nfs/byterange":  {},

@@ -2,6 +2,7 @@ package nfs3
 
 import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -19,7 +20,7 @@ func (r *request) getattr() rpc.Outcome {
 	if blocked(err) {
 		return r.block()
 	}
-	if res.Status = status(err); err == nil {
+	if res.Status = export.StatusOf(err); err == nil {
 		res.ResOK.ObjAttributes = fattr(&r.attr)
 	}
 	res.Encode(r.w)
@@ -53,7 +54,7 @@ func (r *request) setattr() rpc.Outcome {
 	if blocked(err) {
 		return r.block()
 	}
-	res.Status = status(err)
+	res.Status = export.StatusOf(err)
 	res.ResOK.ObjWcc = wcc(&ch)
 	res.ResFail.ObjWcc = res.ResOK.ObjWcc
 	res.Encode(r.w)
@@ -78,7 +79,7 @@ func (r *request) access() rpc.Outcome {
 	if blocked(err) {
 		return r.block()
 	}
-	res.Status = status(err)
+	res.Status = export.StatusOf(err)
 	res.ResOK = wire.Access3ResOK{ObjAttributes: postOp(&r.attr), Access: uint32(granted)}
 	res.ResFail.ObjAttributes = res.ResOK.ObjAttributes
 	res.Encode(r.w)

@@ -3,6 +3,7 @@ package nfs3
 import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -31,7 +32,7 @@ func (r *request) read() rpc.Outcome {
 	if blocked(err) {
 		return r.block()
 	}
-	res.Status = status(err)
+	res.Status = export.StatusOf(err)
 	res.ResOK = wire.Read3ResOK{FileAttributes: postOp(&r.attr), Count: uint32(n), EOF: eof}
 	res.ResFail.FileAttributes = res.ResOK.FileAttributes
 	if err == nil {
@@ -70,7 +71,7 @@ func (r *request) write() rpc.Outcome {
 	if blocked(err) {
 		return r.block()
 	}
-	res.Status = status(err)
+	res.Status = export.StatusOf(err)
 	res.ResOK = wire.Write3ResOK{
 		FileWcc: wcc(&ch), Count: uint32(n), Committed: wire.StableHow(done),
 		Verf: verf,
@@ -92,7 +93,7 @@ func (r *request) commit() rpc.Outcome {
 	if blocked(err) {
 		return r.block()
 	}
-	res.Status = status(err)
+	res.Status = export.StatusOf(err)
 	if res.Status == wire.NFS3ErrNoSpace || res.Status == wire.NFS3ErrDQuot {
 		res.Status = wire.NFS3ErrIO // COMMIT has no other status for lost data
 	}

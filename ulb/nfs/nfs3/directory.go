@@ -4,6 +4,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -110,7 +111,7 @@ func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus b
 		r.w.Truncate(start)
 		return r.block()
 	}
-	res.Status = status(err)
+	res.Status = export.StatusOf(err)
 	if err == nil && entries == 0 && full {
 		res.Status = wire.NFS3ErrTooSmall
 	}
@@ -121,7 +122,7 @@ func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus b
 				r.w.Truncate(start)
 				return r.block()
 			}
-			res.Status = status(err)
+			res.Status = export.StatusOf(err)
 		}
 	}
 	if res.Status != wire.NFS3OK {

@@ -3,6 +3,7 @@ package nfs3
 import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -22,7 +23,7 @@ func (r *request) fsstat() rpc.Outcome {
 	if blocked(err) {
 		return r.block()
 	}
-	if res.Status = status(err); err == nil {
+	if res.Status = export.StatusOf(err); err == nil {
 		res.ResOK = wire.Fsstat3ResOK{
 			ObjAttributes: postOp(&r.attr),
 			TotalBytes:    u.TotalBytes, FreeBytes: u.FreeBytes, AvailBytes: u.AvailableBytes,
@@ -54,7 +55,7 @@ func (r *request) fsinfo() rpc.Outcome {
 	if blocked(err) {
 		return r.block()
 	}
-	if res.Status = status(err); err == nil {
+	if res.Status = export.StatusOf(err); err == nil {
 		res.ResOK = wire.Fsinfo3ResOK{
 			ObjAttributes: postOp(&r.attr),
 			ReadMax:       nfs.MaxTransfer, ReadPref: nfs.MaxTransfer, ReadMult: 4096,
@@ -90,7 +91,7 @@ func (r *request) pathconf() rpc.Outcome {
 	if blocked(err) {
 		return r.block()
 	}
-	if res.Status = status(err); err == nil {
+	if res.Status = export.StatusOf(err); err == nil {
 		res.ResOK = wire.Pathconf3ResOK{
 			ObjAttributes: postOp(&r.attr), LinkMax: i.MaxLink, NameMax: i.MaxName,
 			NoTrunc: i.NoTruncate, ChownRestricted: i.ChownRestricted,

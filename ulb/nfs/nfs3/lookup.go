@@ -45,7 +45,7 @@ func (r *request) lookup() rpc.Outcome {
 		if blocked(err) {
 			return r.block()
 		}
-		if res.Status = status(err); err == nil {
+		if res.Status = export.StatusOf(err); err == nil {
 			res.ResOK.Object = r.sealOf(e, obj.Handle)
 			if obj.HasAttr {
 				res.ResOK.ObjAttributes = postOp(&obj.Attr)
@@ -143,7 +143,7 @@ func (r *request) readlink() rpc.Outcome {
 	if blocked(err) {
 		return r.block()
 	}
-	res.Status = status(err)
+	res.Status = export.StatusOf(err)
 	res.ResOK.SymlinkAttributes = postOp(&r.attr)
 	res.ResFail.SymlinkAttributes = res.ResOK.SymlinkAttributes
 	if err == nil {

@@ -2,6 +2,7 @@ package nfs3
 
 import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -36,7 +37,7 @@ func (r *request) makeIn(where *wire.DirOpArgs3, f func() (vfs.Object, vfs.Chang
 		if obj, ch, err = f(); blocked(err) {
 			return r.block()
 		}
-		s = status(err)
+		s = export.StatusOf(err)
 	}
 	return r.made(s, &obj, &ch)
 }
@@ -143,7 +144,7 @@ func (r *request) unlink(f func(vfs.FileSystem, *vfs.Op, vfs.Handle, []byte) (vf
 		if blocked(err) {
 			return r.block()
 		}
-		res.Status = status(err)
+		res.Status = export.StatusOf(err)
 		res.ResOK.DirWcc = wcc(&ch)
 		res.ResFail.DirWcc = res.ResOK.DirWcc
 	}
@@ -179,7 +180,7 @@ func (r *request) rename() rpc.Outcome {
 		if blocked(err) {
 			return r.block()
 		}
-		res.Status = status(err)
+		res.Status = export.StatusOf(err)
 		res.ResOK = wire.Rename3ResOK{FromDirWcc: wcc(&from), ToDirWcc: wcc(&toCh)}
 		res.ResFail = wire.Rename3ResFail{FromDirWcc: res.ResOK.FromDirWcc, ToDirWcc: res.ResOK.ToDirWcc}
 	}
@@ -210,7 +211,7 @@ func (r *request) link() rpc.Outcome {
 		if blocked(err) {
 			return r.block()
 		}
-		res.Status = status(err)
+		res.Status = export.StatusOf(err)
 		res.ResOK = wire.Link3ResOK{FileAttributes: postOp(&r.attr), LinkDirWcc: wcc(&ch)}
 		res.ResFail = wire.Link3ResFail{FileAttributes: res.ResOK.FileAttributes, LinkDirWcc: res.ResOK.LinkDirWcc}
 	}

@@ -189,3 +189,6 @@ func (r *request) seal(h vfs.Handle) wire.FileHandle3 { return r.sealOf(r.export
 func (r *request) sealOf(e *export.Export, h vfs.Handle) wire.FileHandle3 {
 	return wire.FileHandle3{Data: r.program.exports.Seal(r.sealed[:0], e, h)}
 }
+
+// blocked reports whether err means that a call with Try would have had to wait.
+func blocked(err error) bool { return err != nil && errors.Is(err, vfs.ErrWouldBlock) }

@@ -1,8 +1,13 @@
 package nfs4
 
 import (
+	"errors"
+	"syscall"
+
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // A Status is the outcome of an operation: an NFS status, or one of the negative values
@@ -128,3 +133,15 @@ var shared = []Operation{
 	{Number: wire.OpCopy, Run: copyRange, Handle: true, Saved: true, Changes: true, Once: true, Most: wire.Copy4ResOKMaxSize},
 	{Number: wire.OpClone, Run: clone, Handle: true, Saved: true, Changes: true, Once: true},
 }
+
+// StatusOf converts a file system's error to an NFSv4 status (RFC 8881 §15.1). The numbers are those
+// of NFSv3, except that NFSv4 has no NFS3ERR_NODEV.
+func StatusOf(err error) Status {
+	if errors.Is(err, syscall.ENODEV) {
+		return wire.NFS4ErrNXIO
+	}
+	return Status(export.StatusOf(err))
+}
+
+// blocked reports whether err means that a call with Try would have had to wait.
+func blocked(err error) bool { return err != nil && errors.Is(err, vfs.ErrWouldBlock) }

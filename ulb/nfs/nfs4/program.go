@@ -1,6 +1,8 @@
 package nfs4
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +64,7 @@ func New(cfg Config) *Program {
 	p := &Program{
 		exports: cfg.Exports, state: cfg.State, givesWay: (*rpc.Call).GiveWay, identity: cfg.Identity, sendNames: cfg.SendNames,
 		names:     pseudo.Of(cfg.Exports),
+		counters:  counters{failed: make(map[failure]uint64)},
 		compounds: sync.Pool{New: func() any { return new(Compound) }},
 	}
 	for i, served := range cfg.Minors {
@@ -206,57 +209,32 @@ const minReply = 4 + 4 + maxTag + 4 + 8
 // write to the same memory.
 const stripes = 16
 
-// failureSlots is the number of failure counters of each operation. The last one counts all
-// statuses that have no counter of their own.
-const failureSlots = 256
-
 // counters counts the operations executed.
 type counters struct {
-	done   [stripes]doneCounters
-	failed [lastOperation + 1][failureSlots]atomic.Uint64
-	// illegal counts operations whose number the minor version does not define.
-	illegal atomic.Uint64
-}
-
-type doneCounters struct {
-	n [lastOperation + 1]atomic.Uint64
-	_ [64]byte
-}
-
-// firstHigh is 10001, the lowest status whose number is not that of a POSIX error. The POSIX errors
-// have numbers below 100.
-const firstHigh = wire.NFS4ErrBadHandle
-
-// slotOf returns the index of the counter for failures with status s.
-func slotOf(s Status) int {
-	switch {
-	case s > 0 && s < 100:
-		return int(s)
-	case s >= firstHigh && s-firstHigh < failureSlots-101:
-		return 100 + int(s-firstHigh)
+	done [stripes]struct {
+		n [lastOperation + 1]atomic.Uint64
+		_ [64]byte
 	}
-	return failureSlots - 1
+	mu sync.Mutex
+	// failed counts the failures. An operation whose number the minor version does not define is
+	// counted here as OpIllegal.
+	failed map[failure]uint64
 }
 
-func statusOfSlot(i int) Status {
-	switch {
-	case i < 100:
-		return Status(i)
-	case i < failureSlots-1:
-		return firstHigh + Status(i-100)
-	}
-	return wire.NFS4ErrServerFault
+// A failure is an operation that failed, and its status.
+type failure struct {
+	operation wire.OpNum
+	status    Status
 }
 
 func (c *counters) count(k *Compound, s Status) {
-	switch {
-	case k.Number > lastOperation:
-		c.illegal.Add(1)
-	case s == wire.NFS4OK:
+	if s == wire.NFS4OK {
 		c.done[k.Call.Conn.ID%stripes].n[k.Number].Add(1)
-	default:
-		c.failed[k.Number][slotOf(s)].Add(1)
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed[failure{k.Number, s}]++
 }
 
 // OperationStats is the number of times that one operation ended with one status.
@@ -269,7 +247,7 @@ type OperationStats struct {
 // Stats returns the counts of all operations and statuses that occurred since the start.
 func (p *Program) Stats() (all []OperationStats) {
 	c := &p.counters
-	for op := range c.failed {
+	for op := range c.done[0].n {
 		var n uint64
 		for i := range c.done {
 			n += c.done[i].n[op].Load()
@@ -277,14 +255,14 @@ func (p *Program) Stats() (all []OperationStats) {
 		if n > 0 {
 			all = append(all, OperationStats{wire.OpNum(op), wire.NFS4OK, n})
 		}
-		for i := range c.failed[op] {
-			if n := c.failed[op][i].Load(); n > 0 {
-				all = append(all, OperationStats{wire.OpNum(op), statusOfSlot(i), n})
-			}
-		}
 	}
-	if n := c.illegal.Load(); n > 0 {
-		all = append(all, OperationStats{wire.OpIllegal, wire.NFS4ErrOpIllegal, n})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for f, n := range c.failed {
+		all = append(all, OperationStats{f.operation, f.status, n})
 	}
+	slices.SortFunc(all, func(a, b OperationStats) int {
+		return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Status, b.Status))
+	})
 	return all
 }
