@@ -40,7 +40,7 @@ var rooms = map[string][]string{
 	"ulb/nfs/mount3wire": {"rpc/xdr"},
 	"ulb/nfs/export":     {"rpc", "vfs", "ulb/nfs/nfs3wire"},
 	"ulb/nfs/pseudo":     {"rpc", "vfs", "ulb/nfs/export"},
-	"ulb/nfs/identity":   {"vfs", "internal/clientaddr"},
+	"ulb/nfs/identity":   {"vfs", "internal/clientaddr", "internal/queue"},
 	"ulb/nfs/byterange":  {},
 	"ulb/nfs/state":      {"vfs", "internal/clientaddr", "ulb/nfs/byterange", "ulb/nfs/nfs4wire"},
 	"ulb/nfs/mount3":     {"rpc", "vfs", "ulb/nfs", "ulb/nfs/mount3wire", "ulb/nfs/export", "ulb/nfs/pseudo"},

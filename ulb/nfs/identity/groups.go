@@ -1,18 +1,15 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
-
-// recentBits is the binary logarithm of the length of Groups.recent.
-const recentBits = 12
 
 // Times and limits of Groups.
 const (
@@ -68,8 +65,6 @@ type Groups struct {
 	ctx context.Context
 	end context.CancelFunc
 	wg  sync.WaitGroup
-	// recent holds answers by a hash of the user's number, to be read without a lock.
-	recent [1 << recentBits]atomic.Pointer[answer]
 
 	mu      sync.Mutex
 	members map[uint32]*member
@@ -114,12 +109,7 @@ func (a *answer) old() *answer {
 
 // NewGroups returns a Groups whose cache is empty.
 func NewGroups(cfg GroupsConfig) *Groups {
-	if cfg.Age == 0 {
-		cfg.Age = DefaultAge
-	}
-	if cfg.UnknownAge == 0 {
-		cfg.UnknownAge = DefaultUnknownAge
-	}
+	cfg.Age, cfg.UnknownAge = cmp.Or(cfg.Age, DefaultAge), cmp.Or(cfg.UnknownAge, DefaultUnknownAge)
 	if cfg.Failed == nil {
 		cfg.Failed = func(uint32, error) {}
 	}
@@ -134,7 +124,7 @@ func (g *Groups) Close() {
 	g.closed, g.turns = true, nil
 	var resume []func()
 	for _, m := range g.members {
-		resume = append(resume, g.release(m)...)
+		resume = append(resume, g.releaseLocked(m)...)
 	}
 	g.mu.Unlock()
 	g.end()
@@ -159,11 +149,11 @@ func (g *Groups) Forget() {
 		m.failed = time.Time{}
 		switch {
 		case m.answer != nil && m.answer.known:
-			g.keep(m, m.answer.old())
+			g.keepLocked(m, m.answer.old())
 		case m.asked.IsZero():
-			g.remove(m)
+			g.removeLocked(m)
 		default:
-			g.keep(m, nil)
+			g.keepLocked(m, nil)
 		}
 	}
 }
@@ -177,43 +167,25 @@ func (g *Groups) Stats() GroupsStats {
 	return s
 }
 
-// slot returns the element of recent for a user's answer.
-func (g *Groups) slot(uid uint32) *atomic.Pointer[answer] {
-	return &g.recent[uid*2654435769>>(32-recentBits)] // Fibonacci hashing
-}
-
-// remembered returns a user's answer from recent, or nil. It takes no lock.
-func (g *Groups) remembered(uid uint32, now time.Time) *answer {
-	if a := g.slot(uid).Load(); a != nil && a.uid == uid && now.Before(a.renew) {
-		return a
-	}
-	return nil
-}
-
 // Find returns the groups of a user for a call of a client. The caller must not change them. A user
 // without an account has no groups. If a look-up is running, the error is a *Wait. If the look-up
 // takes too long or has failed, or the client asks for too many users, Find returns the user's
 // former groups or, if it remembers none, vfs.ErrDelay.
 func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	now := time.Now()
-	if a := g.remembered(uid, now); a != nil {
-		return a.groups, nil
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
 	if m != nil && m.holds(now) {
-		if now.Before(m.answer.renew) {
-			g.slot(uid).Store(m.answer)
-		} else if m.asked.IsZero() && !now.Before(m.failed) {
-			g.ask(client, m, uid, now) // if it fails, a later call asks
+		if !now.Before(m.answer.renew) && m.asked.IsZero() && !now.Before(m.failed) {
+			g.askLocked(client, m, uid, now) // if it fails, a later call asks
 		}
 		return m.answer.groups, nil
 	}
-	if g.mayWait(client, m, now) && (m != nil && !m.asked.IsZero() || g.ask(client, m, uid, now)) {
+	if g.mayWaitLocked(client, m, now) && (m != nil && !m.asked.IsZero() || g.askLocked(client, m, uid, now)) {
 		return nil, &Wait{g, client, uid}
 	}
-	if m != nil && m.answer != nil && now.Before(m.answer.stale) && g.stuck(client, now) {
+	if m != nil && m.answer != nil && now.Before(m.answer.stale) && g.stuckLocked(client, now) {
 		return m.answer.groups, nil
 	}
 	g.stats.Delayed++
@@ -224,27 +196,24 @@ func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 // far. It starts no look-up.
 func (g *Groups) Delays(uid uint32) bool {
 	now := time.Now()
-	if g.remembered(uid, now) != nil {
-		return false
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
 	return m != nil && !m.holds(now) && m.hopeless(now)
 }
 
-// mayWait reports whether a call of a client may wait for the groups of a user. m is the user's
+// mayWaitLocked reports whether a call of a client may wait for the groups of a user. m is the user's
 // entry, or nil if there is none yet. The call may wait if fewer than maxWaitingOf calls of the
 // client's address wait, the look-up for m has not lasted too long (member.hopeless), and Groups is
-// not closed. g.mu is held.
-func (g *Groups) mayWait(client netip.Addr, m *member, now time.Time) bool {
+// not closed.
+func (g *Groups) mayWaitLocked(client netip.Addr, m *member, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
 	return !g.closed && (a == nil || a.waiting < maxWaitingOf) && (m == nil || !m.hopeless(now))
 }
 
-// stuck reports whether the first user in the queue of a client's address has waited for a look-up
-// at least as long as patience. g.mu is held.
-func (g *Groups) stuck(client netip.Addr, now time.Time) bool {
+// stuckLocked reports whether the first user in the queue of a client's address has waited for a look-up
+// at least as long as patience.
+func (g *Groups) stuckLocked(client netip.Addr, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
 	return a != nil && len(a.queue) > 0 && a.queue[0].hopeless(now)
 }
@@ -273,7 +242,7 @@ func (g *Groups) await(w *Wait, resume func()) bool {
 	if g.closed || m == nil || m.asked.IsZero() || m.hopeless(now) {
 		return false
 	}
-	a := g.askerOf(w.client)
+	a := g.askerOfLocked(w.client)
 	a.waiting++
 	g.stats.Waiting++
 	m.waiting = append(m.waiting, waiter{a, resume})
@@ -286,20 +255,20 @@ func (g *Groups) await(w *Wait, resume func()) bool {
 // giveUp resumes the calls that have waited too long for a user. The look-up continues.
 func (g *Groups) giveUp(m *member) {
 	g.mu.Lock()
-	resume := g.release(m)
+	resume := g.releaseLocked(m)
 	g.mu.Unlock()
 	for _, f := range resume {
 		f()
 	}
 }
 
-// release removes the calls that wait for a user, and returns the functions that resume them. The
+// releaseLocked removes the calls that wait for a user, and returns the functions that resume them. The
 // caller calls these after it has released g.mu.
-func (g *Groups) release(m *member) (resume []func()) {
+func (g *Groups) releaseLocked(m *member) (resume []func()) {
 	for _, w := range m.waiting {
 		w.asker.waiting--
 		g.stats.Waiting--
-		g.dropIdle(w.asker)
+		g.dropIdleLocked(w.asker)
 		resume = append(resume, w.resume)
 	}
 	m.waiting = nil
@@ -310,19 +279,19 @@ func (g *Groups) release(m *member) (resume []func()) {
 	return resume
 }
 
-// ask queues a user for a look-up. m is nil if nothing is remembered of the user. ask returns
-// false if the client asks for too many users. g.mu is held.
-func (g *Groups) ask(client netip.Addr, m *member, uid uint32, now time.Time) bool {
-	a := g.askerOf(client)
+// askLocked queues a user for a look-up. m is nil if nothing is remembered of the user. askLocked returns
+// false if the client asks for too many users.
+func (g *Groups) askLocked(client netip.Addr, m *member, uid uint32, now time.Time) bool {
+	a := g.askerOfLocked(client)
 	// An address may use an eighth of the free places in the queue, so that some are left for the
 	// next address.
 	if share := max((maxQueued-g.stats.Queued)/8, 1); g.closed || len(a.queue) >= min(share, maxQueuedOf) {
-		g.dropIdle(a)
+		g.dropIdleLocked(a)
 		return false
 	}
 	if m == nil {
 		m = &member{uid: uid, asked: now}
-		g.add(m, a)
+		g.addLocked(m, a)
 	}
 	m.asked = now
 	g.stats.Queued++
@@ -340,7 +309,7 @@ func (g *Groups) ask(client netip.Addr, m *member, uid uint32, now time.Time) bo
 func (g *Groups) look() {
 	for {
 		g.mu.Lock()
-		m := g.next()
+		m := g.nextLocked()
 		round := g.round
 		g.mu.Unlock()
 		if m == nil {
@@ -363,8 +332,8 @@ func (g *Groups) look() {
 	}
 }
 
-// next returns the next user to look up, or nil if the calling goroutine has to end. g.mu is held.
-func (g *Groups) next() *member {
+// nextLocked returns the next user to look up, or nil if the calling goroutine has to end.
+func (g *Groups) nextLocked() *member {
 	if len(g.turns) == 0 {
 		g.running--
 		return nil
@@ -378,7 +347,7 @@ func (g *Groups) next() *member {
 		g.turns = append(g.turns, a)
 	} else {
 		a.queue = nil
-		g.dropIdle(a)
+		g.dropIdleLocked(a)
 	}
 	return m
 }
@@ -400,7 +369,7 @@ func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *i
 	if err != nil {
 		g.stats.Failed++
 		m.failed = now.Add(failedFor)
-		return g.release(m), false
+		return g.releaseLocked(m), false
 	}
 	m.failed = time.Time{}
 	age, stale := g.cfg.Age, max(g.cfg.Age, staleFor)
@@ -413,7 +382,6 @@ func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *i
 		// until it expires, and look the user up again before that.
 		next.groups, next.known, next.until, next.stale = was.groups, true, was.until, was.stale
 	}
-	g.keep(m, next)
-	g.slot(m.uid).Store(m.answer)
-	return g.release(m), false
+	g.keepLocked(m, next)
+	return g.releaseLocked(m), false
 }

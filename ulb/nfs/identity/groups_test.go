@@ -359,7 +359,7 @@ func TestGroupsBesideEachOther(t *testing.T) {
 	defer g.Close()
 	g.mu.Lock()
 	for _, m := range g.members {
-		g.remove(m)
+		g.removeLocked(m)
 	}
 	g.mu.Unlock()
 	if st := g.Stats(); st.Known != 0 || st.Queued != 0 || st.Waiting != 0 || g.numbers != 0 || len(g.askers) != 0 {

@@ -2,11 +2,15 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -60,7 +64,9 @@ type Config struct {
 type Map struct {
 	cfg   Config
 	files [2]string
-	known [2]known // by Kind
+	// byName and byNumber hold the remembered entries of each Kind.
+	byName   [2]remembered[string]
+	byNumber [2]remembered[uint32]
 	// names limits the look-ups by name that each client address can cause, numbers the look-ups by
 	// number.
 	names, numbers *looks
@@ -69,38 +75,22 @@ type Map struct {
 // New returns a Map.
 func New(cfg Config) *Map {
 	if cfg.Domain == "" {
-		cfg.Domain = machineDomain()
+		name, _ := os.Hostname() // "" if there is none
+		cfg.Domain = domainOf(name)
 	}
-	if cfg.Age == 0 {
-		cfg.Age = DefaultAge
-	}
-	if cfg.UnknownAge == 0 {
-		cfg.UnknownAge = DefaultUnknownAge
-	}
+	cfg.Age, cfg.UnknownAge = cmp.Or(cfg.Age, DefaultAge), cmp.Or(cfg.UnknownAge, DefaultUnknownAge)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	m := &Map{cfg: cfg, files: [2]string{"/etc/passwd", "/etc/group"},
-		names: newLooks(nameBurst, nameEvery), numbers: newLooks(numberBurst, numberEvery)}
+	cfg.Switch = cmp.Or(cfg.Switch, switchFile)
+	m := &Map{
+		cfg: cfg, files: [2]string{User: cmp.Or(cfg.Passwd, "/etc/passwd"), Group: cmp.Or(cfg.Group, "/etc/group")},
+		names: newLooks(nameBurst, nameEvery), numbers: newLooks(numberBurst, numberEvery),
+	}
 	if cfg.Ask == nil {
 		m.cfg.Ask = m.getent
 	}
-	if cfg.Switch == "" {
-		m.cfg.Switch = switchFile
-	}
-	if cfg.Passwd != "" {
-		m.files[User] = cfg.Passwd
-	}
-	if cfg.Group != "" {
-		m.files[Group] = cfg.Group
-	}
 	return m
-}
-
-// machineDomain returns the domain of the machine's name.
-func machineDomain() string {
-	name, _ := os.Hostname() // "" if there is none
-	return domainOf(name)
 }
 
 // domainOf returns the part of a machine's name after the first label, or DefaultDomain.
@@ -127,8 +117,7 @@ func (m *Map) Number(client netip.Addr, kind Kind, sent []byte, try bool) (uint3
 		return 0, ErrUnknown
 	}
 	now := m.cfg.Now()
-	k := &m.known[kind]
-	if e, ok := k.byName(string(name), now); ok {
+	if e, ok := m.byName[kind].get(string(name), now); ok {
 		return e.result()
 	}
 	switch may := m.names.may(client, now, !try); {
@@ -138,7 +127,7 @@ func (m *Map) Number(client netip.Addr, kind Kind, sent []byte, try bool) (uint3
 		return 0, vfs.ErrWouldBlock
 	}
 	e := m.look(kind, string(name))
-	k.keepName(string(name), e, now)
+	m.byName[kind].keep(string(name), e, now)
 	return e.result()
 }
 
@@ -147,8 +136,7 @@ func (m *Map) Number(client netip.Addr, kind Kind, sent []byte, try bool) (uint3
 // look-ups.
 func (m *Map) Append(b []byte, client netip.Addr, kind Kind, id uint32, try bool) ([]byte, error) {
 	now := m.cfg.Now()
-	k := &m.known[kind]
-	e, ok := k.byNumber(id, now)
+	e, ok := m.byNumber[kind].get(id, now)
 	if !ok {
 		switch may := m.numbers.may(client, now, !try); {
 		case !may:
@@ -157,7 +145,7 @@ func (m *Map) Append(b []byte, client netip.Addr, kind Kind, id uint32, try bool
 			return b, vfs.ErrWouldBlock
 		}
 		e = m.look(kind, digits(id))
-		k.keepNumber(id, e, now)
+		m.byNumber[kind].keep(id, e, now)
 	}
 	if !e.found {
 		return append(b, digits(id)...), nil
@@ -185,15 +173,71 @@ func wellFormed(name []byte) bool {
 // ParseNumber reads an identity that was sent as digits (RFC 8881 §5.9, RFC 7530 §5.9). The
 // number 1<<32-1 is not an identity, because file systems take it for "leave unchanged".
 func ParseNumber(name []byte) (id uint32, ok bool) {
-	if len(name) == 0 || len(name) > 10 || len(name) > 1 && name[0] == '0' {
+	if len(name) == 0 || len(name) > 1 && name[0] == '0' {
 		return 0, false
 	}
-	var n uint64
-	for _, c := range name {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + uint64(c-'0')
+	n, err := strconv.ParseUint(string(name), 10, 32)
+	return uint32(n), err == nil && n < 1<<32-1
+}
+
+// maxKnown is the largest number of entries in each map of remembered look-ups. There are separate
+// maps for users and groups, for names and numbers, and for entries that exist and those that do
+// not. So names that clients invent never displace existing ones. A full map loses its expired
+// entries, or all entries if none has expired.
+const maxKnown = 8192
+
+// An entry is the result of a look-up: a name with its number, or "not found", or "no
+// answer".
+type entry struct {
+	name   string
+	id     uint32
+	found  bool
+	failed bool
+	until  time.Time
+}
+
+func (e *entry) result() (uint32, error) {
+	switch {
+	case e.failed:
+		return 0, vfs.ErrDelay
+	case !e.found:
+		return 0, ErrUnknown
 	}
-	return uint32(n), n < 1<<32-1
+	return e.id, nil
+}
+
+// remembered holds the entries of users or of groups, by name or by number. The zero value is empty.
+type remembered[K comparable] struct {
+	mu             sync.RWMutex
+	found, missing map[K]*entry
+}
+
+// get returns the entry of a key that has not expired. ok is false if there is none.
+func (r *remembered[K]) get(key K, now time.Time) (e *entry, ok bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if e = r.found[key]; e != nil && now.Before(e.until) {
+		return e, true
+	}
+	e = r.missing[key]
+	return e, e != nil && now.Before(e.until)
+}
+
+func (r *remembered[K]) keep(key K, e *entry, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := &r.missing
+	if e.found {
+		m = &r.found
+	}
+	if len(*m) >= maxKnown && (*m)[key] == nil {
+		maps.DeleteFunc(*m, func(_ K, old *entry) bool { return !now.Before(old.until) })
+		if len(*m) >= maxKnown {
+			clear(*m)
+		}
+	}
+	if *m == nil {
+		*m = make(map[K]*entry)
+	}
+	(*m)[key] = e
 }

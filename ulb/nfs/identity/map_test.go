@@ -140,7 +140,7 @@ func TestRememberedNamesAreBounded(t *testing.T) {
 		}
 		s.now = s.now.Add(time.Millisecond)
 	}
-	if n := len(s.known[User].missing.names); n > maxKnown || n == 0 {
+	if n := len(s.byName[User].missing); n > maxKnown || n == 0 {
 		t.Errorf("%d names", n)
 	}
 	if n := len(s.names.spent); n > maxAddresses+1 {

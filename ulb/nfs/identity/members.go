@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // A member is a user that is remembered or being looked up.
 type member struct {
-	uid        uint32
-	asker      *asker
-	prev, next *member // neighbours in the asker's list
+	queue.Links[member] // in the asker's list
+	uid                 uint32
+	asker               *asker
 	// answer is the last answer, or nil. If the last look-up failed, failed is the time before
 	// which no new look-up starts; otherwise it is zero.
 	answer *answer
@@ -49,59 +50,24 @@ func (m *member) holds(now time.Time) bool {
 // An asker is a client address that has remembered members, queued members, or waiting calls. A
 // member belongs to the asker whose call first asked for the user.
 type asker struct {
-	client      netip.Addr
-	first, last *member // list of members: first those without an answer, then the others, the oldest first
-	count       int
-	queue       []*member
-	waiting     int
-}
-
-// push inserts m into the list: at the end if it has an answer, else at the start.
-func (a *asker) push(m *member) {
-	m.asker, m.prev, m.next = a, a.last, nil
-	if m.answer == nil {
-		m.prev, m.next = nil, a.first
-	}
-	if m.prev != nil {
-		m.prev.next = m
-	} else {
-		a.first = m
-	}
-	if m.next != nil {
-		m.next.prev = m
-	} else {
-		a.last = m
-	}
-	a.count++
-}
-
-func (a *asker) unlink(m *member) {
-	if m.prev != nil {
-		m.prev.next = m.next
-	} else {
-		a.first = m.next
-	}
-	if m.next != nil {
-		m.next.prev = m.prev
-	} else {
-		a.last = m.prev
-	}
-	m.prev, m.next = nil, nil
-	a.count--
+	client netip.Addr
+	// members holds first those without an answer, then the others, the oldest first.
+	members queue.List[member, *member]
+	queue   []*member
+	waiting int
 }
 
 // oldest returns the member to forget next: the first that is not being looked up, or nil.
 func (a *asker) oldest() *member {
-	m := a.first
+	m := a.members.First
 	for m != nil && !m.asked.IsZero() {
-		m = m.next
+		m = m.Next
 	}
 	return m
 }
 
-// askerOf returns the asker of a client, and makes it if necessary. g.mu is held, here and in all
-// functions below in this file.
-func (g *Groups) askerOf(client netip.Addr) *asker {
+// askerOfLocked returns the asker of a client, and makes it if necessary.
+func (g *Groups) askerOfLocked(client netip.Addr) *asker {
 	client = clientaddr.Of(client)
 	a := g.askers[client]
 	if a == nil {
@@ -111,42 +77,42 @@ func (g *Groups) askerOf(client netip.Addr) *asker {
 	return a
 }
 
-// dropIdle forgets an asker that has no members, no queued members and no waiting calls.
-func (g *Groups) dropIdle(a *asker) {
-	if a.count == 0 && len(a.queue) == 0 && a.waiting == 0 {
+// dropIdleLocked forgets an asker that has no members, no queued members and no waiting calls.
+func (g *Groups) dropIdleLocked(a *asker) {
+	if a.members.Len == 0 && len(a.queue) == 0 && a.waiting == 0 {
 		delete(g.askers, a.client)
 	}
 }
 
-// add adds m to the members of the asker a. If the asker or g has too many members, add forgets
+// addLocked adds m to the members of the asker a. If the asker or g has too many members, add forgets
 // others.
-func (g *Groups) add(m *member, a *asker) {
-	if a.count >= maxMembersOf {
-		g.removeOldest(a)
+func (g *Groups) addLocked(m *member, a *asker) {
+	if a.members.Len >= maxMembersOf {
+		g.removeOldestLocked(a)
 	}
 	g.members[m.uid] = m
-	a.push(m)
-	g.shrink()
+	m.asker = a
+	a.members.Push(m)
+	g.shrinkLocked()
 }
 
-// keep sets the answer of m to x, which may be nil.
-func (g *Groups) keep(m *member, x *answer) {
+// keepLocked sets the answer of m to x, which may be nil.
+func (g *Groups) keepLocked(m *member, x *answer) {
 	if m.answer != nil {
 		g.numbers -= len(m.answer.groups)
-		g.slot(m.uid).CompareAndSwap(m.answer, nil)
 	}
 	if m.answer = x; x != nil {
 		g.numbers += len(x.groups)
-		m.asker.unlink(m)
-		m.asker.push(m)
-		g.shrink()
+		m.asker.members.Remove(m)
+		m.asker.members.Add(m)
+		g.shrinkLocked()
 	}
 }
 
-// shrink forgets members while there are too many members or groups.
-func (g *Groups) shrink() {
+// shrinkLocked forgets members while there are too many members or groups.
+func (g *Groups) shrinkLocked() {
 	for len(g.members) > maxMembers || g.numbers > maxNumbers {
-		if !g.removeOldest(g.largest()) {
+		if !g.removeOldestLocked(g.largestLocked()) {
 			return
 		}
 	}
@@ -155,11 +121,11 @@ func (g *Groups) shrink() {
 // sample is the number of askers that largest compares.
 const sample = 8
 
-// largest returns an asker with many members: the largest of a random sample.
-func (g *Groups) largest() (a *asker) {
+// largestLocked returns an asker with many members: the largest of a random sample.
+func (g *Groups) largestLocked() (a *asker) {
 	n := 0
 	for _, other := range g.askers { // Go iterates over a map from a random place
-		if a == nil || other.count > a.count {
+		if a == nil || other.members.Len > a.members.Len {
 			a = other
 		}
 		if n++; n == sample {
@@ -169,20 +135,20 @@ func (g *Groups) largest() (a *asker) {
 	return a
 }
 
-func (g *Groups) removeOldest(a *asker) bool {
+func (g *Groups) removeOldestLocked(a *asker) bool {
 	m := a.oldest()
 	if m == nil {
 		return false
 	}
-	g.remove(m)
+	g.removeLocked(m)
 	return true
 }
 
-// remove forgets a member that is not being looked up.
-func (g *Groups) remove(m *member) {
-	g.keep(m, nil)
+// removeLocked forgets a member that is not being looked up.
+func (g *Groups) removeLocked(m *member) {
+	g.keepLocked(m, nil)
 	delete(g.members, m.uid)
 	a := m.asker
-	a.unlink(m)
-	g.dropIdle(a)
+	a.members.Remove(m)
+	g.dropIdleLocked(a)
 }

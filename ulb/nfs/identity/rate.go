@@ -43,15 +43,15 @@ func newLooks(burst int, every time.Duration) *looks {
 	return &looks{burst: time.Duration(burst) * every, every: every, spent: make(map[netip.Addr]time.Time)}
 }
 
-// of returns the key in spent for a client's address: the address itself or, if spent is full, the
+// ofLocked returns the key in spent for a client's address: the address itself or, if spent is full, the
 // zero address, which all further addresses share. It also returns the time in spent, or the
-// current time if the time in spent is past. mu is held.
-func (l *looks) of(client netip.Addr, now time.Time) (address netip.Addr, spent time.Time) {
+// current time if the time in spent is past.
+func (l *looks) ofLocked(client netip.Addr, now time.Time) (address netip.Addr, spent time.Time) {
 	address = clientaddr.Of(client)
 	spent, found := l.spent[address]
 	if !found && len(l.spent) >= maxAddresses {
 		if now.Sub(l.swept) >= l.every {
-			l.sweep(now)
+			l.sweepLocked(now)
 		}
 		if len(l.spent) >= maxAddresses {
 			address = netip.Addr{}
@@ -64,8 +64,8 @@ func (l *looks) of(client netip.Addr, now time.Time) (address netip.Addr, spent 
 	return address, spent
 }
 
-// sweep forgets addresses that have all their look-ups left. mu is held.
-func (l *looks) sweep(now time.Time) {
+// sweepLocked forgets addresses that have all their look-ups left.
+func (l *looks) sweepLocked(now time.Time) {
 	l.swept = now
 	for a, t := range l.spent {
 		if !now.Before(t) {
@@ -79,7 +79,7 @@ func (l *looks) sweep(now time.Time) {
 func (l *looks) may(client netip.Addr, now time.Time, take bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	address, spent := l.of(client, now)
+	address, spent := l.ofLocked(client, now)
 	if spent = spent.Add(l.every); spent.Sub(now) > l.burst {
 		return false
 	}
