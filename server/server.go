@@ -176,10 +176,10 @@ func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err e
 	table := export.NewTable(key)
 	pseudo.Attach(table)
 	s.openUsers()
-	table.SetGroups(s.groups)
-	table.OnRefusal(s.mountRefused)
-	table.OnRefusedFlavor(s.flavorRefused)
-	table.OnRefusedPrincipal(s.principalRefused)
+	table.Groups = s.groups
+	table.OnRefusal = s.mountRefused
+	table.OnRefusedFlavor = s.flavorRefused
+	table.OnRefusedPrincipal = s.principalRefused
 	s.exports = exports.NewSet(s.log, table, s.filesystems)
 	if _, err = s.exports.Replace(opened); err != nil {
 		return err

@@ -79,7 +79,7 @@ var _ export.Opener = (*mounts)(nil)
 
 func newMounts(log *zap.Logger, table *export.Table, filesystems *Filesystems) *mounts {
 	w := &mounts{log: log, table: table, filesystems: filesystems, ended: make(chan struct{}), open: make(map[*export.Mount]bool), refused: make(map[string]bool)}
-	table.OnMissing(w.missing)
+	table.OnMissing = w.missing
 	return w
 }
 

@@ -28,10 +28,6 @@ type Pending interface {
 	Await(resume func())
 }
 
-// SetGroups sets g as the source of users' groups. The server calls it before the first Replace.
-// Without it, Replace refuses an export that manages groups.
-func (t *Table) SetGroups(g Groups) { t.groups = g }
-
 // Looked holds the groups that Look has found for the caller of one call. They are valid for all
 // exports that the call enters. found is false until Look has stored groups.
 type Looked struct {
@@ -55,7 +51,7 @@ func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err err
 	if l.found || !e.manages(cred) {
 		return nil
 	}
-	l.groups, err = t.groups.Find(c.Peer.Addr(), cred.UID)
+	l.groups, err = t.Groups.Find(c.Peer.Addr(), cred.UID)
 	l.found = err == nil
 	return err
 }
@@ -70,25 +66,17 @@ func (e *Export) unsure(c *rpc.Cred) bool {
 	return c.Unsure && (e.Squash != AllSquash || e.RequireAccount)
 }
 
-// OnRefusedPrincipal sets a function that the Table calls for each call that is refused because
-// Export.Refuses returned true. f runs on the goroutine that serves the call, and must not block.
-// The server calls OnRefusedPrincipal before it uses the Table.
-func (t *Table) OnRefusedPrincipal(f func(c *rpc.Conn, e *Export, principal string)) {
-	t.refusedPrincipal = f
-}
-
-// RefusedPrincipal reports a call that was refused because of its principal: it calls the function
-// that OnRefusedPrincipal has set, if any.
+// RefusedPrincipal calls OnRefusedPrincipal for a refused call.
 func (t *Table) RefusedPrincipal(c *rpc.Conn, e *Export, cred *rpc.Cred) {
-	if t.refusedPrincipal != nil {
-		t.refusedPrincipal(c, e, cred.Principal)
+	if t.OnRefusedPrincipal != nil {
+		t.OnRefusedPrincipal(c, e, cred.Principal)
 	}
 }
 
 // Delays reports whether Look would return vfs.ErrDelay, by the answers known so far. If so,
 // the server need not fetch data for the call.
 func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {
-	return e.unsure(cred) || e.manages(cred) && t.groups.Delays(cred.UID)
+	return e.unsure(cred) || e.manages(cred) && t.Groups.Delays(cred.UID)
 }
 
 // Identify stores in *as the user and the groups that the file system of this export sees instead

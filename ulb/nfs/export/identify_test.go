@@ -23,7 +23,7 @@ func TestManagedGroups(t *testing.T) {
 	known.Know(0, 1)
 	known.Know(2000)
 	table := export.NewTable([export.KeySize]byte{1})
-	table.SetGroups(&known)
+	table.Groups = &known
 	sys := func(uid uint32) rpc.Cred {
 		return rpc.Cred{Flavor: rpc.AuthSys, UID: uid, GID: 100, Groups: []uint32{9}}
 	}
@@ -88,7 +88,7 @@ func TestManagedGroupsWithoutAService(t *testing.T) {
 	if err := table.Replace(all); err == nil || !strings.Contains(err.Error(), "nothing is there to look them up") {
 		t.Errorf("%v", err)
 	}
-	table.SetGroups(new(groups.Fake))
+	table.Groups = new(groups.Fake)
 	if err := table.Replace(all); err != nil {
 		t.Error(err)
 	}

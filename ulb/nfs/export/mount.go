@@ -32,9 +32,10 @@ type Found struct {
 	Refused string
 }
 
-func (f *Found) same(as *Found) bool {
-	return f.ID == as.ID && f.Device == as.Device && f.Root == as.Root && f.Point == as.Point && f.Kind == as.Kind &&
-		f.Name == as.Name && f.Under == as.Under && f.Dir == as.Dir && f.Refused == as.Refused
+// same reports whether two Found describe the same mount, perhaps below a replaced Top.
+func (f Found) same(as *Found) bool {
+	f.Top = as.Top
+	return f == *as
 }
 
 // An Opener opens and closes the file systems of mounts.
@@ -219,25 +220,24 @@ func (m *Mount) open(w *work) {
 		return
 	case err == nil:
 		m.refused = nil
-		m.rouse(fs)
+		m.rouseLocked(fs)
 	case errors.Is(err, vfs.ErrDelay):
 		m.refused, m.retry = vfs.ErrDelay, time.Now().Add(delayedFor)
 	default:
 		m.refused, m.retry = errRefused, time.Now().Add(refusedFor)
 	}
-	m.finishWork(w)
+	m.finishWorkLocked(w)
 }
 
-// rouse opens the mount for calls: it makes an awake export with the open file system fs. m.mu is
-// held.
-func (m *Mount) rouse(fs vfs.FileSystem) {
+// rouseLocked opens the mount for calls: it makes an awake export with the open file system fs.
+func (m *Mount) rouseLocked(fs vfs.FileSystem) {
 	e := m.export(m.asleep.Load(), fs, false)
 	m.entries, m.rested = 0, time.Now()
 	m.awake.Store(e)
 }
 
-// finishWork ends the work w, an Open or Close. m.mu is held.
-func (m *Mount) finishWork(w *work) {
+// finishWorkLocked ends the work w, an Open or Close.
+func (m *Mount) finishWorkLocked(w *work) {
 	m.work, m.wanted = nil, false
 	close(w.done)
 }
@@ -254,7 +254,7 @@ func (m *Mount) offer(top *Export) {
 	}
 	m.asleep.Store(e)
 	if old := m.awake.Load(); old != nil {
-		m.rouse(old.FS)
+		m.rouseLocked(old.FS)
 		m.left = append(m.left, old.Retire())
 	}
 }
@@ -277,7 +277,7 @@ func (m *Mount) Doze(after time.Duration) (awake bool) {
 	if now.Sub(m.rested) < after {
 		return true
 	}
-	m.sleep(e)
+	m.sleepLocked(e)
 	return true
 }
 
@@ -288,7 +288,7 @@ func (m *Mount) Rested() (since time.Time, idle bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.awake.Load()
-	return m.rested, e != nil && m.idle(e)
+	return m.rested, e != nil && m.idleLocked(e)
 }
 
 // Rest begins to close the file system of a mount that is not in use. The channel is closed when
@@ -298,22 +298,22 @@ func (m *Mount) Rest() (closed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.awake.Load()
-	if e == nil || !m.idle(e) {
+	if e == nil || !m.idleLocked(e) {
 		return nil
 	}
-	m.sleep(e)
+	m.sleepLocked(e)
 	return m.work.done
 }
 
-// idle reports whether no call and no client state uses the awake export e.
-func (m *Mount) idle(e *Export) bool {
+// idleLocked reports whether no call and no client state uses the awake export e.
+func (m *Mount) idleLocked(e *Export) bool {
 	_, inside := e.use.entries()
 	return !inside && !m.opener.InUse(e.FS)
 }
 
-// sleep starts a goroutine that closes the file system of the awake export e after the last call
-// has left. The caller holds m.mu, and no work is running.
-func (m *Mount) sleep(e *Export) {
+// sleepLocked starts a goroutine that closes the file system of the awake export e after the last call
+// has left. No work is running.
+func (m *Mount) sleepLocked(e *Export) {
 	m.awake.Store(nil)
 	m.work = &work{began: time.Now(), done: make(chan struct{})}
 	left := append(m.left, e.Retire())
@@ -331,15 +331,15 @@ func (m *Mount) close(w *work, fs vfs.FileSystem, left []<-chan struct{}) {
 	m.mu.Lock()
 	if !m.gone && (m.wanted || m.opener.InUse(fs)) {
 		defer m.mu.Unlock()
-		m.rouse(fs)
-		m.finishWork(w)
+		m.rouseLocked(fs)
+		m.finishWorkLocked(w)
 		return
 	}
 	m.mu.Unlock()
 	m.opener.Close(m, fs)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.finishWork(w)
+	m.finishWorkLocked(w)
 }
 
 // End removes the mount for good: no further call can enter it. The channel is closed when the file
@@ -349,7 +349,7 @@ func (m *Mount) End() (closed <-chan struct{}) {
 	defer m.mu.Unlock()
 	m.gone = true
 	if e := m.awake.Load(); e != nil {
-		m.sleep(e)
+		m.sleepLocked(e)
 	}
 	if m.work == nil {
 		done := make(chan struct{})
@@ -404,13 +404,13 @@ func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 // vfs.ErrWouldBlock if try is true, and vfs.ErrDelay if it cannot do so now.
 func (t *Table) Mounted(c *rpc.Conn, cred *rpc.Cred, at *Export, path string, try bool) (*Export, error) {
 	e, err := t.mountedAt(at, path)
-	if err != nil && t.missing != nil {
+	if err != nil && t.OnMissing != nil {
 		// The table may be out of date: the mount is new, or a directory above it was
 		// renamed.
 		switch {
 		case try:
 			return nil, vfs.ErrWouldBlock
-		case !t.missing():
+		case !t.OnMissing():
 			return nil, vfs.ErrDelay
 		}
 		e, err = t.mountedAt(at, path)

@@ -117,7 +117,7 @@ func (s *mountSite) is(what string, got *atomic.Int32, want int32) {
 func TestMountHasTheOptionsOfItsExport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
-		s.table.SetGroups(new(groups.Fake))
+		s.table.Groups = new(groups.Fake)
 		s.top = s.srv(func(e *export.Export) {
 			v := reflect.ValueOf(e).Elem()
 			for _, field := range reflect.VisibleFields(v.Type()) {
@@ -393,13 +393,13 @@ func TestMountServes(t *testing.T) {
 func TestMissingMounts(t *testing.T) {
 	s := newMountSite(t)
 	looks, known := 0, true
-	s.table.OnMissing(func() bool {
+	s.table.OnMissing = func() bool {
 		looks++
 		if known {
 			s.set(s.found("a", 7))
 		}
 		return known
-	})
+	}
 	if _, err := s.table.Mounted(s.conn, &rpc.Cred{}, s.top, "/data/a", true); !errors.Is(err, vfs.ErrWouldBlock) || looks != 0 {
 		t.Errorf("an attempt: %v, %d looks", err, looks)
 	}

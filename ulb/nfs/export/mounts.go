@@ -23,11 +23,6 @@ type mountPoint struct{ in, path string }
 
 var noMounts = &mounts{}
 
-// OnMissing sets a function that the Table calls when a client reaches a mount point that the Table
-// does not know. f looks for new mounts and returns true; it may block. If it cannot look for
-// mounts soon, it returns false. The server calls OnMissing before it uses the Table.
-func (t *Table) OnMissing(f func() bool) { t.missing = f }
-
 // SetMounts sets the mounts below exports. It opens no file system. It ends the earlier mounts that
 // are not in found (see Mount.End), and returns them. If several mounts in found have the same
 // name, the first counts. If one of the Table's exports has the name of a mount, SetMounts makes no

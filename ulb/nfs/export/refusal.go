@@ -49,14 +49,9 @@ type Refusal struct {
 	Reason Reason
 }
 
-// OnRefusal sets a function that the Table calls for each refused mount, before the server answers.
-// f runs on the goroutine that serves the call, and must not block. The server calls OnRefusal
-// before it serves the first call.
-func (t *Table) OnRefusal(f func(*Refusal)) { t.refused = f }
-
-// Refused tells the function that OnRefusal has set about a refused mount.
+// Refused calls OnRefusal for a refused mount.
 func (t *Table) Refused(r *Refusal) {
-	if t.refused != nil {
-		t.refused(r)
+	if t.OnRefusal != nil {
+		t.OnRefusal(r)
 	}
 }

@@ -85,15 +85,10 @@ func (e *Export) Admits(c *rpc.Conn, cred *rpc.Cred) bool {
 	return len(all) == 0 || slices.Contains(all, SecurityOf(cred))
 }
 
-// OnRefusedFlavor sets a function that the Table calls for each call refused because of its
-// security flavor. f runs on the goroutine that serves the call, and must not block. The server
-// calls OnRefusedFlavor before it uses the Table.
-func (t *Table) OnRefusedFlavor(f func(c *rpc.Conn, e *Export, as Security)) { t.refusedFlavor = f }
-
-// RefusedFlavor tells the function that OnRefusedFlavor has set about a refused call.
+// RefusedFlavor calls OnRefusedFlavor for a refused call.
 func (t *Table) RefusedFlavor(c *rpc.Conn, e *Export, cred *rpc.Cred) {
-	if t.refusedFlavor != nil {
-		t.refusedFlavor(c, e, SecurityOf(cred))
+	if t.OnRefusedFlavor != nil {
+		t.OnRefusedFlavor(c, e, SecurityOf(cred))
 	}
 }
 

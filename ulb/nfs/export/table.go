@@ -21,16 +21,23 @@ type Table struct {
 	// A goroutine holds changing while it builds a new set for current.
 	changing sync.Mutex
 	root     *Export
-	// missing is the function that OnMissing has set, or nil.
-	missing func() bool
-	// refused is the function that OnRefusal has set, or nil.
-	refused func(*Refusal)
-	// refusedFlavor is the function that OnRefusedFlavor has set, or nil.
-	refusedFlavor func(*rpc.Conn, *Export, Security)
-	// refusedPrincipal is the function that OnRefusedPrincipal has set, or nil.
-	refusedPrincipal func(*rpc.Conn, *Export, string)
-	// groups is the source that SetGroups has set, or nil.
-	groups Groups
+
+	// The server sets the following fields before the first Replace. Each may be nil, except that
+	// Replace then refuses an export that manages groups. The functions, apart from OnMissing, run on
+	// the goroutine that serves a call, and must not block.
+
+	// OnMissing is called when a client reaches a mount point that the Table does not know. It looks
+	// for new mounts and returns true; it may block. If it cannot look for mounts soon, it returns
+	// false.
+	OnMissing func() bool
+	// OnRefusal is called for each refused mount, before the server answers.
+	OnRefusal func(*Refusal)
+	// OnRefusedFlavor is called for each call refused because of its security flavor.
+	OnRefusedFlavor func(c *rpc.Conn, e *Export, as Security)
+	// OnRefusedPrincipal is called for each call refused because Export.Refuses returned true.
+	OnRefusedPrincipal func(c *rpc.Conn, e *Export, principal string)
+	// Groups is the source of users' groups.
+	Groups Groups
 }
 
 type set struct {
@@ -82,7 +89,7 @@ func (t *Table) Replace(exports []*Export) error {
 		if !strings.HasPrefix(e.Name, "/") || path.Clean(e.Name) != e.Name {
 			return fmt.Errorf("export name %q is not a clean absolute path such as %q", e.Name, path.Clean("/"+e.Name))
 		}
-		if e.ManageGIDs && t.groups == nil {
+		if e.ManageGIDs && t.Groups == nil {
 			return fmt.Errorf("export %q is to manage the groups of its callers, and nothing is there to look them up", e.Name)
 		}
 		if id := idOf(e.Name); e.ID != id {

@@ -24,7 +24,7 @@ func TestMntWithoutAccount(t *testing.T) {
 		s := newSite(t, m, &export.Export{Name: "/strict", Options: export.Options{RequireAccount: true}}, &export.Export{Name: "/open"})
 		s.rpc.Protect(rpc.AuthGSS, guests{})
 		var why []export.Reason
-		s.table.OnRefusal(func(r *export.Refusal) { why = append(why, r.Reason) })
+		s.table.OnRefusal = func(r *export.Refusal) { why = append(why, r.Reason) }
 		for path, want := range map[string]wire.Stat3{"/strict": wire.ErrAccess, "/open": wire.OK} {
 			s.xid++
 			h := rpc.CallHeader{XID: s.xid, Program: wire.Program, Version: wire.Version, Procedure: uint32(wire.ProcMnt), Cred: rpc.AuthBytes{Flavor: rpc.AuthGSS}}

@@ -27,14 +27,14 @@ func TestMntByManagedGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		var known groups.Fake
-		s.table.SetGroups(&known)
+		s.table.Groups = &known
 		e, _, _ := s.table.Resolve("/srv")
 		anew := &export.Export{Name: "/srv", FS: e.FS, Options: export.Options{ManageGIDs: true}}
 		if err := s.table.Replace([]*export.Export{anew}); err != nil {
 			t.Fatal(err)
 		}
 		var why []export.Reason
-		s.table.OnRefusal(func(r *export.Refusal) { why = append(why, r.Reason) })
+		s.table.OnRefusal = func(r *export.Refusal) { why = append(why, r.Reason) }
 		mnt := func(uid uint32, then func()) wire.Stat3 {
 			t.Helper()
 			s.xid++

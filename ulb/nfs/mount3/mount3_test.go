@@ -180,7 +180,7 @@ func testRefusalsAreToldOf(t *testing.T, m manner) {
 		&export.Export{Name: "/both", Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, Options: export.Options{Secure: true}},
 		&export.Export{Name: "/secure", Options: export.Options{Secure: true}})
 	var told []export.Refusal
-	s.table.OnRefusal(func(r *export.Refusal) { told = append(told, *r) })
+	s.table.OnRefusal = func(r *export.Refusal) { told = append(told, *r) }
 	s.from("10.0.0.1:5000", false)
 	want := []struct {
 		path, export string

@@ -28,11 +28,11 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 	s.rpc.Protect(rpc.AuthGSS, guests{})
 	file := s.create(s.root, "file", 0o666)
 	told := 0
-	s.table.OnRefusedPrincipal(func(_ *rpc.Conn, e *export.Export, principal string) {
+	s.table.OnRefusedPrincipal = func(_ *rpc.Conn, e *export.Export, principal string) {
 		if told++; e.Name != s.export.Name || principal != "guest@TEST" {
 			t.Errorf("told of %s for %s", principal, e.Name)
 		}
-	})
+	}
 	for _, strict := range []bool{true, false} {
 		if err := s.table.Replace([]*export.Export{{
 			Name: s.export.Name, FS: s.export.FS, Options: export.Options{Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody, RequireAccount: strict},

@@ -18,7 +18,7 @@ import (
 func TestManagedGroups(t *testing.T) {
 	s := newSite(t)
 	var known groups.Fake
-	s.table.SetGroups(&known)
+	s.table.Groups = &known
 	dir, err := s.fs.Lookup(&vfs.Op{Cred: &vfs.Cred{}}, s.fs.Root(), []byte("."), new(vfs.Attr))
 	if err != nil {
 		t.Fatal(err)

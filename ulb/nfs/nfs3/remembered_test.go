@@ -15,7 +15,7 @@ func TestRememberedCallIsAnsweredThoughItWouldBeRefusedNow(t *testing.T) {
 	s := newSite(t)
 	s.create(s.root, "f", 0o666)
 	var known groups.Fake
-	s.table.SetGroups(&known)
+	s.table.Groups = &known
 	if err := s.table.Replace([]*export.Export{{Name: "/", FS: s.fs, Options: export.Options{ManageGIDs: true}}}); err != nil {
 		t.Fatal(err)
 	}

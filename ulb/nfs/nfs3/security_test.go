@@ -20,11 +20,11 @@ func TestFlavorThatIsTooWeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := 0
-	s.table.OnRefusedFlavor(func(_ *rpc.Conn, e *export.Export, as export.Security) {
+	s.table.OnRefusedFlavor = func(_ *rpc.Conn, e *export.Export, as export.Security) {
 		if told++; e.Name != s.export.Name || as != export.Sys {
 			t.Errorf("told of %v for %s", as, e.Name)
 		}
-	})
+	}
 	for _, c := range []struct {
 		name string
 		p    wire.Procedure

@@ -30,7 +30,7 @@ func knownMinors(m *state.Manager) [3]nfs4.Minor {
 func TestPrincipalWithoutAccount(t *testing.T) {
 	s := accountSite(t, knownMinors)
 	var told []string
-	s.Exports.OnRefusedPrincipal(func(_ *rpc.Conn, e *export.Export, principal string) { told = append(told, e.Name+" "+principal) })
+	s.Exports.OnRefusedPrincipal = func(_ *rpc.Conn, e *export.Export, principal string) { told = append(told, e.Name+" "+principal) }
 	put, putFile := handleIn(t, s, "/strict"), handleIn(t, s, "/strict", "file")
 	putOpen := handleIn(t, s, "/open")
 	save := op(wire.OpSaveFH)
@@ -93,7 +93,7 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 // anonymous user and gets no final error.
 func TestPrincipalThatIsNotIdentified(t *testing.T) {
 	s := accountSite(t, knownMinors)
-	s.Exports.OnRefusedPrincipal(func(_ *rpc.Conn, e *export.Export, principal string) { t.Errorf("%s refused by %s", principal, e.Name) })
+	s.Exports.OnRefusedPrincipal = func(_ *rpc.Conn, e *export.Export, principal string) { t.Errorf("%s refused by %s", principal, e.Name) }
 	for minor := range uint32(3) {
 		p := s.Peer(minor)
 		p.Principal = nfs4test.Unsure

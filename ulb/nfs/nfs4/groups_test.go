@@ -22,7 +22,7 @@ func managedSite(t *testing.T) (*nfs4test.Site, *groups.Fake) {
 		}
 	}, "/data", "/data/dir/below", "/open", "/open/dir/below")
 	known := new(groups.Fake)
-	s.Exports.SetGroups(known)
+	s.Exports.Groups = known
 	secure(t, s, func(e *export.Export) {
 		e.ManageGIDs = e.Name != "/open" && e.Name != "/data/dir/below"
 		_, _, err := e.FS.Create(&vfs.Op{Cred: &vfs.Cred{}}, e.FS.Root(), []byte("guarded"),

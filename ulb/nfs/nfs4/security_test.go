@@ -246,7 +246,7 @@ func TestPolicyThatChangesMeanwhile(t *testing.T) {
 	p := s.Peer(1)
 	put := handleIn(t, s, "/data", "file")
 	changed := false
-	s.Exports.OnRefusedFlavor(func(*rpc.Conn, *export.Export, export.Security) {})
+	s.Exports.OnRefusedFlavor = func(*rpc.Conn, *export.Export, export.Security) {}
 	e, _, _ := s.Exports.Resolve("/data")
 	watched := &atLookup{FileSystem: e.FS, f: func() {
 		if !changed {
@@ -353,7 +353,7 @@ func TestFlavorsByNetwork(t *testing.T) {
 func TestRefusedFlavorsAreToldOf(t *testing.T) {
 	s := strictSite(t)
 	var told []string
-	s.Exports.OnRefusedFlavor(func(_ *rpc.Conn, e *export.Export, as export.Security) { told = append(told, e.Name+" "+as.String()) })
+	s.Exports.OnRefusedFlavor = func(_ *rpc.Conn, e *export.Export, as export.Security) { told = append(told, e.Name+" "+as.String()) }
 	p := s.Peer(1)
 	p.Compound(append(walk(), secinfo("strict"))...)
 	p.Compound(handleIn(t, s, "/strict"))

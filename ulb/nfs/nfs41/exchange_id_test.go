@@ -197,7 +197,7 @@ func TestStateProtection(t *testing.T) {
 func TestStrangersAreNoClients(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
 	var told []export.Refusal
-	site.Exports.OnRefusal(func(r *export.Refusal) { told = append(told, *r) })
+	site.Exports.OnRefusal = func(r *export.Refusal) { told = append(told, *r) }
 	site.Export.Clients = []netip.Prefix{netip.MustParsePrefix("10.1.2.3/32")}
 	p := peerFrom(site, 1)
 	c := p.End(p.Begin(p.Message("", op(wire.OpExchangeID, exchangeArgs("stranger", 1)))))
