@@ -40,13 +40,7 @@ func (k *Compound) perform(op *Operation) (s Status) {
 		}
 	}
 	if op.Saved {
-		if s := k.enter(1, &k.Saved); s != wire.NFS4OK {
-			return s
-		}
-		if s := k.admitSaved(op.Number); s != wire.NFS4OK {
-			return s
-		}
-		if s := k.lookSaved(); s != wire.NFS4OK {
+		if s := k.readySaved(op.Number); s != wire.NFS4OK {
 			return s
 		}
 	}
@@ -63,8 +57,8 @@ func (k *Compound) perform(op *Operation) (s Status) {
 				return s
 			}
 			return k.present()
-		case n == wire.OpLookup, n == wire.OpLookupp:
-			return k.arrive()
+		case (n == wire.OpLookup || n == wire.OpLookupp) && !k.admits(&k.Current):
+			return k.wrongSec(&k.Current)
 		}
 	}
 	return s
@@ -80,6 +74,23 @@ func (k *Compound) ready(op *Operation) Status {
 		return s
 	}
 	return k.identify(op)
+}
+
+// readySaved prepares an operation on the saved object. RENAME and LINK need no check of the flavor,
+// because they do not access a saved object of another export: they return NFS4ERR_XDEV.
+func (k *Compound) readySaved(n wire.OpNum) Status {
+	if s := k.enter(1, &k.Saved); s != wire.NFS4OK {
+		return s
+	}
+	e := k.Saved.Export
+	switch {
+	case n != wire.OpRename && n != wire.OpLink && !k.admits(&k.Saved):
+		return k.cannotSay(n, wire.NFS4ErrAccess)
+	case k.refused(e):
+		k.Program.exports.RefusedPrincipal(k.Call.Conn, e, &k.Call.Cred)
+		return wire.NFS4ErrAccess
+	}
+	return k.look(e)
 }
 
 // enter marks the export of o as in use (export.Export.Enter). If the export was replaced after the
@@ -130,15 +141,14 @@ func (k *Compound) leave() {
 func (k *Compound) identify(op *Operation) Status {
 	e := k.Current.Export
 	k.Op.Async = e.Async
-	if !op.acts() {
-		return wire.NFS4OK
+	if op.Number == wire.OpGetFH || op.Number == wire.OpSaveFH {
+		return wire.NFS4OK // they do not depend on the caller, and GETFH has no error status for an unknown one
 	}
-	s := wire.NFS4ErrAccess
-	if !k.refused(e) || k.mayUnknown(op) {
-		s = k.look(e)
-	} else {
+	if k.refused(e) && !k.mayUnknown(op) {
 		k.Program.exports.RefusedPrincipal(k.Call.Conn, e, &k.Call.Cred)
+		return wire.NFS4ErrAccess
 	}
+	s := k.look(e)
 	if s == wire.NFS4OK {
 		e.Identify(&k.Call.Cred, &k.looked, &k.Cred)
 	}
@@ -163,17 +173,6 @@ func (k *Compound) mayUnknown(op *Operation) bool {
 	return k.machineMay(op.Number)
 }
 
-// lookSaved checks that the saved object's export does not refuse the caller, and looks up the
-// caller's groups if this export needs them.
-func (k *Compound) lookSaved() Status {
-	e := k.Saved.Export
-	if k.refused(e) {
-		k.Program.exports.RefusedPrincipal(k.Call.Conn, e, &k.Call.Cred)
-		return wire.NFS4ErrAccess
-	}
-	return k.look(e)
-}
-
 // look looks up the caller's groups if the export e needs them (export.Table.Look). It returns
 // NFS4_OK, NFS4ERR_DELAY, Blocked or Waiting.
 func (k *Compound) look(e *export.Export) Status {
@@ -182,10 +181,6 @@ func (k *Compound) look(e *export.Export) Status {
 	}
 	return wire.NFS4OK
 }
-
-// acts reports whether an operation on the current object depends on the caller's identity. GETFH
-// and SAVEFH do not depend on it, and GETFH has no error status for an unknown caller.
-func (op *Operation) acts() bool { return op.Number != wire.OpGetFH && op.Number != wire.OpSaveFH }
 
 // counts reports whether an operation of minor version 0 uses up a seqid of an owner. It does even
 // if it fails: after most errors, NFS4ERR_DELAY included, the client goes on to the next seqid (RFC

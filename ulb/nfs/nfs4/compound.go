@@ -354,21 +354,16 @@ func (k *Compound) runAndWrite(op *Operation, s Status) Status {
 		k.W.Uint32(0) // a failed SETATTR, too, lists the attributes set: none
 	}
 	if s == wire.NFS4ErrBadXDR && k.Call.Early && k.Number != wire.OpIllegal {
-		s = k.notBrought()
+		// The arguments may be correct. They were not fetched, because the compound is longer than the
+		// server accepts from an unknown peer (see judgeByName).
+		s = wire.NFS4ErrReqTooBig
+		if k.Minor == 0 {
+			s = wire.NFS4ErrResource
+		}
 	}
 	k.Program.counters.count(k, s)
 	k.W.PatchUint32(at, uint32(s))
 	return s
-}
-
-// notBrought returns the status of an operation whose arguments were not fetched, because the
-// compound is longer than the server accepts from an unknown peer (see judgeByName). It is not
-// NFS4ERR_BADXDR, because the arguments themselves may be correct.
-func (k *Compound) notBrought() Status {
-	if k.Minor == 0 {
-		return wire.NFS4ErrResource
-	}
-	return wire.NFS4ErrReqTooBig
 }
 
 // WaitFor returns the status Waiting for an operation that has to wait for an event. After the

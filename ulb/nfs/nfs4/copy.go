@@ -135,7 +135,7 @@ func advise(k *Compound) Status {
 	case args.Offset > 1<<64-1-args.Count:
 		return wire.NFS4ErrInvalid
 	}
-	_, s := k.OpenFor(&args.Stateid, state.AccessRead)
+	_, s := k.openFor(&k.Current, &args.Stateid, state.AccessRead)
 	if s == wire.NFS4OK {
 		s = k.regular()
 	}

@@ -17,7 +17,7 @@ func read(k *Compound) Status {
 	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
-	f, s := k.OpenFor(&args.Stateid, state.AccessRead)
+	f, s := k.openFor(&k.Current, &args.Stateid, state.AccessRead)
 	if s != wire.NFS4OK {
 		return s
 	}
@@ -82,7 +82,7 @@ func write(k *Compound) Status {
 	if !k.Decode(&args) {
 		return wire.NFS4ErrBadXDR
 	}
-	f, s := k.OpenFor(&args.Stateid, state.AccessWrite)
+	f, s := k.openFor(&k.Current, &args.Stateid, state.AccessWrite)
 	if s != wire.NFS4OK {
 		return s
 	}

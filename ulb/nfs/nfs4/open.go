@@ -108,18 +108,11 @@ func (o *opening) close() {
 	}
 }
 
-// wants holds, by minor version, the bits of share_access that may be set in addition to
-// the access: the wish for a delegation, and the delegation features of RFC 9754 §5.
-var wants = [...]uint32{
-	1: wire.Open4ShareAccessWantDelegMask | wire.Open4ShareAccessWantSignalDelegWhenResrcAvail |
-		wire.Open4ShareAccessWantPushDelegWhenUncontended | wantRFC9754,
-	2: wire.Open4ShareAccessWantDelegMask | wire.Open4ShareAccessWantSignalDelegWhenResrcAvail |
-		wire.Open4ShareAccessWantPushDelegWhenUncontended | wantRFC9754,
-}
-
-// wantRFC9754 are OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and
-// OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. Linux sends them in 4.1 as well.
-const wantRFC9754 = 0x100000 | 0x200000
+// wants holds the bits of share_access that may be set in addition to the access, from minor version
+// 1 on: the wish for a delegation, and OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and
+// OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION of RFC 9754 §5, which Linux sends in 4.1 as well.
+const wants = wire.Open4ShareAccessWantDelegMask | wire.Open4ShareAccessWantSignalDelegWhenResrcAvail |
+	wire.Open4ShareAccessWantPushDelegWhenUncontended | 0x100000 | 0x200000
 
 // shares checks share_access and share_deny (RFC 8881 §18.16.4), and stores them in o.access and
 // o.deny. On a read-only export, it refuses an OPEN for writing and an OPEN that creates.
@@ -137,7 +130,9 @@ func (o *opening) shares() Status {
 }
 
 func shareOf(access, deny, minor uint32) (a, d state.Access, s Status) {
-	access &^= wants[minor]
+	if minor > 0 {
+		access &^= wants
+	}
 	if access == 0 || access > wire.Open4ShareAccessBoth || deny > wire.Open4ShareDenyBoth {
 		return 0, 0, wire.NFS4ErrInvalid
 	}

@@ -84,12 +84,6 @@ func New(cfg Config) *Program {
 	return p
 }
 
-// State returns the state of the program's clients.
-func (p *Program) State() *state.Manager { return p.state }
-
-// Exports returns the table of exports.
-func (p *Program) Exports() *export.Table { return p.exports }
-
 // pathOf returns the path of an export in the tree of names.
 func (p *Program) pathOf(e *export.Export) string {
 	if p.names == nil {

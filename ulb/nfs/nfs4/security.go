@@ -98,16 +98,6 @@ func (k *Compound) admit(n wire.OpNum) Status {
 	return k.cannotSay(n, wire.NFS4ErrStale)
 }
 
-// admitSaved checks that the export of the saved object accepts the caller's flavor. RENAME and
-// LINK need no check, because they do not access a saved object of another export: they return
-// NFS4ERR_XDEV.
-func (k *Compound) admitSaved(n wire.OpNum) Status {
-	if n == wire.OpRename || n == wire.OpLink || k.admits(&k.Saved) {
-		return wire.NFS4OK
-	}
-	return k.cannotSay(n, wire.NFS4ErrAccess)
-}
-
 // cannotSay returns the status for a refused flavor in an operation that cannot return
 // NFS4ERR_WRONGSEC. If the export was replaced after the compound had set the file handle, the
 // status is NFS4ERR_DELAY: the client repeats the compound, and the operation that sets the handle
@@ -118,14 +108,6 @@ func (k *Compound) cannotSay(n wire.OpNum, other Status) Status {
 		return wire.NFS4ErrDelay
 	}
 	return other
-}
-
-// arrive checks the flavor for the object that a LOOKUP or LOOKUPP has led to.
-func (k *Compound) arrive() Status {
-	if k.admits(&k.Current) {
-		return wire.NFS4OK
-	}
-	return k.wrongSec(&k.Current)
 }
 
 // out returns the object that a name leads to, in a directory of an export that does not accept

@@ -66,7 +66,7 @@ func (k *Compound) settled(err error) Status {
 // stateid, with the rights that the OPEN was granted. It sets the other attributes with the
 // caller's rights.
 func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
-	f, s := k.OpenFor(id, state.AccessWrite)
+	f, s := k.openFor(&k.Current, id, state.AccessWrite)
 	if s != wire.NFS4OK {
 		return s
 	}

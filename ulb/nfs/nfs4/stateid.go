@@ -57,8 +57,8 @@ func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 	return r, wire.NFS4OK
 }
 
-// OpenFor returns the open file through which an operation may read (want is AccessRead) or
-// write (AccessWrite) the current file. It is the file of the stateid in the arguments, if
+// openFor returns the open file through which an operation may read (want is AccessRead) or
+// write (AccessWrite) the object o, the current or the saved one. It is the file of the stateid in the arguments, if
 // the caller opened it for this access.
 //
 // The file is nil if another principal opened it, if the stateid is special, or if the file system
@@ -69,14 +69,9 @@ func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 // A stateid that is open only for writing may also read, if the caller has read permission
 // (RFC 7530 §9.1.6, RFC 8881 §9.1.2).
 //
-// OpenFor returns NFS4ERR_LOCKED if another open has a deny mode against this access, and
+// openFor returns NFS4ERR_LOCKED if another open has a deny mode against this access, and
 // NFS4ERR_OPENMODE if the stateid was not opened for this access. It may also return
 // NFS4ERR_GRACE, and errors about the stateid.
-func (k *Compound) OpenFor(id *wire.StateID4, want state.Access) (vfs.File, Status) {
-	return k.openFor(&k.Current, id, want)
-}
-
-// openFor is like OpenFor, for object o, which may be another object than the current one.
 func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs.File, Status) {
 	m := k.Program.state
 	use := &k.uses[0]
