@@ -45,7 +45,8 @@ type executor struct {
 	watching    bool
 	quiet       int       // ticks of watch since the last Turn began
 	asked       time.Time // when lend was last called
-	// lends is the number of Turns so far. replaced is the number of Turns that became late.
+	// lends counts all Turns. replaced counts the Turns that became late: the call ran so long that
+	// the connection got another receiving goroutine.
 	lends, replaced uint64
 }
 

@@ -262,7 +262,8 @@ func (x *receiver) layOut() (entries, direct int) {
 }
 
 // landed records that a read of the socket has put n bytes into the entries that layOut prepared.
-// direct is the second result of layOut.
+// The first direct bytes of these entries are memory for payload of the present FPDU. The other bytes
+// are in the ring, or in the entries that lookAhead added.
 func (x *receiver) landed(n, direct int) {
 	inPlace := min(n, direct)
 	if inPlace > 0 {

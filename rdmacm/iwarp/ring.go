@@ -89,10 +89,10 @@ type aheadPart struct {
 // free part of the ring, so that spill can move them there.
 const aheadFPDUs = 16
 
-// lookAhead lays out the bytes that are likely to come next, behind the ring's entries in
-// use. It returns the new number of entries in use; without a guess that number does not
-// change. certain is the number of bytes of the present FPDU's payload that the earlier
-// entries receive.
+// lookAhead guesses which bytes follow the present FPDU, and appends entries to ring.iov that
+// receive them. The argument entries is the number of entries that are filled already. lookAhead
+// returns the new number, which is the same if it cannot guess. The argument certain is the number
+// of bytes of the present FPDU's payload that the entries filled already receive.
 func (x *receiver) lookAhead(entries, certain int) int {
 	a := &x.ring.ahead
 	a.n, a.next, a.left = 0, 0, 0

@@ -193,8 +193,9 @@ func (c *Client) placeLocked(e *exchange) (next *exchange, why error) {
 	return nil, why
 }
 
-// placed continues after placeLocked, without mu. It sends the call next, unless next is nil. If
-// why is not nil, it ends e with this error.
+// placed does what is left to do for e after placeLocked, whose results next and why are. It needs mu
+// released. If why is not nil, it ends e with this error. Otherwise it sends next, unless next is
+// nil.
 func (c *Client) placed(e, next *exchange, why error) {
 	if why != nil {
 		e.finish(&c.mu, why)

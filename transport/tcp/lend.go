@@ -33,8 +33,8 @@ type lending struct {
 	alone, doubt, wrong int
 }
 
-// mistaken notes that it was a mistake (see oneAtATime) to run a call that may block: when the
-// goroutine had run it, the peer's next call was already there.
+// mistaken notes that it was a mistake (see oneAtATime) to run a call on the receiving goroutine:
+// when the call had ended, the peer's next call was already there.
 func (l *lending) mistaken() {
 	if l.wrong++; l.wrong >= mistakes {
 		l.doubt = min(max(2*l.doubt, leastDoubt), mostDoubt)
@@ -42,8 +42,8 @@ func (l *lending) mistaken() {
 	}
 }
 
-// right notes that it was no mistake to run a call that may block: when the goroutine had run it, the
-// peer's next call was not there yet.
+// right notes that it was no mistake (see oneAtATime) to run a call on the receiving goroutine: when
+// the call had ended, the peer's next call was not there yet.
 func (l *lending) right() { l.wrong, l.doubt = 0, l.doubt/2 }
 
 // serve serves a complete call. If this goroutine has to run the call because the call may block,

@@ -63,8 +63,10 @@ func (g *guard) register(minor uint32, id *Identity) Registration {
 	return Registration{Client: g.add(minor, id)}
 }
 
-// refuse is the result of a request whose name the client old uses. It tells the administrator,
-// unless the lease of old ran out.
+// refuse returns the result of a request that claims the name of the client old: the status s. It
+// also records the event NameInUse, for the administrator. If the lease of old ran out, refuse
+// records no event and returns old as Registration.Expired, so that the caller evicts it and repeats
+// the request.
 func (g *guard) refuse(id *Identity, old *Client, s Status) Registration {
 	if g.expired(old, g.now()) {
 		return Registration{Expired: old}
