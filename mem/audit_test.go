@@ -3,7 +3,6 @@ package mem
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 )
@@ -24,25 +23,53 @@ func (p *Pool) audit() error {
 }
 
 func (p *Pool) auditSums() error {
-	type sum struct{ pages, main, small int32 }
-	shares, clients, groups := map[*Share]sum{}, map[*client]sum{}, map[*Group]sum{}
-	var all sum
+	type sum struct {
+		pages, main, small int32
+		by                 map[*Group]int32
+	}
+	shares, clients, groups := map[*Share]*sum{}, map[*Client]*sum{}, map[*Group]*sum{}
+	var main, reserve int32
+	add := func(s *Share, g *Group, n int32, inMain bool) {
+		if shares[s] == nil {
+			shares[s] = &sum{by: map[*Group]int32{}}
+		}
+		if clients[s.client] == nil {
+			clients[s.client] = &sum{by: map[*Group]int32{}}
+		}
+		if groups[g] == nil {
+			groups[g] = &sum{}
+		}
+		for _, of := range []*sum{shares[s], clients[s.client], groups[g]} {
+			of.pages += n
+			if of.by != nil {
+				of.by[g] += n
+			}
+			if inMain {
+				of.main += n
+			} else {
+				of.small += n
+			}
+		}
+	}
 	for _, b := range p.buffers {
 		if b.share == nil {
 			continue
 		}
-		is := sum{pages: b.pages, small: b.pages}
 		if b.page < p.main.total {
-			is = sum{pages: b.pages, main: b.pages}
+			main += b.pages
+		} else {
+			reserve += b.pages
 		}
-		plus := func(a sum) sum { return sum{a.pages + is.pages, a.main + is.main, a.small + is.small} }
-		all = plus(all)
-		shares[b.share], clients[b.share.client], groups[b.group] = plus(shares[b.share]), plus(clients[b.share.client]), plus(groups[b.group])
+		add(b.share, b.group, b.pages, b.page < p.main.total)
 	}
-	if all.main != p.main.inUse || all.small != p.reserve.inUse {
-		return fmt.Errorf("%d and %d pages are in use, counted %d and %d", all.main, all.small, p.main.inUse, p.reserve.inUse)
+	if main != p.main.inUse || reserve != p.reserve.inUse {
+		return fmt.Errorf("%d and %d pages are in use, counted %d and %d", main, reserve, p.main.inUse, p.reserve.inUse)
+	}
+	if f := p.current; f != nil {
+		add(f.share, f.group, f.need(), true)
 	}
 	var grouped int32
+	var heap int64
 	for g, is := range groups {
 		if g.held != is.pages || g.main != is.main {
 			return fmt.Errorf("a group holds %d pages, %d of the main zone; counted %d and %d", is.pages, is.main, g.held, g.main)
@@ -54,34 +81,62 @@ func (p *Pool) auditSums() error {
 	if grouped != p.grouped {
 		return fmt.Errorf("groups hold %d pages of the main zone, counted %d", grouped, p.grouped)
 	}
-	var heap int64
-	heaps := map[*client]int64{}
+	same := func(h *holding, is *sum) error {
+		if is == nil {
+			is = &sum{}
+		}
+		if h.pages != is.pages {
+			return fmt.Errorf("%d pages are held, counted %d", is.pages, h.pages)
+		}
+		for g, n := range is.by {
+			if h.of(g) != n {
+				return fmt.Errorf("%d pages of a group are held, counted %d", n, h.of(g))
+			}
+		}
+		for _, in := range h.in {
+			if in.pages != is.by[in.group] {
+				return fmt.Errorf("%d pages of a group are held, counted %d", is.by[in.group], in.pages)
+			}
+		}
+		return nil
+	}
+	active := int32(0)
+	heaps := map[*Client]int64{}
 	for i, s := range p.shares {
 		if s.at != i || s.closed {
 			return fmt.Errorf("share %d is at %d, closed %v", i, s.at, s.closed)
 		}
-		if s.pages != shares[s].pages || s.pages > p.limit {
-			return fmt.Errorf("a share holds %d pages of %d, counted %d", shares[s].pages, p.limit, s.pages)
+		if err := same(&s.holding, shares[s]); err != nil {
+			return fmt.Errorf("share: %w", err)
 		}
-		if _, ok := clients[s.client]; !ok {
-			clients[s.client] = sum{}
+		if clients[s.client] == nil {
+			clients[s.client] = &sum{}
 		}
 		heaps[s.client] += s.heap
 		heap += s.heap
+		if s.pages > p.limit {
+			return fmt.Errorf("a share holds %d pages of %d", s.pages, p.limit)
+		}
 	}
 	for c, is := range clients {
-		if c.pages != is.pages || c.small != is.small {
-			return fmt.Errorf("a client holds %d pages, %d of the reserve; counted %d and %d", is.pages, is.small, c.pages, c.small)
+		if err := same(&c.holding, is); err != nil {
+			return fmt.Errorf("client: %w", err)
+		}
+		if c.small != is.small {
+			return fmt.Errorf("a client holds %d pages of the reserve, counted %d", is.small, c.small)
+		}
+		if is.pages > 0 || c.queues > 0 {
+			active++
 		}
 		if heaps[c] > c.heap.Load() {
 			return fmt.Errorf("a client is charged %d, its shares %d", c.heap.Load(), heaps[c])
 		}
 	}
-	if heap > p.heap.Load() || p.heapPages != pagesIn(p.heap.Load()) {
-		return fmt.Errorf("%d bytes charged, counted %d", heap, p.heap.Load())
+	if active != p.active || heap > p.heap.Load() || p.heapPages != pagesIn(p.heap.Load()) {
+		return fmt.Errorf("%d clients active, counted %d; %d bytes charged, counted %d", active, p.active, heap, p.heap.Load())
 	}
 	for key, c := range p.clients {
-		if c.key != key || c.shares == 0 && c.pages == 0 && c.heap.Load() == 0 {
+		if c.key != key || c.goneLocked() && !c.blamed {
 			return fmt.Errorf("client %v is to be forgotten", key)
 		}
 	}
@@ -89,68 +144,130 @@ func (p *Pool) auditSums() error {
 }
 
 func (p *Pool) auditQueues() error {
-	waiting, small, queues := 0, 0, 0
+	waiting, seen := 0, map[*requestQueue]bool{}
+	grouped, ofClient := map[*Group]int{}, map[*Client]int{}
 	for _, s := range p.shares {
-		for i, q := range s.queues {
+		for q := s.queues; q != nil; q = q.sibling {
 			n, pages := 0, int64(0)
 			for r := q.First; r != nil; r = r.Next {
-				if r.queue != q || r.share != s || r.pages <= smallPages != q.small {
+				if r.queue != q || r.ready || r.share != s || r.pages <= smallPages != q.small {
 					return fmt.Errorf("a request is in another's queue")
 				}
 				n++
 				pages += int64(r.pages)
 			}
-			if n == 0 || n != q.Len || pages != q.pages || q.share != s {
+			if n == 0 || n != q.Len || pages != q.pages || q.share != s || q.in == nil {
 				return fmt.Errorf("a queue of %d requests, %d pages: %+v", n, pages, q)
 			}
-			if i > 0 && q.round <= s.queues[i-1].round || q.round > s.client.round {
-				return fmt.Errorf("the queues of a share have turns in wrong rounds")
-			}
-			if !slices.Contains(q.group.queues, q) || !slices.Contains(p.crowded, q.group) || q.small != slices.Contains(p.small, q) {
-				return fmt.Errorf("a queue waits where it does not belong")
-			}
 			waiting += n
-			queues++
-			if q.small {
-				small++
-			}
+			seen[q] = true
+			grouped[q.group]++
+			ofClient[s.client]++
+		}
+		if s.full != nil && (!seen[s.full] || s.full.share != s) {
+			return fmt.Errorf("a share is full for a queue that is gone")
 		}
 	}
 	if waiting != p.waiting {
 		return fmt.Errorf("%d requests wait, counted %d", waiting, p.waiting)
 	}
-	for _, g := range p.crowded {
-		if len(g.queues) == 0 || !slices.IsSortedFunc(g.queues, byTurn) {
-			return fmt.Errorf("a group is listed, and nothing waits in it, or not in the order of turns")
+	found := 0
+	place := func(w *waitingPlace) error {
+		clients := map[*Client]bool{}
+		for c := w.First; c != nil; c = c.Next {
+			if c.place != w || c.First == nil || clients[c.client] {
+				return fmt.Errorf("a client waits twice, or for nothing")
+			}
+			if next := c.Next; next != nil && !c.client.blamed && !next.client.blamed && c.turn >= next.turn {
+				return fmt.Errorf("clients wait in an order that is not that of their turns")
+			}
+			clients[c.client] = true
+			for q := c.First; q != nil; q = q.Next {
+				if !seen[q] || q.in != c || q.share.client != c.client || w.group != nil && w.group != q.group || w.group == nil && !q.small {
+					return fmt.Errorf("a queue waits where it does not belong")
+				}
+				found++
+			}
 		}
-		queues -= len(g.queues)
+		return nil
 	}
-	if queues != 0 || small != len(p.small) || !slices.IsSortedFunc(p.small, byTurn) {
-		return fmt.Errorf("%d queues are listed nowhere, %d small ones in a list of %d", queues, small, len(p.small))
+	if err := place(&p.small); err != nil {
+		return err
+	}
+	for w := p.crowded.First; w != nil; w = w.Next {
+		if w.First == nil {
+			return fmt.Errorf("a group is listed, and nothing waits in it")
+		}
+		if err := place(w); err != nil {
+			return err
+		}
+	}
+	if found != len(seen) {
+		return fmt.Errorf("%d queues wait, %d are in a place", len(seen), found)
+	}
+	for g, n := range grouped {
+		if g.queues != n {
+			return fmt.Errorf("a group has %d queues, counted %d", n, g.queues)
+		}
+	}
+	for c, n := range ofClient {
+		if c.queues != n {
+			return fmt.Errorf("a client has %d queues, counted %d", n, c.queues)
+		}
 	}
 	return nil
 }
 
-func byTurn(a, b *requestQueue) int { return a.compare(b.turn) }
-
 // auditWaits returns an error if a waiting request could be served.
 func (p *Pool) auditWaits() error {
 	mainHas := func(n int32) bool { return int64(p.main.inUse+n)+p.heapPages <= int64(p.main.total) && p.main.has(n) }
-	if p.next != nil && mainHas(p.next.need()) {
-		return fmt.Errorf("there is a block for the request that is next")
+	if p.current != nil && mainHas(p.current.need()) {
+		return fmt.Errorf("there is a block for the request that has the turn")
 	}
-	if p.waiting == 0 && p.unfittable > 0 {
-		return fmt.Errorf("none waits, and %d queues find no memory", p.unfittable)
-	}
-	for _, q := range p.small {
-		if q.share.fitsLocked(q, q.need()) && p.mayTakeLocked(q.share.client, q.need()) && p.reserve.has(q.need()) {
-			return fmt.Errorf("a small request waits, and the reserve has room for it")
+	for _, s := range p.shares {
+		for q := s.queues; q != nil; q = q.sibling {
+			g, n := q.group, q.need()
+			if s.fullLocked() != nil && s.full != q || !s.roomLocked(n) {
+				continue
+			}
+			if q.in.place == &p.small {
+				if p.mayTakeLocked(s.client, n) && p.reserve.has(n) {
+					return fmt.Errorf("a small request waits, and the reserve has room for it")
+				}
+				if p.current == nil && !g.blocked && g.roomLocked(n) && mainHas(n) {
+					return fmt.Errorf("a small request waits, and the main zone has room for it")
+				}
+			}
 		}
 	}
-	if p.next == nil && p.nextLocked() != nil {
-		return fmt.Errorf("a request waits for the main zone, and none is next")
+	if p.waiting == 0 && p.starved+p.unfittable > 0 {
+		return fmt.Errorf("none waits, and %d and %d queues find no memory", p.starved, p.unfittable)
+	}
+	for w := p.crowded.First; w != nil && p.current == nil; w = w.Next {
+		if w.mayGoOn(p) {
+			return fmt.Errorf("a request waits for the main zone, and none has the turn")
+		}
 	}
 	return nil
+}
+
+// mayGoOn reports whether a request of the group may have memory of the main zone.
+func (w *waitingPlace) mayGoOn(p *Pool) bool {
+	for c := w.First; c != nil; c = c.Next {
+		for q := c.First; q != nil; q = q.Next {
+			s, n := q.share, q.need()
+			switch {
+			case w.group.blocked && !w.group.roomLocked(n):
+				return false // its share may have reached its limit since
+			case !s.roomLocked(n) || s.fullLocked() != nil && s.full != q:
+			case !w.group.roomLocked(n):
+				return false
+			case n <= p.fits || p.main.has(n):
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // audited fails the test if audit finds an error.

@@ -90,6 +90,32 @@ func TestClientsLeaveRoomForCharges(t *testing.T) {
 	}
 }
 
+// Charges count towards the fair part that a client may have while others wait.
+func TestChargesCountInTheFairPart(t *testing.T) {
+	p := newPool(t, 8*mib, 8*mib)
+	hog, a, b := p.NewShare(), p.OpenShare("a", nil), p.OpenShare("b", nil)
+	var held []*Buffer
+	for range 5 {
+		m, _ := hog.TryGet(mib)
+		held = append(held, m)
+	}
+	a.Charge(3 * mib) // all of its fair part
+	var log []string
+	var waiting []*wish
+	for range 3 {
+		waiting = append(waiting, ask(a, nil, "a", mib, &log), ask(b, nil, "b", mib, &log))
+	}
+	// a's first request was next before b's came.
+	for i, want := range []string{"a", "b", "b", "b"} {
+		if held[i].Release(); len(log) != i+1 || log[i] != want {
+			t.Fatalf("granted to %v, want %s in the end", log, want)
+		}
+	}
+	held[4].Release()
+	a.Discharge(3 * mib)
+	drain(t, p, waiting)
+}
+
 // Pressed reports that charges exceed the ceiling, or that a request waits for memory that others
 // hold. It does not count a request that waits for its own share or file system.
 func TestPressed(t *testing.T) {

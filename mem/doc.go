@@ -9,24 +9,30 @@
 //
 // A call asks for all the memory that it needs in one Request, before it holds any, and waits in
 // order. A call that holds memory never waits for more: therefore the ceiling cannot cause a
-// deadlock. A Request that would exceed one of these limits waits:
+// deadlock. A Request that would exceed one of these limits waits, or is served later than others:
 //
 //   - The Pool: used pages of the main zone (the arena without the reserve) and charged heap memory
 //     together are at most as large as the main zone. Only a new charge may exceed this.
 //   - A Share is the memory of one connection. It is at most Config.Share (share.go).
 //   - A Group is the memory for calls that may stall together, such as those for one file system.
 //     It is at most half of what the other Groups leave, and at most Config.Group (group.go).
+//   - A Client is the sum of the Shares of one client address. While other Clients wait for memory,
+//     a Client that holds more than its fair part is served after them (client.go).
 //   - The reserve, a sixteenth of the arena, is for requests of at most 64 KiB. The less of it is
-//     free, the less one client may hold of it, so that each new client finds a free page
-//     (pages.go).
+//     free, the less a Client may hold of it, so that each new Client finds a free page (pages.go).
 //   - Memory in the Go heap that a connection makes the process keep is charged to its Share: it
 //     counts as used pages of the main zone (Ledger).
 //
-// Requests wait in requestQueues: there is one for each share, group and kind (small or large).
-// Clients take turns, and so do the queues of one client (requestQueue.turn). The pool serves the
-// first queue that its share and its group allow to be served; while this queue waits for its
-// block, no other one gets pages of the main zone. So no request starves (queue.go). But if stalled
-// calls hold pages so that the block cannot become free, the pool serves others (unfittable.go).
+// A Request that cannot be served at once waits at the end of its requestQueue: there is one for
+// each share, group and kind (small or large). Requests of one requestQueue are served in the order
+// of Get. In each group, clients are served in turn from the main zone, and so are the
+// requestQueues of a client. Of the requests that are first in their groups, the pool serves the
+// one whose client was served least recently. Small requests wait in the same way for the reserve
+// (request_queue.go). grantLocked serves every request that can be served. A request that waits for
+// its share, or for its group, delays no other share or group. Once a large request is next, it
+// stays next until its block is free, so that small ones cannot starve it (grant.go). If its block
+// cannot become free, because stalled calls hold pages in between, the pool serves other requests
+// until the block can become free (unfittable.go).
 //
 // While memory is short, the pool ends connections (Holder.End) whose peers move too few bytes, and
 // begins with the clients that hold the most memory (pressure.go).

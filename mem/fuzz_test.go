@@ -150,7 +150,7 @@ func (w *world) end() {
 			w.t.Error("a group is not idle")
 		}
 	}
-	if st := w.pool.Stats(); st.InUse != 0 || st.Waiting != 0 || st.Clients != 0 || st.Shares != 0 || st.Charged != 0 {
+	if st := w.pool.Stats(); st.InUse != 0 || st.Waiting != 0 || st.Clients != 0 || st.Active != 0 || st.Shares != 0 || st.Charged != 0 {
 		w.t.Errorf("at the end: %+v", st)
 	}
 }

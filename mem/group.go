@@ -1,7 +1,5 @@
 package mem
 
-import "sync/atomic"
-
 // A Group limits the memory of several Requests together, such as those for one file system. So
 // calls that stall while they hold memory leave enough for others. While a Group is at its limit
 // (Config.Group), its next Request waits, does not count as held memory, and delays no other Group.
@@ -11,11 +9,13 @@ type Group struct {
 	pool *Pool
 
 	// Guarded by pool.mu.
-	held    int32      // pages that it holds, those of the reserve included
-	main    int32      // pages of the main zone that it holds
-	queues  queueOrder // the requestQueues for it
-	blocked bool       // true if its next request waits for its limit
-	since   uint64     // Pool.tick when it last released memory, or began to hold some
+	held    int32        // pages that it holds, those of the reserve included
+	main    int32        // pages of the main zone that it holds
+	queues  int          // number of requestQueues for it
+	waiting waitingPlace // its requestQueues that wait for the main zone
+	blocked bool         // true if its next request waits for its limit
+	since   uint64       // Pool.tick when it last released memory, or began to hold some
+	wants   int64        // pages of requests that have waited too long because of its limit
 }
 
 // groupLocked returns g. If g is nil, it returns the Group of all requests that name none.
@@ -27,7 +27,13 @@ func (p *Pool) groupLocked(g *Group) *Group {
 }
 
 // NewGroup makes a Group. It needs no Close: the pool has no reference to an idle Group.
-func (p *Pool) NewGroup() *Group { return &Group{pool: p} }
+func (p *Pool) NewGroup() *Group {
+	g := new(Group)
+	g.init(p)
+	return g
+}
+
+func (g *Group) init(p *Pool) { g.pool, g.waiting.group = p, g }
 
 // LimitGroups lowers the limit of each Group to n bytes, unless it is lower already. A Group that
 // holds more keeps its memory until its calls release it.
@@ -41,7 +47,18 @@ func (p *Pool) LimitGroups(n int64) {
 func (g *Group) Idle() bool {
 	g.pool.mu.Lock()
 	defer g.pool.mu.Unlock()
-	return g.held == 0 && len(g.queues) == 0
+	return g.held == 0 && g.queues == 0
+}
+
+// InUse returns how many bytes the group holds now.
+func (g *Group) InUse() int64 {
+	g.pool.mu.Lock()
+	defer g.pool.mu.Unlock()
+	held := g.held
+	if q := g.pool.current; q != nil && q.group == g {
+		held -= q.need()
+	}
+	return int64(held) * PageSize
 }
 
 // roomLocked reports whether the limit allows g to hold n more pages of the main zone. A Group
@@ -58,9 +75,6 @@ func (g *Group) roomLocked(n int32) bool {
 // holdLocked adds n pages, which may be negative, to the pages that g holds. The parameter main is
 // true for pages of the main zone.
 func (g *Group) holdLocked(n int32, main bool) {
-	if g.held == 0 || n < 0 {
-		g.since = g.pool.tick
-	}
 	g.held += n
 	if !main {
 		return
@@ -71,60 +85,42 @@ func (g *Group) holdLocked(n int32, main bool) {
 	}
 }
 
-// nextLocked returns the first queue of g that may have memory of the main zone, or nil. It passes
-// over queues that wait for the limit of their share, or for a block that cannot become free. If
-// the limit of the group does not allow a request, the requests behind that one wait too, because
-// otherwise smaller requests would starve it.
-func (g *Group) nextLocked() *requestQueue {
-	p := g.pool
-	g.blocked = false
-	for _, q := range g.queues {
-		n := q.need()
-		switch {
-		case !q.share.fitsLocked(q, n):
-		case !g.roomLocked(n):
-			g.blocked = true
-			return nil
-		case p.unfitLocked(n):
-			p.unfittable++
-		default:
-			return q
+// A holding counts the pages that a share or a client holds: all of them, and those of each Group.
+type holding struct {
+	pages int32
+	in    []heldIn // an entry with 0 pages is free for another Group
+}
+
+type heldIn struct {
+	group *Group
+	pages int32
+}
+
+func (h *holding) add(g *Group, n int32) {
+	h.pages += n
+	free := len(h.in)
+	for i := range h.in {
+		in := &h.in[i]
+		if in.group == g {
+			in.pages += n
+			return
+		}
+		if in.pages == 0 {
+			free = i
 		}
 	}
-	return nil
+	if free == len(h.in) {
+		h.in = append(h.in, heldIn{})
+	}
+	h.in[free] = heldIn{g, n}
 }
 
-// A client is the sum of all shares with the same key (OpenShare), for example those of all
-// connections of a client machine. The pool forgets a client when its last share is closed and its
-// last memory is released.
-type client struct {
-	key any // nil for the client of a single share without a key
-
-	// Guarded by Pool.mu.
-	pages  int32        // pages that it holds
-	small  int32        // pages of the reserve that it holds
-	heap   atomic.Int64 // bytes of Go heap charged to its shares; changed only under Pool.mu
-	shares int          // number of open shares
-	round  uint64       // the last round in which one of its requestQueues has its turn
-}
-
-// clientLocked returns the client with the given key, and makes it if there is none. If key is nil,
-// it always makes a new client.
-func (p *Pool) clientLocked(key any) *client {
-	if c := p.clients[key]; c != nil {
-		return c
+// of returns the number of pages of h that belong to g.
+func (h *holding) of(g *Group) int32 {
+	for _, in := range h.in {
+		if in.group == g {
+			return in.pages
+		}
 	}
-	c := &client{key: key}
-	if key != nil {
-		p.clients[key] = c
-	}
-	return c
-}
-
-// forgetLocked removes c from the pool if c has no open share, holds nothing and is charged
-// nothing.
-func (p *Pool) forgetLocked(c *client) {
-	if c.key != nil && c.shares == 0 && c.pages == 0 && c.heap.Load() == 0 {
-		delete(p.clients, c.key)
-	}
+	return 0
 }

@@ -155,13 +155,13 @@ func TestCancelAndCloseInAGroup(t *testing.T) {
 	next.want(t, 1, nil)
 	next.buffer.Release()
 	last := wish(b, 4*mib)
-	if len(p.crowded) != 1 {
-		t.Errorf("%d groups are crowded", len(p.crowded))
+	if p.crowded.Len != 1 {
+		t.Errorf("%d groups are crowded", p.crowded.Len)
 	}
 	p.Close()
 	last.want(t, 1, ErrClosed)
-	if len(p.crowded) != 0 {
-		t.Errorf("%d groups are crowded", len(p.crowded))
+	if p.crowded.Len != 0 {
+		t.Errorf("%d groups are crowded", p.crowded.Len)
 	}
 	if n := g.InUse(); n != 3*mib {
 		t.Errorf("the group holds %d bytes", n)
@@ -189,13 +189,6 @@ func TestCloseGivesBackToGroups(t *testing.T) {
 	}
 }
 
-// InUse returns how many bytes the group holds now.
-func (g *Group) InUse() int64 {
-	g.pool.mu.Lock()
-	defer g.pool.mu.Unlock()
-	return int64(g.held) * PageSize
-}
-
 func TestGroupOfAnotherPool(t *testing.T) {
 	p, q := newPool(t, 4*mib, 0), newPool(t, 4*mib, 0)
 	defer func() {
@@ -212,12 +205,14 @@ func TestGetInAGroupDoesNotAllocate(t *testing.T) {
 	p := newPool(t, 16*mib, 16*mib)
 	s, g := p.NewShare(), p.NewGroup()
 	r := &Request{Size: mib, Group: g, Granted: func(_ *Request, b *Buffer, err error) { b.Release() }}
-	if n := testing.AllocsPerRun(1000, func() {
-		b, _ := s.TryGetIn(g, 0)
-		s.Get(r)
-		b.Release()
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
+	for name, size := range map[string]int{"at once": 0, "through the group's queue": 8 * mib} {
+		if n := testing.AllocsPerRun(1000, func() {
+			b, _ := s.TryGetIn(g, size)
+			s.Get(r)
+			b.Release()
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
 	}
 }
 

@@ -3,7 +3,38 @@ package mem
 import (
 	"fmt"
 	"testing"
+
+	"pgregory.net/rapid"
 )
+
+// A holding of many groups has the same counts as a map.
+func TestHoldingAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h holding
+		groups := []*Group{{}, {}, {}, {}}
+		of := map[*Group]int32{}
+		for range 100 {
+			g := rapid.SampledFrom(groups).Draw(t, "group")
+			n := rapid.Int32Range(-of[g], 9).Draw(t, "pages")
+			if n == 0 {
+				continue
+			}
+			h.add(g, n)
+			if of[g] += n; of[g] == 0 {
+				delete(of, g)
+			}
+			all := int32(0)
+			for _, g := range groups {
+				if all += of[g]; h.of(g) != of[g] {
+					t.Fatalf("%d pages, counted %d", of[g], h.of(g))
+				}
+			}
+			if h.pages != all {
+				t.Fatalf("%d pages, counted %d", all, h.pages)
+			}
+		}
+	})
+}
 
 // If one, two or four of five file systems stall, with as many calls as they get, on one connection
 // or on many, of one client or several, each other file system gets memory at once, for a READ of a

@@ -131,7 +131,7 @@ func TestOrderAgainstModel(t *testing.T) {
 		for len(held) > 0 {
 			back(0)
 		}
-		if st := p.Stats(); st.Waiting != 0 || st.InUse != 0 {
+		if st := p.Stats(); st.Waiting != 0 || st.InUse != 0 || st.Active != 0 {
 			t.Fatalf("everything was given back, and yet %+v", st)
 		}
 	})

@@ -44,7 +44,7 @@ func (m *pageMap) alloc(n int32) (e extent, ok bool) {
 	e = extent{at, n}
 	m.fence(e)
 	m.inUse += n
-	m.resident += mark(m.touched, e, true)
+	m.resident += set(m.touched, e)
 	return e, true
 }
 
@@ -59,14 +59,14 @@ func (m *pageMap) has(n int32) bool { return m.find(n) >= 0 }
 
 // fence prevents the allocation of the free pages of e, and unfence allows it again.
 func (m *pageMap) fence(e extent) {
-	mark(m.busy, e, true)
+	set(m.busy, e)
 	if e.page == m.low {
 		m.low += e.pages
 	}
 }
 
 func (m *pageMap) unfence(e extent) {
-	mark(m.busy, e, false)
+	unset(m.busy, e)
 	m.low = min(m.low, e.page)
 }
 
@@ -121,34 +121,55 @@ func (m *pageMap) lastTouched(below, most int32) (e extent) {
 // forget notes that the pages of e are not resident any more. It returns how many of them may have
 // been resident before.
 func (m *pageMap) forget(e extent) (pages int32) {
-	pages = mark(m.touched, e, false)
+	pages = unset(m.touched, e)
 	m.resident -= pages
 	return pages
 }
 
-// mark sets the bits for the pages of e, or clears them if on is false. It returns how many bits
-// changed.
-func mark(of []uint64, e extent, on bool) (changed int32) {
-	for page, end := uint32(e.page), uint32(e.page+e.pages); page < end; {
-		n := min(64-page%64, end-page)
-		mask := ^uint64(0) >> (64 - n) << (page % 64)
-		word := &of[page/64]
-		before := *word
-		if on {
-			*word |= mask
-		} else {
-			*word &^= mask
-		}
-		changed += int32(bits.OnesCount64(before ^ *word))
-		page += n
+// set sets the bits for the pages of e, and returns how many bits changed.
+func set(of []uint64, e extent) (changed int32) {
+	first, last := e.words()
+	for w := first; w <= last; w++ {
+		mask := e.mask(w, first, last)
+		changed += int32(bits.OnesCount64(mask &^ of[w]))
+		of[w] |= mask
 	}
 	return changed
 }
 
+// unset clears the bits for the pages of e, and returns how many bits changed.
+func unset(of []uint64, e extent) (changed int32) {
+	first, last := e.words()
+	for w := first; w <= last; w++ {
+		mask := e.mask(w, first, last)
+		changed += int32(bits.OnesCount64(mask & of[w]))
+		of[w] &^= mask
+	}
+	return changed
+}
+
+// words returns the indices of the first and the last word with bits of e.
+func (e extent) words() (first, last uint) {
+	return uint(e.page) / 64, uint(e.page+e.pages-1) / 64
+}
+
+// mask returns the bits of e in the word with the index w. The parameters first and last are the
+// results of e.words.
+func (e extent) mask(w, first, last uint) uint64 {
+	mask := ^uint64(0)
+	if w == first {
+		mask <<= uint(e.page) % 64
+	}
+	if w == last {
+		mask &= ^uint64(0) >> (63 - uint(e.page+e.pages-1)%64)
+	}
+	return mask
+}
+
 // The arena has two zones. Any request may have pages of the main zone. The reserve, at the arena's
 // end, is for small requests only, so that they find memory while large requests hold the whole
-// main zone or wait for it. While a request is next (Pool.next), no other one gets pages of the
-// main zone, so that the main zone empties for a large one.
+// main zone or wait for it. While a large request is next (Pool.current), no small one gets pages
+// of the main zone, so that the main zone empties for the large one.
 
 // smallPages is the largest size of a small request: 64 KiB.
 const smallPages = (64 << 10) / PageSize
@@ -167,7 +188,7 @@ func (p *Pool) takeMainLocked(n int32) (extent, bool) {
 }
 
 // takeReserveLocked takes n contiguous pages of the reserve for a share of c.
-func (p *Pool) takeReserveLocked(c *client, n int32) (extent, bool) {
+func (p *Pool) takeReserveLocked(c *Client, n int32) (extent, bool) {
 	if n > smallPages || !p.mayTakeLocked(c, n) {
 		return extent{}, false
 	}
@@ -184,13 +205,13 @@ func (p *Pool) takeReserveLocked(c *client, n int32) (extent, bool) {
 // A client's limit falls with the cube of the free part of the reserve, from an eighth of the
 // reserve to one page. So the first clients get as much as they need, and there is still a page for
 // a new client after hundreds of clients have taken as much as their limits allow.
-func (p *Pool) mayTakeLocked(c *client, n int32) bool {
+func (p *Pool) mayTakeLocked(c *Client, n int32) bool {
 	free, all := int64(p.reserve.free()), int64(p.reserve.total)
 	return int64(c.small+n) <= max(free*free/all*free/all/8, 1)
 }
 
 // putBackLocked returns e, which c held, to its zone.
-func (p *Pool) putBackLocked(c *client, e extent) {
+func (p *Pool) putBackLocked(c *Client, e extent) {
 	if e.page < p.main.total {
 		p.main.release(e)
 		return

@@ -59,7 +59,7 @@ type Pool struct {
 	limit   int32 // limit of a share, in pages
 	pressed atomic.Bool
 
-	// mu guards the fields below it, and the fields of clients, Shares, Groups, queued Requests and
+	// mu guards the fields below it, and the fields of Clients, Shares, Groups, queued Requests and
 	// unused Buffers. The pool calls no function of its users while it holds mu.
 	mu            sync.Mutex
 	groupLimit    int32    // limit of a group in the main zone, in pages
@@ -67,13 +67,15 @@ type Pool struct {
 	unused        *Buffer
 	buffers       []*Buffer // all Buffers, unused ones included
 
-	clients   map[any]*client // by key
+	clients   map[any]*Client // by key
+	clientIDs uint64
 	shares    []*Share
+	active    int32        // number of clients that hold memory or wait for it
 	heap      atomic.Int64 // bytes of Go heap charged to all shares; changed only under mu
 	heapPages int64
 
 	ungrouped Group
-	grouped   int32 // pages of the main zone that Groups other than ungrouped hold
+	grouped   int32 // pages of the main zone that Groups other than ungrouped hold, and those for which current waits
 
 	waits
 	pressure
@@ -85,9 +87,10 @@ type Pool struct {
 	trimDone sync.Cond
 	pinned   int // number of devices that use the arena; if it is not 0, Trim gives no pages back
 
-	peak                    int32 // most pages ever in use at a time
-	recent, earlier         int32 // most pages in use since the last Housekeep, and in the interval before it
-	granted, refused, ended uint64
+	peak                            int32 // most pages ever in use at a time
+	recent, earlier                 int32 // most pages in use since the last Housekeep, and in the interval before it
+	granted, waited, refused, ended uint64
+	trimmed                         uint64
 }
 
 // NewPool maps an arena of cfg.Ceiling bytes. Pages use memory only once they are written.
@@ -120,10 +123,10 @@ func NewPool(cfg Config) (*Pool, error) {
 		groupLimit: group,
 		main:       newPageMap(total - reserve),
 		reserve:    newPageMap(reserve),
-		clients:    make(map[any]*client),
+		clients:    make(map[any]*Client),
 	}
 	p.fits = anySize
-	p.ungrouped.pool = p
+	p.ungrouped.init(p)
 	p.trimDone.L = &p.mu
 	return p, nil
 }

@@ -33,8 +33,10 @@ const (
 	// tick, after more than 1 s, the pool makes connections end to free memory for it.
 	patienceTicks = 4
 	// grace is how long a connection may move fewer bytes per second than leastRate before the pool
-	// may end it.
+	// may end it. For blamed clients it is blamedGrace.
 	grace = 2500 * time.Millisecond
+	// ticksToForgive is the number of ticks between two calls of forgiveLocked: 5 s.
+	ticksToForgive = 20
 	// endedTicks is how long after Holder.End the pool counts the memory of the share as about to
 	// be released: 2 s.
 	endedTicks = 8
@@ -43,10 +45,13 @@ const (
 // pressure is the state of the sweeper. The sweeper is a timer that runs while strainedLocked returns
 // true; in each tick it calls sweep.
 type pressure struct {
-	short   bool        // the value of pressed
-	sweeper *time.Timer // nil if the sweeper does not run
-	tick    uint64
-	leaving []*Share // shares whose Holder.End was called less than endedTicks ago
+	short     bool        // the value of pressed
+	sweeper   *time.Timer // nil if the sweeper does not run
+	tick      uint64
+	asked     []*Share
+	leaving   []*Share // shares whose Holder.End was called less than endedTicks ago
+	pinnedNow []extent
+	wants     int64 // pages of requests that have waited too long, except those that wait for the limit of a Group
 }
 
 // leastRate is the rate, in bytes per second, below which a peer is too slow while memory is short.
@@ -90,11 +95,19 @@ func (s *Share) look(tick uint64, now time.Time) {
 // short (Pressed), because free pages have to be given back (swollenLocked), or because a request
 // waits for the limit of its Group.
 func (p *Pool) strainedLocked() bool {
-	p.short = p.next != nil || p.unfittable > 0 || p.overdrawnLocked() > 0
+	p.short = p.current != nil || p.unfittable > 0 || p.starved > 0 || p.overdrawnLocked() > 0
 	if p.short != p.pressed.Load() {
 		p.pressed.Store(p.short)
 	}
-	return p.short || p.swollenLocked() || slices.ContainsFunc(p.crowded, func(g *Group) bool { return g.blocked })
+	if p.short || p.swollenLocked() {
+		return true
+	}
+	for w := p.crowded.First; w != nil; w = w.Next {
+		if w.group.blocked {
+			return true
+		}
+	}
+	return false
 }
 
 // watchLocked starts the sweeper if it has to run (strainedLocked) and does not run.
@@ -120,13 +133,14 @@ func (p *Pool) sweep() {
 	}
 	p.tickLocked()
 	tick := p.tick
-	var asked []*Share
+	asked := p.asked[:0]
 	for _, s := range p.shares {
 		if s.holder != nil && !s.told && (s.pages > 0 || s.heap > 0) {
 			s.now = int64(s.pages)*PageSize + s.heap
 			asked = append(asked, s)
 		}
 	}
+	p.asked = asked
 	p.deliverAndUnlock()
 
 	now := time.Now()
@@ -135,7 +149,7 @@ func (p *Pool) sweep() {
 	}
 
 	p.mu.Lock()
-	ended := p.chooseVictimsLocked(asked)
+	ended := p.chooseVictimsLocked(asked, now)
 	keep := int64(p.total()) - p.heapPages
 	swollen := p.swollenLocked()
 	p.mu.Unlock()
@@ -146,6 +160,7 @@ func (p *Pool) sweep() {
 	if swollen {
 		p.trim(int32(max(keep, 0)), true)
 	}
+	clear(asked)
 	p.mu.Lock()
 	if !p.closed {
 		p.sweeper.Reset(sweepEvery)
@@ -153,51 +168,56 @@ func (p *Pool) sweep() {
 	p.mu.Unlock()
 }
 
-// tickLocked does the work of one tick: it finds out whether requests have to be passed over
-// (judgeLocked), and serves those that can be served.
+// tickLocked does the work of one tick. In every ticksToForgive-th tick it ends the blame of
+// clients that have been blamed for long enough (forgiveLocked). It moves small requests that have
+// waited too long to the main zone, passes over a large request that no block can serve
+// (judgeLocked), and then serves the requests that it can.
 func (p *Pool) tickLocked() {
 	p.tick++
+	if p.tick%ticksToForgive == 0 {
+		p.forgiveLocked(time.Now())
+	}
+	p.promoteLocked()
 	p.judgeLocked()
 	p.grantLocked()
 }
 
-// wants counts the pages that requests need which have waited too long. The key is the Group for
-// whose limit they wait, or nil if any memory helps them.
-type wants map[*Group]int64
-
-// addLocked adds the requests of q, if the first of them has waited too long for memory that others
-// may release, and not for the limit of its share.
-func (w wants) addLocked(q *requestQueue) {
-	p := q.share.pool
-	if p.tick-q.First.tick <= patienceTicks || !q.share.fitsLocked(q, q.need()) {
-		return
+// If the first request of a queue of small requests has waited too long, promoteLocked moves the
+// queue from the waitingPlace of the reserve to that of its group, for the main zone. There its
+// turn comes, even if smaller requests keep taking every free page of the reserve.
+func (p *Pool) promoteLocked() {
+	for c := p.small.First; c != nil; {
+		nextClient := c.Next
+		for q := c.First; q != nil; {
+			next := q.Next
+			if p.lateLocked(q) {
+				p.leaveLocked(q)
+				p.joinLocked(&q.group.waiting, q)
+			}
+			q = next
+		}
+		c = nextClient
 	}
-	var in *Group
-	if q.group.blocked && q != p.next {
-		in = q.group
-	}
-	w[in] += q.pages
 }
+
+// lateLocked reports whether the first request of q has waited too long.
+func (p *Pool) lateLocked(q *requestQueue) bool { return p.tick-q.First.tick > patienceTicks }
 
 // chooseVictimsLocked chooses the shares whose connections have to end. It considers the shares in
 // asked, whose holders were asked about progress (Holder.Progress). Their peers must have been too
-// slow for grace. The clients with the most bytes in such shares come first, and of each client its
-// largest shares. It chooses no more shares than are needed to serve the requests that have waited
-// too long, and to bring charges and used pages together below the ceiling.
+// slow for longer than Client.grace. The clients with the most bytes in such shares come first, and
+// of each client its largest shares. It chooses no more shares than are needed to serve the
+// requests that have waited too long, and to bring charges and used pages together below the
+// ceiling.
 //
 // Unless charges and used pages exceed the ceiling, it chooses no share for the sake of its own
-// requests, and none whose memory would not help the requests that wait: only memory held in a
-// group helps requests that wait for the limit of that group.
-func (p *Pool) chooseVictimsLocked(asked []*Share) []*Share {
-	all := wants{}
-	for _, s := range p.shares {
-		for _, q := range s.queues {
-			all.addLocked(q)
-		}
-	}
-	need := max(p.overdrawnLocked(), 0)
-	for _, pages := range all {
-		need += pages
+// requests, and none whose memory would not help the requests that wait (helpsLocked): only memory
+// held in a group helps requests that wait for the limit of that group.
+func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
+	p.wantLocked()
+	need := max(p.overdrawnLocked(), 0) + p.wants
+	for w := p.crowded.First; w != nil; w = w.Next {
+		need += w.group.wants
 	}
 	if need <= 0 {
 		return nil
@@ -206,59 +226,85 @@ func (p *Pool) chooseVictimsLocked(asked []*Share) []*Share {
 	for _, s := range p.leaving {
 		need -= int64(s.pages) + pagesIn(s.heap)
 	}
-	holders := p.holdersLocked(all)
-	bytes := map[*client]int64{}
-	var slow []*Share
+	var stuck []*Share
 	for _, s := range asked {
-		if s.slow >= grace && !s.told && !s.closed && p.helpsLocked(s, all, holders) {
-			slow = append(slow, s)
-			bytes[s.client] += s.now
+		if s.slow >= s.client.grace() && !s.told && !s.closed && p.helpsLocked(s) {
+			stuck = append(stuck, s)
+			s.client.stuck += s.now
 		}
 	}
-	slices.SortStableFunc(slow, func(a, b *Share) int {
-		return cmp.Or(cmp.Compare(bytes[b.client], bytes[a.client]), cmp.Compare(b.now, a.now))
+	slices.SortStableFunc(stuck, func(a, b *Share) int {
+		return cmp.Or(cmp.Compare(b.client.stuck, a.client.stuck), cmp.Compare(a.client.id, b.client.id), cmp.Compare(b.now, a.now))
 	})
-	for i, s := range slow {
+	for _, s := range stuck {
+		s.client.stuck = 0
+	}
+	for i, s := range stuck {
 		if need <= 0 {
-			return slow[:i]
+			return stuck[:i]
 		}
 		s.told, s.toldTick = true, p.tick
 		p.leaving = append(p.leaving, s)
+		s.client.blamed, s.client.until = true, now.Add(blame)
 		p.ended++
 		need -= int64(s.pages) + pagesIn(s.heap)
 	}
-	return slow
+	return stuck
 }
 
-// A holding says that a share holds memory in a group.
-type holding struct {
-	share *Share
-	group *Group
-}
-
-// holdersLocked returns which shares hold memory in the groups of all.
-func (p *Pool) holdersLocked(all wants) map[holding]bool {
-	holders := map[holding]bool{}
-	for _, b := range p.buffers {
-		if b.share != nil && all[b.group] > 0 {
-			holders[holding{b.share, b.group}] = true
+// wantLocked adds up the pages of all requests in the queues whose first request has waited
+// too long: in p.wants, or in Group.wants if this request waits for the limit of its Group.
+func (p *Pool) wantLocked() {
+	p.wants = 0
+	for w := p.crowded.First; w != nil; w = w.Next {
+		w.group.wants = 0
+	}
+	for _, s := range p.shares {
+		for q := s.queues; q != nil; q = q.sibling {
+			if wants := p.wantsLocked(q); wants != nil {
+				*wants += q.pages
+			}
 		}
 	}
-	return holders
+}
+
+// wantsLocked returns the sum to which wantLocked adds the pages of q: Group.wants if the first
+// request of q waits for the limit of its Group, otherwise p.wants. It returns nil if this request
+// has not waited too long, or waits for the limit of its share.
+func (p *Pool) wantsLocked(q *requestQueue) *int64 {
+	s, g, n := q.share, q.group, q.need()
+	switch {
+	case !p.lateLocked(q):
+		return nil
+	case q == p.current:
+		return &p.wants
+	case s.fullLocked() != nil && s.full != q || !s.roomLocked(n):
+		return nil
+	case q.in.place == &g.waiting && (g.blocked || !g.roomLocked(n)):
+		return &g.wants
+	}
+	return &p.wants
 }
 
 // helpsLocked reports whether the release of the memory of s would help requests of other shares,
 // of the same or another client, that have waited too long. It also returns true if charges and
 // used pages together exceed the ceiling.
-func (p *Pool) helpsLocked(s *Share, all wants, holders map[holding]bool) bool {
-	own := wants{}
-	for _, q := range s.queues {
-		own.addLocked(q)
+func (p *Pool) helpsLocked(s *Share) bool {
+	own := func(wants *int64) (pages int64) {
+		for q := s.queues; q != nil; q = q.sibling {
+			if p.wantsLocked(q) == wants {
+				pages += q.pages
+			}
+		}
+		return pages
 	}
-	for in, pages := range all {
-		if pages > own[in] && (in == nil || holders[holding{s, in}]) {
+	if p.overdrawnLocked() > 0 || p.wants > own(&p.wants) {
+		return true
+	}
+	for w := p.crowded.First; w != nil; w = w.Next {
+		if g := w.group; g.wants > 0 && s.of(g) > 0 && g.wants > own(&g.wants) {
 			return true
 		}
 	}
-	return p.overdrawnLocked() > 0
+	return false
 }

@@ -384,3 +384,41 @@ func TestStuckBesideItsOwnClient(t *testing.T) {
 		drain(t, p, []*wish{w})
 	})
 }
+
+// A client that pinned memory, and does the same again within a minute, is served after clients
+// that did not, and is ended sooner.
+func TestBlame(t *testing.T) {
+	pressed(t, func(t *testing.T, p *Pool, l *ended) {
+		first := l.connect(p, "bad-1", 0).take(t, nil, 16)
+		honest := p.OpenShare("honest", nil)
+		w := ask(honest, nil, "honest", mib, nil)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		first.leave()
+		synctest.Wait()
+		w.buffer.Release()
+
+		// The client takes all memory again, and asks for more. The honest client asks later.
+		second := l.connect(p, "bad-2", 0).take(t, nil, 16)
+		third := l.connect(p, "bad-3", 0)
+		var order []string
+		large := ask(p.OpenShare("other", nil), nil, "other", 16*mib, &order)
+		more := ask(third.share, nil, "bad", mib, &order)
+		w = ask(honest, nil, "honest", mib, &order)
+		began := time.Now()
+		for len(l.all()) < 2 && time.Since(began) < 10*time.Second {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if d := time.Since(began); d > 2500*time.Millisecond {
+			t.Errorf("it was ended after %v", d)
+		}
+		second.leave()
+		synctest.Wait()
+		drain(t, p, []*wish{large, w, more})
+		third.leave()
+		if !slices.Equal(order, []string{"other", "honest", "bad"}) {
+			t.Errorf("they had their turns as %v", order)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}

@@ -3,6 +3,8 @@ package mem
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // While large numbers of peers hold all of the main zone and wait for more of it, a client that
@@ -129,28 +131,35 @@ func TestSmallAndLargeOfOneShareWaitApart(t *testing.T) {
 	release(held[1:])
 }
 
-// A small request that finds no room in the reserve, because smaller ones always take it, has its
-// turn in the main zone.
+// A small request that finds no room in the reserve, because smaller ones always take it, is
+// promoted to the main zone after a while.
 func TestSmallRequestsAreNotStarvedBySmallerOnes(t *testing.T) {
-	p := newPool(t, 4*mib, 4*mib)
-	held := fill(t, p, mib)
-	var pages []*Buffer
-	for i := range 200 {
-		if b, ok := p.OpenShare(i, nil).TryGet(PageSize); ok {
-			pages = append(pages, b)
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, 4*mib, 4*mib)
+		held := fill(t, p, mib)
+		var pages []*Buffer
+		for i := range 200 {
+			if b, ok := p.OpenShare(i, nil).TryGet(PageSize); ok {
+				pages = append(pages, b)
+			}
 		}
-	}
-	large := ask(p.OpenShare("large", nil), nil, "large", mib, nil)
-	small := ask(p.OpenShare("small", nil), nil, "small", 64<<10, nil)
-	other := ask(p.OpenShare("other", nil), nil, "other", mib, nil)
-	small.want(t, 0, nil)
-	audited(t, p)
-	held[0].Release()
-	large.want(t, 1, nil)
-	held[1].Release()
-	small.want(t, 1, nil)
-	other.want(t, 0, nil)
-	release(held[2:])
-	release(pages)
-	drain(t, p, []*wish{large, other, small})
+		small := ask(p.OpenShare("small", nil), nil, "small", 64<<10, nil)
+		small.want(t, 0, nil)
+		large := ask(p.OpenShare("large", nil), nil, "large", mib, nil)
+		other := ask(p.OpenShare("other", nil), nil, "other", mib, nil)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		audited(t, p)
+		late := ask(p.OpenShare("late", nil), nil, "late", mib, nil)
+		held[0].Release()
+		large.want(t, 1, nil)
+		held[1].Release() // other comes first, because it has waited for longer in this queue
+		other.want(t, 1, nil)
+		held[2].Release()
+		small.want(t, 1, nil)
+		late.want(t, 0, nil)
+		release(held[3:])
+		release(pages)
+		drain(t, p, []*wish{large, other, small, late})
+	})
 }

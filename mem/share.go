@@ -1,7 +1,6 @@
 package mem
 
 import (
-	"slices"
 	"sync/atomic"
 )
 
@@ -30,38 +29,38 @@ type Request struct {
 // called from any goroutine; none blocks.
 type Share struct {
 	pool    *Pool
-	client  *client
+	client  *Client
 	holder  Holder
 	limit   int32 // most pages that it may hold
 	largest int32 // most pages of one request
 
 	// Guarded by pool.mu.
-	pages  int32           // pages that it holds
-	heap   int64           // bytes of Go heap charged to it
-	queues []*requestQueue // the queues of its waiting requests, in the order of their turns
-	owed   int             // ready requests whose Granted is not called yet
-	at     int             // its index in pool.shares
+	holding
+	heap   int64         // bytes of Go heap charged to it
+	queues *requestQueue // the queues of its waiting requests
+	full   *requestQueue // queue for which the other queues wait; see fullLocked
+	owed   int           // ready requests whose Granted is not called yet
+	at     int           // its index in pool.shares
 	closed bool
 
 	progress
 }
 
-// NewShare opens a share that has a client of its own. If the pool is closed, so is the share.
+// NewShare opens a share that has a Client of its own. If the pool is closed, so is the share.
 func (p *Pool) NewShare() *Share { return p.OpenShare(nil, nil) }
 
-// OpenShare opens a share. key names its client, and must be comparable, for example an address.
-// Shares with equal keys belong to one client: they take turns as one. A share with the key nil has
-// a client of its own. If h is not nil, the pool may call its methods while memory is short
-// (Holder).
-func (p *Pool) OpenShare(key any, h Holder) *Share {
+// OpenShare opens a share. client is the key of its Client, and must be comparable, for example an
+// address. Shares with equal keys belong to one Client. A share with the key nil has a Client of
+// its own. If h is not nil, the pool may call its methods while memory is short (Holder).
+func (p *Pool) OpenShare(client any, h Holder) *Share {
 	s := &Share{pool: p, holder: h, limit: p.limit, largest: min(p.limit, p.main.total)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		s.client, s.closed = new(client), true
+		s.client, s.closed = &Client{pool: p}, true
 		return s
 	}
-	s.client = p.clientLocked(key)
+	s.client = p.clientLocked(client)
 	s.client.shares++
 	s.at = len(p.shares)
 	p.shares = append(p.shares, s)
@@ -109,6 +108,7 @@ func (s *Share) Get(r *Request) {
 		p.settleLocked(&r.waiter, b, nil)
 	default:
 		r.waiter = waiter{request: r, share: s, pages: int32(n), tick: p.tick}
+		p.waited++
 		p.enqueueLocked(&r.waiter, g)
 		p.grantLocked()
 	}
@@ -157,163 +157,48 @@ func (s *Share) Close() {
 	p.deliverAndUnlock()
 }
 
-// closeShareLocked closes s. All its waiting requests get ErrClosed.
-func (p *Pool) closeShareLocked(s *Share) {
-	if s.closed {
-		return
-	}
-	s.closed = true
-	last := len(p.shares) - 1
-	p.shares[s.at], p.shares[last].at = p.shares[last], s.at
-	p.shares = slices.Delete(p.shares, last, last+1)
-	for len(s.queues) > 0 {
-		r := s.queues[0].First
-		p.withdrawLocked(r)
-		p.refused++
-		p.settleLocked(r, nil, ErrClosed)
-	}
-	s.client.shares--
-	p.forgetLocked(s.client)
-}
-
 // InUse returns how many bytes of payload memory the share holds now.
 func (s *Share) InUse() int64 {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	return int64(s.pages) * PageSize
-}
-
-// takeLocked returns a Buffer of n pages. size is the length of its Bytes. It returns nil if the
-// request has to wait: behind another request, for a limit, or for free pages.
-func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
-	p := s.pool
-	if s.queueLocked(g, n <= smallPages) != nil || !s.fitsLocked(nil, n) {
-		return nil
+	held := s.pages
+	if q := s.pool.current; q != nil && q.share == s {
+		held -= q.need()
 	}
-	var e extent
-	ok := p.next == nil && !g.blocked && g.roomLocked(n)
-	if ok {
-		e, ok = p.takeMainLocked(n)
-	}
-	if !ok {
-		if e, ok = p.takeReserveLocked(s.client, n); !ok {
-			return nil
-		}
-	}
-	return p.bufferLocked(s, g, e, size)
-}
-
-// queueLocked returns the requestQueue of s for requests of g, or nil: the one for small requests
-// if the parameter small is true, otherwise the one for the others.
-func (s *Share) queueLocked(g *Group, small bool) *requestQueue {
-	for _, q := range s.queues {
-		if q.group == g && q.small == small {
-			return q
-		}
-	}
-	return nil
-}
-
-// fitsLocked reports whether the limit of the share allows n more pages for q, or, if q is nil, for
-// a request that does not wait. They must leave room for the queue of the share that comes first,
-// so that small requests do not starve a large one, unless that queue waits for something other
-// than the limit of the share.
-func (s *Share) fitsLocked(q *requestQueue, n int32) bool {
-	if len(s.queues) > 0 && s.queues[0] != q {
-		first := s.queues[0]
-		if waits := first.group.blocked || first.need() > s.pool.fits; !waits || !s.roomLocked(first.need()) {
-			n += first.need()
-		}
-	}
-	return s.roomLocked(n)
+	return int64(held) * PageSize
 }
 
 // roomLocked reports whether the share's limit allows n more pages.
 func (s *Share) roomLocked(n int32) bool { return s.pages+n <= s.limit }
 
-// holdLocked adds n pages, which may be negative, to the holdings of s, its client and g. The
-// parameter main is true for pages of the main zone.
-func (p *Pool) holdLocked(s *Share, g *Group, n int32, main bool) {
-	g.holdLocked(n, main)
-	s.pages += n
-	if s.client.pages += n; s.client.pages == 0 {
-		p.forgetLocked(s.client)
+// takeLocked returns a Buffer of n pages. size is the length of its Bytes. It returns nil if the
+// request has to wait: behind another request, for a limit, or for free pages.
+func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
+	p := s.pool
+	if s.queues != nil && (s.fullLocked() != nil || s.queueLocked(g, n <= smallPages) != nil) {
+		return nil
 	}
-}
-
-// A Buffer is a contiguous block of payload memory. It begins at the start of a page, and counts
-// its references. It implements xdr.Releaser.
-//
-// A Buffer starts with one reference. Releasing the last one returns the memory to its pool,
-// share and group; using Bytes after that is a programming error. All methods may be called from
-// any goroutine.
-type Buffer struct {
-	bytes  []byte
-	refs   atomic.Int32
-	share  *Share
-	group  *Group
-	tick   uint64  // Pool.tick when the Buffer was granted
-	unused *Buffer // the next in the pool's list of unused Buffers
-	extent
-}
-
-// Bytes returns the memory: the requested number of bytes, with a capacity of whole pages. Its
-// content is undefined at first: write every byte before it goes to a reply or a file.
-func (b *Buffer) Bytes() []byte { return b.bytes }
-
-// Retain adds a reference.
-func (b *Buffer) Retain() {
-	if b.share == nil {
-		panic("mem: Retain of a released Buffer")
+	if !s.roomLocked(n) {
+		return nil
 	}
-	b.refs.Add(1)
-}
-
-// Release drops a reference. If requests waited for the memory, it may call their Granted.
-func (b *Buffer) Release() {
-	s := b.share
-	if s == nil {
-		panic("mem: Release of a released Buffer")
-	}
-	// A Buffer that is not used keeps a count of 1, which is the first reference of its next user.
-	// So the release of the last reference need not write the count.
-	if b.refs.Load() != 1 {
-		if b.refs.Add(-1) > 0 {
-			return
+	e, ok := p.takeIdleLocked(g, n)
+	if !ok {
+		if e, ok = p.takeReserveLocked(s.client, n); !ok {
+			return nil
 		}
-		b.refs.Store(1)
 	}
-	s.free(b)
-}
-
-// bufferLocked returns the Buffer for e, which s and g hold from now on. Unused Buffers are used
-// again, so that in steady state none is allocated.
-func (p *Pool) bufferLocked(s *Share, g *Group, e extent, size int) *Buffer {
-	b := p.unused
-	if b == nil {
-		b = new(Buffer)
-		b.refs.Store(1)
-		p.buffers = append(p.buffers, b)
-	} else {
-		p.unused, b.unused = b.unused, nil
-	}
-	p.holdLocked(s, g, e.pages, e.page < p.main.total)
-	from, to := int(e.page)*PageSize, int(e.page+e.pages)*PageSize
-	b.bytes = p.arena[from : from+size : to]
-	b.share, b.group, b.extent, b.tick = s, g, e, p.tick
-	p.granted++
-	if n := p.inUse(); n > p.recent {
-		p.recent, p.peak = n, max(p.peak, n)
-	}
-	return b
+	p.chargeLocked(s, g, n, e.page < p.main.total)
+	return p.bufferLocked(s, g, e, size)
 }
 
 // free takes back the memory of a Buffer whose last reference was released.
 func (s *Share) free(b *Buffer) {
 	p := s.pool
 	p.mu.Lock()
+	g := b.group
 	p.putBackLocked(s.client, b.extent)
-	p.holdLocked(s, b.group, -b.pages, b.page < p.main.total)
+	p.dischargeLocked(s, g, b.pages, b.page < p.main.total)
+	g.since = p.tick
 	b.bytes, b.share, b.group = nil, nil, nil
 	b.unused, p.unused = p.unused, b
 	if p.waiting == 0 && !p.short && !p.closed {
@@ -332,4 +217,100 @@ func pagesOf(size int) int64 {
 		return maxPages + 1
 	}
 	return max(1, (int64(size)-1)/PageSize+1)
+}
+
+// If the sum of a Ledger has changed by ledgerStep bytes or more, or has become 0, the Ledger
+// changes the charge of its share.
+const ledgerStep = 16 << 10
+
+// A Ledger adds up the Go heap memory that one connection makes this process keep, and charges it
+// to the connection's share. A charge takes the place of payload memory below the ceiling
+// (chargeHeapLocked). The Ledger collects small changes and changes the charge in large steps, so
+// that most changes cost one atomic addition. A share has at most one Ledger, and only this Ledger
+// changes its charge. The zero Ledger charges no share.
+type Ledger struct {
+	share   *Share
+	n, told atomic.Int64
+}
+
+// Open makes l the Ledger of s. Call it before the first Add.
+func (l *Ledger) Open(s *Share) { l.share = s }
+
+// Add adds n bytes to the sum; a negative n removes them. The charge is one and a half times the
+// sum, because of garbage that is not collected yet.
+func (l *Ledger) Add(n int) {
+	if l.share == nil || n == 0 {
+		return
+	}
+	is, told := l.n.Add(int64(n)), l.told.Load()
+	if is-told < ledgerStep && told-is < ledgerStep && (is != 0 || told == 0) {
+		return
+	}
+	p := l.share.pool
+	p.mu.Lock()
+	// Other goroutines may have added meanwhile. Charge the present value.
+	is = l.n.Load()
+	l.told.Store(is)
+	l.share.chargeHeapLocked(is + is/2 - l.share.heap)
+	p.grantLocked()
+	p.watchLocked()
+	p.deliverAndUnlock()
+}
+
+// chargeHeapLocked changes the charge of s by n bytes. Charged bytes take the place of payload
+// memory: they count as used pages of the main zone (takeMainLocked). A charge never waits and
+// never fails. It may exceed the ceiling; then Pressed is true, and the pool makes connections end
+// whose peers make no progress (Holder.End).
+func (s *Share) chargeHeapLocked(n int64) {
+	p, c := s.pool, s.client
+	s.heap += n
+	c.heap.Add(n)
+	p.heapPages = pagesIn(p.heap.Add(n))
+	if c.heap.Load() == 0 {
+		c.forgetLocked()
+	}
+}
+
+// Pressed reports whether memory is short: a request waits for free pages, or charges and used
+// pages together exceed the ceiling. A request that waits only for the limit of its share or Group
+// does not count. While Pressed is true, a transport keeps less memory for each connection, and
+// does not read from peers that do not take their replies. Pressed costs one atomic load.
+func (p *Pool) Pressed() bool { return p.pressed.Load() }
+
+// leastCalls is the number of calls that a connection may always have under way.
+const leastCalls = 2
+
+// Full reports whether a connection of the share must not begin another call now. calls is the
+// number of its calls under way.
+//
+// Calls wait for an executor, for memory or for the peer. Meanwhile each transport charges the
+// memory for their messages and replies to the share (Ledger). A client's charges may be at most
+// half of that part of the ceiling which the charges of the other clients leave. So a single client
+// may use half of the ceiling. A client whose charges exceed this limit may still have leastCalls
+// calls under way on each connection. While a connection is full, TCP does not read from it, and
+// RDMA, which cannot stop messages from arriving, keeps them as received. So all clients together
+// keep no more than the ceiling and the memory of leastCalls calls for each connection. A full
+// connection has calls under way, and continues when one of them ends. Its transport also checks
+// again every few seconds, because other connections may have released memory. Full takes no lock.
+func (s *Share) Full(calls int64) bool {
+	p := s.pool
+	if calls < leastCalls {
+		return false
+	}
+	own := s.client.heap.Load()
+	return own > (int64(p.total())*PageSize-(p.heap.Load()-own))/2
+}
+
+// overdrawnLocked returns the number of pages by which charges and used pages together exceed the
+// ceiling; it is 0 or less if they do not.
+func (p *Pool) overdrawnLocked() int64 {
+	return int64(p.inUse()) + p.heapPages - int64(p.total())
+}
+
+// swollenLocked reports whether free pages have to be given back to the kernel, because charges and
+// all pages that may be resident, used or free, together exceed the ceiling. It is false if a
+// device uses the arena, because then no pages can be given back.
+func (p *Pool) swollenLocked() bool {
+	return p.heapPages > 0 && p.pinned == 0 &&
+		int64(p.resident())+p.heapPages > int64(p.total())
 }

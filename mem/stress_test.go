@@ -169,6 +169,14 @@ func TestGetAndReleaseDoNotAllocate(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("TryGet and Release: %v allocations", n)
 	}
+	// Requests that pass through the queues.
+	if n := testing.AllocsPerRun(1000, func() {
+		b, _ := s.TryGet(8 * mib)
+		s.Get(r)
+		b.Release()
+	}); n != 0 {
+		t.Errorf("waiting Get: %v allocations", n)
+	}
 }
 
 func BenchmarkGetRelease(b *testing.B) {

@@ -35,6 +35,7 @@ func (p *Pool) trim(keep int32, urgent bool) int64 {
 	p.trimming = true
 	gone := p.trimZone(p.reserve, p.main.total, keep, urgent)
 	gone += p.trimZone(p.main, 0, keep, urgent)
+	p.trimmed += uint64(gone)
 	p.trimming = false
 	p.trimDone.Broadcast()
 	p.grantLocked()

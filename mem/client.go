@@ -1,0 +1,111 @@
+package mem
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A Client is the sum of all shares with the same key (OpenShare), for example those of all
+// connections of a client machine. The pool serves Clients in turn, so that a small request of one
+// does not wait behind all requests of another. The pool forgets a Client when its last share is
+// closed, its last memory is released, and it is not blamed.
+type Client struct {
+	pool *Pool
+	key  any // nil for the Client of a single share without a key
+
+	// Guarded by pool.mu.
+	holding
+	small  int32        // pages of the reserve that it holds
+	heap   atomic.Int64 // bytes of Go heap charged to its shares; changed only under pool.mu
+	shares int          // number of open shares
+	queues int          // number of requestQueues of its shares
+	waits  *clientQueue // its clientQueues, one for each waitingPlace
+	turn   uint64       // Pool.turns when the client began to wait, or was last served in the main zone
+	id     uint64
+
+	// blamed is true if the pool has ended a connection of the client, because its peer made no
+	// progress while other requests waited for memory. The blame lasts until the time in the field
+	// until. Meanwhile the pool serves other clients first.
+	blamed bool
+	until  time.Time
+
+	// stuck is the number of bytes held by those shares of this client whose peers make no
+	// progress. Only the sweeper uses it.
+	stuck int64
+}
+
+// clientLocked returns the Client with the given key, and makes it if there is none. If key is nil,
+// it always makes a new Client.
+func (p *Pool) clientLocked(key any) *Client {
+	if c := p.clients[key]; c != nil && key != nil {
+		return c
+	}
+	p.clientIDs++
+	c := &Client{pool: p, key: key, id: p.clientIDs}
+	if key != nil {
+		p.clients[key] = c
+	}
+	return c
+}
+
+// forgetLocked removes c from the pool if c has no share, holds nothing, waits for nothing and is
+// not blamed.
+func (c *Client) forgetLocked() {
+	if c.goneLocked() && !c.blamed {
+		delete(c.pool.clients, c.key)
+	}
+}
+
+func (c *Client) goneLocked() bool {
+	return c.shares == 0 && c.pages == 0 && c.queues == 0 && c.heap.Load() == 0 && c.key != nil
+}
+
+const (
+	// blame is how long a client stays blamed (Client.blamed). If the pool has more than mostBlame
+	// clients, a blamed one that has no open share and holds nothing is forgotten earlier.
+	blame     = time.Minute
+	mostBlame = 4096
+	// blamedGrace replaces the constant grace for a blamed client, because its peers probably
+	// connect again and are as slow as before.
+	blamedGrace = time.Second
+)
+
+// grace returns how long a connection of the client may stay slower than leastRate before the pool
+// may end it.
+func (c *Client) grace() time.Duration {
+	if c.blamed {
+		return blamedGrace
+	}
+	return grace
+}
+
+// forgiveLocked ends the blame of clients that have been blamed for long enough (blame, mostBlame).
+func (p *Pool) forgiveLocked(now time.Time) {
+	for _, c := range p.clients {
+		if c.blamed && (now.After(c.until) || len(p.clients) > mostBlame && c.goneLocked()) {
+			c.blamed = false
+			c.forgetLocked()
+		}
+	}
+}
+
+// withinLocked reports whether the pages and the charged heap memory of c stay within its fair
+// part with n more pages in g. The fair part is the arena divided by the number of clients that
+// hold memory or wait for it. withinLocked is also true if c holds nothing in g, or at most half a
+// fair part there with n more pages. The reason is that c may hold the rest in a file system that
+// stalls, which is not the client's fault.
+func (c *Client) withinLocked(g *Group, n int32) bool {
+	p := c.pool
+	if p.active <= 1 {
+		return true
+	}
+	part := p.total() / p.active
+	if int64(c.pages+n)+pagesIn(c.heap.Load()) <= int64(part) {
+		return true
+	}
+	have := c.of(g)
+	return have == 0 || have+n <= part/2
+}
+
+// pagesIn returns the number of pages for n bytes.
+func pagesIn(n int64) int64 { return (n + PageSize - 1) / PageSize }

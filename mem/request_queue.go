@@ -1,0 +1,244 @@
+package mem
+
+import "github.com/nfsrdmad/nfsrdmad/internal/queue"
+
+// waits is the state of the waiting requests of a Pool.
+type waits struct {
+	waiting int                                     // number of waiting requests
+	small   waitingPlace                            // clients with small requests that wait for the reserve
+	crowded queue.List[waitingPlace, *waitingPlace] // the groups with requests that wait for the main zone
+	turns   uint64                                  // number of calls of endTurnLocked
+
+	current     *requestQueue // the queue that is next in the main zone; its first request counts as held already
+	currentTick uint64        // tick when current was set
+
+	again      bool  // true if grantLocked has to try all queues again
+	starved    int   // number of queues of small requests for which grantLocked found no memory
+	unfittable int   // number of queues of large requests that grantLocked passed over, because no block is long enough
+	unfitLeast int32 // size of the smallest request for which there is no block, in pages
+	fits       int32 // size of the largest block that can become free, in pages
+
+	unusedQueue       *requestQueue
+	unusedClientQueue *clientQueue
+
+	ready      queue.List[waiter, *waiter] // requests whose Granted is to be called
+	delivering bool
+}
+
+// A requestQueue holds the waiting requests of one share in one group, in the order of Get. Small
+// requests and others have separate queues. A request that waits does not count as held memory,
+// except the first one of Pool.current.
+type requestQueue struct {
+	queue.Links[requestQueue] // links in the clientQueue
+	queue.List[waiter, *waiter]
+	share   *Share
+	group   *Group
+	small   bool
+	pages   int64 // total size of its requests, in pages
+	in      *clientQueue
+	sibling *requestQueue // next queue of the same share
+}
+
+// need returns how many pages the first request needs.
+func (q *requestQueue) need() int32 { return q.First.pages }
+
+// A clientQueue holds the requestQueues of one client that wait in one waitingPlace. They are
+// served in turn.
+type clientQueue struct {
+	queue.Links[clientQueue] // links in the waitingPlace
+	queue.List[requestQueue, *requestQueue]
+	client  *Client
+	place   *waitingPlace
+	turn    uint64       // Pool.turns when it joined or was last served
+	sibling *clientQueue // next clientQueue of the same client
+}
+
+// before reports whether c is served before d, which waits in another group. Blamed clients
+// (Client.blamed) come after all others. Otherwise the client that was served least recently comes
+// first, and of two queues of one client the queue that was served least recently.
+func (c *clientQueue) before(d *clientQueue) bool {
+	switch {
+	case c.client.blamed != d.client.blamed:
+		return d.client.blamed
+	case c.client != d.client:
+		return c.client.turn < d.client.turn
+	}
+	return c.turn < d.turn
+}
+
+// A waitingPlace is a list of clients that wait for the same kind of memory and are served in turn.
+// Each group has one for the main zone, and the pool has one for the reserve.
+type waitingPlace struct {
+	queue.Links[waitingPlace] // links in Pool.crowded
+	queue.List[clientQueue, *clientQueue]
+	group *Group // nil for the reserve
+}
+
+// A waiter is the pool's bookkeeping of a Request.
+type waiter struct {
+	queue.Links[waiter] // links in the requestQueue, or in Pool.ready
+	request             *Request
+	share               *Share
+	queue               *requestQueue // nil if it does not wait
+	ready               bool          // true if it is in Pool.ready: Granted will be called
+	pages               int32
+	tick                uint64 // Pool.tick when Get was called
+	buffer              *Buffer
+	err                 error
+}
+
+// enqueueLocked puts r at the end of its requestQueue. If there is no such queue yet, it opens one.
+func (p *Pool) enqueueLocked(r *waiter, g *Group) {
+	small := r.pages <= smallPages
+	q := r.share.queueLocked(g, small)
+	if q == nil {
+		q = p.openLocked(r.share, g, small)
+		if small {
+			p.joinLocked(&p.small, q)
+		} else {
+			p.joinLocked(&g.waiting, q)
+		}
+	}
+	q.Add(r)
+	q.pages += int64(r.pages)
+	r.queue = q
+	p.waiting++
+}
+
+// dequeueLocked takes r out of its requestQueue, and closes the queue if it is empty. If r was the
+// first of a queue of small requests that promoteLocked had moved to the main zone, the queue waits
+// for the reserve again.
+func (p *Pool) dequeueLocked(r *waiter) {
+	q := r.queue
+	wasFirst := q.First == r
+	q.Remove(r)
+	q.pages -= int64(r.pages)
+	r.queue = nil
+	p.waiting--
+	switch {
+	case q.First == nil:
+		p.leaveLocked(q)
+		p.closeLocked(q)
+	case wasFirst && q.small && q.in.place.group != nil:
+		p.leaveLocked(q)
+		p.joinLocked(&p.small, q)
+	}
+}
+
+// queueLocked returns the requestQueue of s for requests of g, or nil: the one for small requests
+// if the parameter small is true, otherwise the one for the others.
+func (s *Share) queueLocked(g *Group, small bool) *requestQueue {
+	for q := s.queues; q != nil; q = q.sibling {
+		if q.group == g && q.small == small {
+			return q
+		}
+	}
+	return nil
+}
+
+// openLocked makes a requestQueue, which is not yet in a waitingPlace.
+func (p *Pool) openLocked(s *Share, g *Group, small bool) *requestQueue {
+	q := p.unusedQueue
+	if q == nil {
+		q = new(requestQueue)
+	} else {
+		p.unusedQueue = q.sibling
+	}
+	q.share, q.group, q.small = s, g, small
+	q.sibling, s.queues = s.queues, q
+	g.queues++
+	if s.client.queues++; s.client.queues == 1 && s.client.pages == 0 {
+		p.active++
+	}
+	return q
+}
+
+// closeLocked removes a requestQueue that has no requests and is in no waitingPlace.
+func (p *Pool) closeLocked(q *requestQueue) {
+	s := q.share
+	at := &s.queues
+	for *at != q {
+		at = &(*at).sibling
+	}
+	*at = q.sibling
+	q.group.queues--
+	if s.client.queues--; s.client.queues == 0 && s.client.pages == 0 {
+		p.active--
+		s.client.forgetLocked()
+	}
+	*q = requestQueue{sibling: p.unusedQueue}
+	p.unusedQueue = q
+}
+
+// joinLocked puts q behind the other queues of its client in the waitingPlace w. A client that did
+// not wait there becomes the last one there.
+func (p *Pool) joinLocked(w *waitingPlace, q *requestQueue) {
+	client := q.share.client
+	c := client.waits
+	for c != nil && c.place != w {
+		c = c.sibling
+	}
+	if c == nil {
+		if c = p.unusedClientQueue; c == nil {
+			c = new(clientQueue)
+		} else {
+			p.unusedClientQueue = c.sibling
+		}
+		c.client, c.place = client, w
+		if w.First == nil && w.group != nil {
+			p.crowded.Add(w)
+		}
+		p.endTurnLocked(c, client.waits == nil)
+		c.sibling, client.waits = client.waits, c
+	}
+	c.Add(q)
+	q.in = c
+}
+
+// leaveLocked takes q out of its waitingPlace. If its client has other queues there, the client
+// keeps its position.
+func (p *Pool) leaveLocked(q *requestQueue) {
+	c := q.in
+	c.Remove(q)
+	if q.in = nil; c.First != nil {
+		return
+	}
+	w := c.place
+	w.Remove(c)
+	if w.First == nil && w.group != nil {
+		p.crowded.Remove(w)
+		w.group.blocked = false
+	}
+	at := &c.client.waits
+	for *at != c {
+		at = &(*at).sibling
+	}
+	*at = c.sibling
+	*c = clientQueue{sibling: p.unusedClientQueue}
+	p.unusedClientQueue = c
+}
+
+// servedLocked is called when a request of q was served: q becomes the last of its client's queues
+// in its waitingPlace, and the client becomes the last client there.
+func (p *Pool) servedLocked(q *requestQueue) {
+	c := q.in
+	c.Remove(q)
+	c.Add(q)
+	c.place.Remove(c)
+	p.endTurnLocked(c, c.place.group != nil)
+}
+
+// endTurnLocked puts c at the end of its waitingPlace. But if the client of c is not blamed
+// (Client.blamed), c comes before the blamed clients. If everywhere is true, the client also
+// becomes the last one in the order between groups (clientQueue.before).
+func (p *Pool) endTurnLocked(c *clientQueue, everywhere bool) {
+	p.turns++
+	if c.turn = p.turns; everywhere {
+		c.client.turn = p.turns
+	}
+	at := c.place.Last
+	for !c.client.blamed && at != nil && at.client.blamed {
+		at = at.Prev
+	}
+	c.place.AddBehind(c, at)
+}
