@@ -85,7 +85,7 @@ func TestLongCompounds(t *testing.T) {
 		{"CLONE of 4,000 extents", "xfs", 0, 16, 16, func(s *Stage) Repeated {
 			scatter(t, filepath.Join(s.Directory, victimName), 4000)
 			return Clones(s.Open.Victim, s.lookUp([]string{largeName})[0])
-		}, []Work{Names}, true},
+		}, []Work{Names}, false}, // depends on the machine's disk
 	} {
 		for name, source := range map[string]func(int) netip.Addr{"one address": Strangers(1), "64 addresses": Strangers(64)} {
 			if os.Getenv("NFSRDMAD_TEST_ALL") == "" && !(c.short && name == "one address") || name != "one address" && c.peers < 64 {
