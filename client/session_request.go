@@ -310,8 +310,8 @@ func (s *Session) aimed(sl *slot, target uint32) *Compound {
 	return s.nextLocked()
 }
 
-// release frees a slot. If used is true, the server has used up the slot's sequence number, so the
-// nextLocked request on the slot takes the number after it.
+// release frees a slot. If used is true, the server has used up the slot's sequence number, so the next
+// request on the slot takes the number after it.
 func (s *Session) release(sl *slot, used bool) {
 	s.mu.Lock()
 	if used {

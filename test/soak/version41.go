@@ -49,6 +49,11 @@ func (v *version41) Open(ctx context.Context, dir client.Handle, name string) (*
 // Read implements caller.
 func (v *version41) Read(ctx context.Context, f *file, at uint64, b []byte) (int, error) {
 	n, _, err := v.NFS4.Read(ctx, f.handle, f.lock, at, b)
+	for statusOf(err) == nfs4wire.NFS4ErrRetryUncachedRep {
+		// The connection was lost, and the daemon does not keep the reply to a READ (RFC 8881
+		// §2.10.6.1.3).
+		n, _, err = v.NFS4.Read(ctx, f.handle, f.lock, at, b)
+	}
 	return n, err
 }
 
