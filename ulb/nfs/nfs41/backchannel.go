@@ -249,17 +249,13 @@ func (s *Session) status() uint32 {
 // Call starts a callback to a client. It prefers a session over which the client can be called. It
 // returns at once; b.Done gets the result.
 func Call(c *state.Client, b *Callback) {
-	x := clientOf(c)
-	if x == nil {
-		b.Done(0, nil, ErrNoPath)
-		return
+	if x := clientOf(c); x != nil {
+		if s := x.callable(); s != nil {
+			s.Call(b)
+			return
+		}
 	}
-	s := x.callable()
-	if s == nil {
-		b.Done(0, nil, ErrNoPath)
-		return
-	}
-	s.Call(b)
+	b.Done(0, nil, ErrNoPath)
 }
 
 // callable returns the session over which the server calls the client back: the newest reachable

@@ -35,17 +35,17 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	defer c.creating.Unlock()
 	switch next := args.Sequence - c.sequence.Load(); {
 	case next == 0:
-		return c.replay(k)
+		return c.replayLocked(k)
 	case next == 1, next == 2 && c.failed:
 	default:
 		return wire.NFS4ErrSeqMisordered
 	}
-	made, s := m.create(k, owner, &args)
+	made, s := m.createLocked(k, owner, &args)
 	switch s {
 	case wire.NFS4OK:
 		c.sequence.Store(args.Sequence)
 		c.last, c.failed = made, false
-		return c.replay(k)
+		return c.replayLocked(k)
 	case wire.NFS4ErrDelay, wire.NFS4ErrClIDInUse, wire.NFS4ErrStaleClientID:
 		return s // the number is not used up: the client will repeat the request, or another client sent it
 	}
@@ -57,9 +57,9 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	return s
 }
 
-// replay writes the stored result of the latest CREATE_SESSION, and returns its status. If there is
-// none, it returns NFS4ERR_SEQ_MISORDERED.
-func (c *client) replay(k *nfs4.Compound) nfs4.Status {
+// replayLocked writes the stored result of the latest CREATE_SESSION, and returns its status. If
+// there is none, it returns NFS4ERR_SEQ_MISORDERED.
+func (c *client) replayLocked(k *nfs4.Compound) nfs4.Status {
 	if c.last == nil {
 		return wire.NFS4ErrSeqMisordered
 	}
@@ -69,9 +69,9 @@ func (c *client) replay(k *nfs4.Compound) nfs4.Status {
 	return c.last.status
 }
 
-// create executes a CREATE_SESSION with a new sequence number: it confirms the client and makes the
-// session. The caller holds creating of the client.
-func (m *Minor) create(k *nfs4.Compound, owner *state.Client, args *wire.CreateSession4Args) (*created, nfs4.Status) {
+// createLocked executes a CREATE_SESSION with a new sequence number: it confirms the client and
+// makes the session. The caller holds client.creating.
+func (m *Minor) createLocked(k *nfs4.Compound, owner *state.Client, args *wire.CreateSession4Args) (*created, nfs4.Status) {
 	c := clientOf(owner)
 	if !m.state.Confirmed(owner) && owner.Principal != nfs4.PrincipalOf(&k.Call.Cred) {
 		return nil, wire.NFS4ErrClIDInUse
