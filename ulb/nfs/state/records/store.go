@@ -76,7 +76,7 @@ func Open(path string) (*Store, error) {
 		return nil, &Damaged{path, "the number of starts is at its end"}
 	}
 	s.starts++
-	if err := s.replace(&s.content); err != nil {
+	if err := s.replaceLocked(&s.content); err != nil {
 		return nil, fmt.Errorf("write the records of NFSv4 clients in %s: %w", path, err)
 	}
 	return s, nil
@@ -149,8 +149,8 @@ func (s *Store) lock(f *os.File) error {
 // openFile opens files for writing. Tests replace it.
 var openFile = os.OpenFile
 
-// replace atomically replaces the file with one that contains c.
-func (s *Store) replace(c *content) (err error) {
+// replaceLocked atomically replaces the file with one that contains c.
+func (s *Store) replaceLocked(c *content) (err error) {
 	b, sum := c.whole()
 	next := s.path + ".new"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -233,10 +233,10 @@ func (s *Store) change(changes []byte) error {
 	case s.suspect, s.size > 2*s.fresh+slack:
 		next.all = maps.Clone(s.all)
 		if err = next.apply(changes); err == nil {
-			err = s.replace(&next)
+			err = s.replaceLocked(&next)
 		}
 	default:
-		err = s.append(changes)
+		err = s.appendLocked(changes)
 	}
 	if s.suspect = err != nil; err != nil {
 		return fmt.Errorf("write the records of NFSv4 clients in %s: %w", s.path, err)
@@ -244,9 +244,9 @@ func (s *Store) change(changes []byte) error {
 	return s.apply(changes)
 }
 
-// append writes a transaction at the end, and syncs it. Then it updates the length in the head,
+// appendLocked writes a transaction at the end, and syncs it. Then it updates the length in the head,
 // so that read can tell damage from a transaction that a crash cut short.
-func (s *Store) append(changes []byte) error {
+func (s *Store) appendLocked(changes []byte) error {
 	b, sum := appendTransaction(nil, changes, s.sum)
 	if _, err := s.file.WriteAt(b, s.size); err != nil {
 		return err
