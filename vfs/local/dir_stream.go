@@ -192,7 +192,11 @@ func (l *listing) restByName(s *dirStream, cookie uint64) (eof bool, err error) 
 		for len(s.ahead) > 0 {
 			e := &s.ahead[0]
 			entry := vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: e.cookie}
-			if (!l.plus || l.attributes(&entry)) && !l.hand(&entry) {
+			there := true
+			if l.plus {
+				_, there = l.attributes(&entry)
+			}
+			if there && !l.hand(&entry) {
 				return false, nil
 			}
 			s.at, s.ahead = e.cookie, s.ahead[1:]

@@ -18,10 +18,11 @@
 // have claims (descriptors.go). For holes, copies and extended attributes the package calls the
 // kernel.
 //
-// Caches remember a caller's rights (verdict.go), names (lookup.go), and whether a read leaves atime
-// unchanged (read.go). An entry is used only while the inode's Change is the one that the entry
-// records (version.go). Attributes are not cached: every call asks the kernel for them, so that
-// clients see changes by local programs at once, and returns them with their Change.
+// Caches remember a caller's rights (verdict.go), names (lookup.go), listings (remembered_list.go),
+// and whether a read leaves atime unchanged (read.go). An entry is used only while the inode's
+// Change is the one that the entry records (version.go). Attributes are not cached: every call asks
+// the kernel for them, so that clients see changes by local programs at once, and returns them with
+// their Change.
 //
 // Op.Try. A call with vfs.Op.Try makes no system call that is known to wait for the disk, for a
 // server or for a program in user space. fs_kind.go lists the file systems with attributes in

@@ -58,19 +58,15 @@ type rememberedNames struct {
 	m      map[string]knownName
 }
 
-// A knownName is the file that was found under a name. Unless listed is set, each user asks the
-// kernel whether the name still belongs to that file, because a change of the name may set the
-// directory's ctime long before it takes effect.
+// A knownName is the file that was found under a name. Before each use, FS.remembered or
+// listing.named asks the kernel whether the name still belongs to that file, because a change of the
+// name may set the directory's ctime long before it takes effect.
 type knownName struct {
 	handle vfs.Handle
 	ino    uint64
 	// node is the file's node, if it still exists; this weak pointer does not keep it in memory.
 	// While the node exists, no other file gets the same inode number.
 	node weak.Pointer[node]
-	// listed is true if a listing found the name, and the directory's ctime was old enough (see
-	// FS.settled). Then no change of the directory was running, because the kernel makes a listing
-	// wait for such a change. So the name belongs to the file while the directory's Change stays.
-	listed bool
 }
 
 const (

@@ -38,6 +38,7 @@ type node struct {
 	verdicts verdicts
 	streams  dirStreams
 	names    rememberedNames
+	list     rememberedList
 	quiet    quietReads
 	fs       *FS
 }
@@ -67,6 +68,7 @@ func (n *node) close() {
 	n.forgetData()
 	n.closeAll()
 	n.fs.forgetNames(n)
+	n.fs.forgetList(n)
 	inodes.giveBack(n.inode)
 	unix.Close(n.fd)
 }

@@ -69,7 +69,11 @@ func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirA
 	if cookie == endCookie {
 		return true, nil
 	}
-	return l.rest(max(cookie, dotDotCookie))
+	cookie, ended, eof := l.fromMemory(max(cookie, dotDotCookie))
+	if ended {
+		return eof, nil
+	}
+	return l.rest(cookie)
 }
 
 // A listing is one call of ReadDir.
@@ -83,6 +87,9 @@ type listing struct {
 	// together with the Change in looks (see FS.settled).
 	looks   look
 	settled bool
+	// at is the number of entries of dir, without "." and "..", that come before the entry that is
+	// emitted next. It is unknownPlace if that number is not known.
+	at int
 	// mount is the ID of dir's mount; 0: not known yet.
 	mount int32
 	// handed is the number of entries that hand has taken. yielded is when the listing last yielded
@@ -117,6 +124,26 @@ func (l *listing) dots(cookie uint64) bool {
 		}
 	}
 	return true
+}
+
+// fromMemory emits the remembered entries after cookie. It returns the cookie after which the
+// kernel's listing continues. If ended is true, the kernel is not needed: either the listing
+// reached the end of the directory (eof is true), or emit returned false.
+func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
+	entries, whole, at := l.dir.listFrom(cookie)
+	l.at = at
+	var entry vfs.DirEntry
+	for i := range entries {
+		e := &entries[i]
+		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: e.cookie}
+		if l.give(&entry, &e.knownName) && !l.hand(&entry) {
+			l.dir.list.ended(l.looks.change, cookie, l.at, false)
+			return cookie, true, false
+		}
+		cookie = e.cookie
+		l.at++
+	}
+	return cookie, whole, whole
 }
 
 // rest emits the entries that the kernel lists after cookie, which is 2 or more.
@@ -174,14 +201,25 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 			return false, err
 		}
 		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: cookieOf(e.off)}
-		if l.plus && !l.attributes(&entry) {
-			continue // the entry was removed meanwhile
+		var known knownName
+		if l.plus {
+			var there bool
+			if known, there = l.attributes(&entry); !there {
+				l.at = unknownPlace
+				continue // the entry was removed meanwhile
+			}
 		}
 		if !l.hand(&entry) {
+			l.dir.list.ended(l.looks.change, s.at, l.at, false)
 			return false, nil
 		}
 		s.at = entry.Cookie
+		if known.handle.IsZero() {
+			l.at = unknownPlace
+		}
+		l.at = l.dir.list.add(l, &entry, &known, l.at)
 	}
+	l.dir.list.ended(l.looks.change, s.at, l.at, true)
 	return true, nil
 }
 
@@ -220,41 +258,64 @@ func (l *listing) hand(e *vfs.DirEntry) bool {
 	return l.emit(e)
 }
 
-// attributes fills in the handle and the attributes of an entry. That takes one system call if the
-// FS remembers which file the name belongs to, two if the kernel can make a handle from the name,
-// and otherwise four. It returns false if the entry does not exist any more. An entry that cannot be
-// opened, such as a mount point, or whose attributes cannot be read, gets neither.
-func (l *listing) attributes(e *vfs.DirEntry) (there bool) {
-	known, ok := l.dir.findName(e.Name)
-	if !ok || !l.known(e, &known) {
-		if known, ok = l.byName(e); !ok {
-			if known, ok = l.byDescriptor(e); !ok {
-				return false
-			}
-		}
+// give fills in the handle and the attributes of a remembered entry, if l.plus is set. It returns
+// false if the entry has been removed meanwhile.
+func (l *listing) give(e *vfs.DirEntry, known *knownName) bool {
+	if !l.plus || l.known(e, known) {
+		return true
 	}
-	if l.settled && !known.listed && !known.handle.IsZero() {
-		known.listed = true
-		l.fs.rememberName(l.dir, &l.looks, e.Name, known)
-	}
-	return true
+	_, there := l.attributes(e)
+	return there
 }
 
-// known fills in the entry of a remembered name. It returns false if it cannot, or if the name
-// belongs to another file now.
+// attributes fills in the handle and the attributes of an entry, and returns what to remember of it.
+// That takes one system call if the FS remembers which file the name belongs to, two if the kernel
+// can make a handle from the name, and otherwise four. It returns false if the entry does not exist
+// any more. An entry that cannot be opened, such as a mount point, or whose attributes cannot be read,
+// gets neither, and nothing is remembered of it.
+func (l *listing) attributes(e *vfs.DirEntry) (known knownName, there bool) {
+	if known, ok := l.dir.findName(e.Name); ok && l.named(e, &known) {
+		return known, true
+	}
+	if known, ok := l.byName(e); ok {
+		return known, true
+	}
+	return l.byDescriptor(e)
+}
+
+// known fills in an entry of the remembered list, and returns false if it cannot. It reads the file's
+// present attributes, because these can change while the name does not. If a node holds the file
+// open, known reads them through the node and not by name. The node's file still has the name,
+// because the directory has not changed since the listing was remembered.
 func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
 	var is look
 	if n := l.fs.nodes.known(known); n != nil {
 		defer n.put()
-		ok := known.listed && n.stat(&is) == nil && is.Nlink > 0 || !known.listed && n.statAt(l.dir.fd, e.Name, &is)
+		ok := n.stat(&is) == nil && is.Nlink > 0
 		if ok {
 			tell(e, n.handle, n.fsid, &is)
 		}
 		return ok
 	}
-	ok := known.listed && l.sight(known.handle, l.dir.fd, e.Name, &is) && is.Ino == known.ino && is.Dev == l.looks.Dev
+	ok := l.sight(known.handle, l.dir.fd, e.Name, &is) && is.Ino == known.ino && is.Dev == l.looks.Dev
 	if ok {
 		tell(e, known.handle, l.dir.fsid, &is)
+	}
+	return ok
+}
+
+// named fills in an entry through the node that LOOKUP remembered for its name. It returns false if
+// there is no such node, or if the name belongs to another file now.
+func (l *listing) named(e *vfs.DirEntry, known *knownName) bool {
+	n := l.fs.nodes.known(known)
+	if n == nil {
+		return false
+	}
+	defer n.put()
+	var is look
+	ok := n.statAt(l.dir.fd, e.Name, &is)
+	if ok {
+		tell(e, n.handle, n.fsid, &is)
 	}
 	return ok
 }
