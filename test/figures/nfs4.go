@@ -54,10 +54,10 @@ func (s *stage) four(v *served, fh nfs3wire.FileHandle3) (all []figure, err erro
 	if err != nil {
 		return nil, err
 	}
-	const many = "the same over TCP, 16 sessions of one connection"
+	const many = "the same over TCP, 16 sessions, each with one connection"
 	return append(all,
 		figure{many, 0, "", 0, sessions.read(fh.Data, true)},
-		figure{"the same over TCP, one session of 16 connections", 0, many, 1, shared.read(fh.Data, true)},
+		figure{"the same over TCP, one session with 16 connections", 0, many, 1, shared.read(fh.Data, true)},
 	), nil
 }
 
