@@ -1,5 +1,85 @@
 package vfs
 
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"syscall"
+)
+
+// MaxHandle is the longest handle of a FileSystem, in bytes. A protocol with 64-byte handles (RFC
+// 1813 §2.4) then has room for an export's identity and an authentication code.
+const MaxHandle = 47
+
+// A Handle names a file for as long as the file exists, also after a restart of the process. It
+// is a comparable value without pointers, usable as a map key. The zero Handle names nothing.
+type Handle struct {
+	n uint8
+	b [MaxHandle]byte
+}
+
+// MakeHandle returns the handle with the given bytes. It returns false if b is empty or longer
+// than MaxHandle.
+func MakeHandle(b []byte) (Handle, bool) {
+	var h Handle
+	if len(b) == 0 || len(b) > MaxHandle {
+		return h, false
+	}
+	h.n = uint8(copy(h.b[:], b))
+	return h, true
+}
+
+// Bytes returns the handle's bytes. The slice shares h's memory.
+func (h *Handle) Bytes() []byte { return h.b[:h.n:h.n] }
+
+// Append appends the handle's bytes to b.
+func (h *Handle) Append(b []byte) []byte { return append(b, h.b[:h.n]...) }
+
+// Len returns the handle's length in bytes.
+func (h *Handle) Len() int { return int(h.n) }
+
+// IsZero reports whether h names nothing.
+func (h Handle) IsZero() bool { return h.n == 0 }
+
+// String returns the handle in hexadecimal, for logs and tests.
+func (h Handle) String() string { return hex.EncodeToString(h.b[:h.n]) }
+
+// CheckName checks that name can be one component of a path. It returns EINVAL if name is empty
+// or contains '/' or NUL, and ENAMETOOLONG if it has more than longest bytes.
+func CheckName(name []byte, longest int) error {
+	switch {
+	case len(name) == 0:
+		return syscall.EINVAL
+	case len(name) > longest:
+		return syscall.ENAMETOOLONG
+	case bytes.IndexByte(name, '/') >= 0, bytes.IndexByte(name, 0) >= 0:
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+// IsDot reports whether name is "." or "..". No file can have these names.
+func IsDot(name []byte) bool { return string(name) == "." || string(name) == ".." }
+
+// Errors that POSIX has no number for. Everything else is a syscall.Errno.
+var (
+	// ErrWouldBlock: with Op.Try, the method could not answer without blocking, and did nothing.
+	// The same call without Try will do the work.
+	ErrWouldBlock = errors.New("vfs: would block")
+	// ErrBadHandle: the bytes were never a handle of this file system. For a handle of a removed
+	// file the error is syscall.ESTALE.
+	ErrBadHandle = errors.New("vfs: not a handle")
+	// ErrNotSync: SetAttr's guard is not the object's ctime (RFC 1813 §3.3.2).
+	ErrNotSync = errors.New("vfs: object changed meanwhile")
+	// ErrBadCookie: the cookie is not a position in this directory.
+	ErrBadCookie = errors.New("vfs: bad directory cookie")
+	// ErrDelay: the file system cannot serve the call now. The client shall try again later (RFC
+	// 1813: NFS3ERR_JUKEBOX).
+	ErrDelay = errors.New("vfs: try again later")
+	// ErrNotSupported: the file system does not have this operation.
+	ErrNotSupported = errors.New("vfs: not supported")
+)
+
 // A Cred is the identity of a caller, after squashing. The file system checks this user's
 // permissions as the kernel would.
 type Cred struct {
@@ -176,4 +256,28 @@ type FileSystem interface {
 	// Close releases the resources of the file system; data acknowledged as stable is safe. The
 	// caller calls no other method afterwards.
 	Close() error
+}
+
+// A Wrapper is a FileSystem that passes calls on to another one, except those that it changes.
+type Wrapper interface {
+	FileSystem
+	// Unwrap returns the wrapped file system.
+	Unwrap() FileSystem
+}
+
+// As finds the optional interface T of fs. If fs implements T, it returns fs; otherwise it returns
+// the nearest wrapped FileSystem that does. ok is false if none does. A wrapper that wants to
+// change T's methods has to implement T itself, because calls through T bypass every wrapper that
+// does not.
+func As[T any](fs FileSystem) (t T, ok bool) {
+	for {
+		if t, ok = fs.(T); ok {
+			return t, true
+		}
+		w, wraps := fs.(Wrapper)
+		if !wraps {
+			return t, false
+		}
+		fs = w.Unwrap()
+	}
 }
