@@ -1,7 +1,6 @@
 package nfs3
 
 import (
-	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -9,33 +8,17 @@ import (
 )
 
 // getattr is GETATTR (RFC 1813 §3.3.1).
-func (r *request) getattr() rpc.Outcome {
-	var args wire.Getattr3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	var res wire.Getattr3Res
+func (r *request) getattr(args *wire.Getattr3Args, res *wire.Getattr3Res) error {
 	err := r.fs().GetAttr(&r.op, r.handle, &r.attr)
-	if blocked(err) {
-		return r.block()
-	}
 	if res.Status = export.StatusOf(err); err == nil {
 		res.ResOK.ObjAttributes = fattr(&r.attr)
 	}
-	res.Encode(r.w)
-	return rpc.Done
+	return err
 }
 
 // setattr is SETATTR (RFC 1813 §3.3.2). If the client sends a guard, the file's ctime must
 // equal it.
-func (r *request) setattr() rpc.Outcome {
-	var args wire.Setattr3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	var res wire.Setattr3Res
+func (r *request) setattr(args *wire.Setattr3Args, res *wire.Setattr3Res) error {
 	setAttr(&args.NewAttributes, &r.set)
 	var guard *vfs.Time
 	if args.Guard.Check {
@@ -51,39 +34,24 @@ func (r *request) setattr() rpc.Outcome {
 	if err == nil {
 		ch, err = r.fs().SetAttr(&r.op, r.handle, &r.set, guard)
 	}
-	if blocked(err) {
-		return r.block()
-	}
 	res.Status = export.StatusOf(err)
 	res.ResOK.ObjWcc = wcc(&ch)
 	res.ResFail.ObjWcc = res.ResOK.ObjWcc
-	res.Encode(r.w)
-	return rpc.Done
+	return err
 }
 
 // access is ACCESS (RFC 1813 §3.3.4). On a read-only export it grants no right that allows a
 // change.
-func (r *request) access() rpc.Outcome {
-	var args wire.Access3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	var res wire.Access3Res
+func (r *request) access(args *wire.Access3Args, res *wire.Access3Res) error {
 	want := vfs.Access(args.Access) & (vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute)
 	if r.export.ReadOnly {
 		want &^= vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete
 	}
-	r.attr = vfs.Attr{}
 	granted, err := r.fs().Access(&r.op, r.handle, want, &r.attr)
-	if blocked(err) {
-		return r.block()
-	}
 	res.Status = export.StatusOf(err)
 	res.ResOK = wire.Access3ResOK{ObjAttributes: postOp(&r.attr), Access: uint32(granted)}
 	res.ResFail.ObjAttributes = res.ResOK.ObjAttributes
-	res.Encode(r.w)
-	return rpc.Done
+	return err
 }
 
 var wireType = [...]wire.FType3{

@@ -1,7 +1,6 @@
 package nfs3
 
 import (
-	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
@@ -11,26 +10,16 @@ import (
 
 // read is READ (RFC 1813 §3.3.6). The file system reads into the memory reserved for the
 // call, and the transport sends from there.
-func (r *request) read() rpc.Outcome {
-	var args wire.Read3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	var res wire.Read3Res
+func (r *request) read(args *wire.Read3Args, res *wire.Read3Res) error {
 	buf := r.call.ResultMemory(r.readable(args.Count))
 	if buf == nil && args.Count > 0 {
-		return rpc.SystemErr
+		return errNoMemory
 	}
-	r.attr = vfs.Attr{}
 	var n int
 	var eof bool
 	err := r.may(state.UseRead, r.handle, nil)
 	if err == nil {
 		n, eof, err = r.fs().Read(&r.op, r.handle, args.Offset, buf, &r.attr)
-	}
-	if blocked(err) {
-		return r.block()
 	}
 	res.Status = export.StatusOf(err)
 	res.ResOK = wire.Read3ResOK{FileAttributes: postOp(&r.attr), Count: uint32(n), EOF: eof}
@@ -38,8 +27,7 @@ func (r *request) read() rpc.Outcome {
 	if err == nil {
 		res.ResOK.Data = r.call.Eligible(buf[:n:n])
 	}
-	res.Encode(r.w)
-	return rpc.Done
+	return err
 }
 
 // readable returns the number of bytes that the reply to a READ can carry, at most count. The
@@ -50,13 +38,10 @@ func (r *request) readable(count uint32) int {
 
 // write is WRITE (RFC 1813 §3.3.7). The file system gets the slice in which the transport
 // placed the data, without a copy.
-func (r *request) write() rpc.Outcome {
-	var args wire.Write3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil || int64(args.Count) != int64(len(args.Data.Data)) {
-		return rpc.GarbageArgs
+func (r *request) write(args *wire.Write3Args, res *wire.Write3Res) error {
+	if int64(args.Count) != int64(len(args.Data.Data)) {
+		return errGarbage
 	}
-	var res wire.Write3Res
 	r.data[0] = args.Data.Data
 	// The verifier is read before the write. If a sync fails during the write, it may lose
 	// this data. The client then sees another verifier in the reply to its COMMIT.
@@ -68,37 +53,20 @@ func (r *request) write() rpc.Outcome {
 	if err == nil {
 		n, done, ch, err = r.fs().Write(&r.op, r.handle, args.Offset, r.data[:], vfs.Stability(args.Stable))
 	}
-	if blocked(err) {
-		return r.block()
-	}
 	res.Status = export.StatusOf(err)
-	res.ResOK = wire.Write3ResOK{
-		FileWcc: wcc(&ch), Count: uint32(n), Committed: wire.StableHow(done),
-		Verf: verf,
-	}
+	res.ResOK = wire.Write3ResOK{FileWcc: wcc(&ch), Count: uint32(n), Committed: wire.StableHow(done), Verf: verf}
 	res.ResFail.FileWcc = res.ResOK.FileWcc
-	res.Encode(r.w)
-	return rpc.Done
+	return err
 }
 
 // commit is COMMIT (RFC 1813 §3.3.21).
-func (r *request) commit() rpc.Outcome {
-	var args wire.Commit3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	var res wire.Commit3Res
+func (r *request) commit(args *wire.Commit3Args, res *wire.Commit3Res) error {
 	ch, err := r.fs().Commit(&r.op, r.handle, args.Offset, args.Count)
-	if blocked(err) {
-		return r.block()
-	}
 	res.Status = export.StatusOf(err)
 	if res.Status == wire.NFS3ErrNoSpace || res.Status == wire.NFS3ErrDQuot {
 		res.Status = wire.NFS3ErrIO // COMMIT has no other status for lost data
 	}
 	res.ResOK = wire.Commit3ResOK{FileWcc: wcc(&ch), Verf: wire.WriteVerf3(r.fs().Verifier())}
 	res.ResFail.FileWcc = res.ResOK.FileWcc
-	res.Encode(r.w)
-	return rpc.Done
+	return err
 }

@@ -1,7 +1,6 @@
 package nfs3
 
 import (
-	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
@@ -70,30 +69,30 @@ func (l *lister) emit(e *vfs.DirEntry) bool {
 }
 
 // readdir is READDIR (RFC 1813 §3.3.16).
-func (r *request) readdir() rpc.Outcome {
-	var args wire.Readdir3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	return r.listDirectory(args.Cookie, args.Count, args.Count, false)
+func (r *request) readdir(args *wire.Readdir3Args, res *listing) error {
+	return r.listDirectory(res, args.Cookie, args.Count, args.Count, false)
 }
 
 // readdirPlus is READDIRPLUS (RFC 1813 §3.3.17).
-func (r *request) readdirPlus() rpc.Outcome {
-	var args wire.ReaddirPlus3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
+func (r *request) readdirPlus(args *wire.ReaddirPlus3Args, res *listing) error {
+	return r.listDirectory(res, args.Cookie, args.DirCount, args.MaxCount, true)
+}
+
+// A listing is the result of READDIR or READDIRPLUS. If the call succeeds, listDirectory writes the
+// result while it lists the directory.
+type listing struct{ wire.Readdir3Res }
+
+// Encode writes the result of a call that failed.
+func (l *listing) Encode(w *xdr.Writer) {
+	if l.Status != wire.NFS3OK {
+		l.Readdir3Res.Encode(w)
 	}
-	return r.listDirectory(args.Cookie, args.DirCount, args.MaxCount, true)
 }
 
 // listDirectory executes READDIR and READDIRPLUS. Their results differ only in the entries.
 // Cookie verifiers are zero and are not checked, because cookies stay valid while a directory
 // changes.
-func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus bool) rpc.Outcome {
-	var res wire.Readdir3Res
+func (r *request) listDirectory(res *listing, cookie uint64, dirCount, maxCount uint32, plus bool) error {
 	// The directory's attributes precede the entries in the result, but ReadDir returns both
 	// together. The space for the attributes is reserved here and filled in at the end.
 	start := r.w.Len()
@@ -104,37 +103,24 @@ func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus b
 		r: r, plus: plus, dirLeft: int(min(dirCount, nfs.MaxDirectory)),
 		left: room - wire.PostOpAttrMaxSize - wire.CookieVerfSize - listTail,
 	}
-	r.attr = vfs.Attr{}
 	eof, err := r.fs().ReadDir(&r.op, r.handle, cookie, plus, &r.attr, r.list.emit)
-	entries, full := r.list.entries, r.list.full
-	if blocked(err) {
-		r.w.Truncate(start)
-		return r.block()
+	if err == nil && r.attr.Type == 0 {
+		// Without attributes the head would be shorter than the reserved space, so get them.
+		err = r.fs().GetAttr(&r.op, r.handle, &r.attr)
 	}
 	res.Status = export.StatusOf(err)
-	if err == nil && entries == 0 && full {
+	if err == nil && r.list.entries == 0 && r.list.full {
 		res.Status = wire.NFS3ErrTooSmall
-	}
-	if res.Status == wire.NFS3OK && r.attr.Type == 0 {
-		// Without attributes the head would be shorter than the reserved space, so get them.
-		if err := r.fs().GetAttr(&r.op, r.handle, &r.attr); err != nil {
-			if blocked(err) {
-				r.w.Truncate(start)
-				return r.block()
-			}
-			res.Status = export.StatusOf(err)
-		}
 	}
 	if res.Status != wire.NFS3OK {
 		r.w.Truncate(start)
 		res.ResFail.DirAttributes = postOp(&r.attr)
-		res.Encode(r.w)
-		return rpc.Done
+		return err
 	}
 	wire.EndEntry3List(r.w)
 	r.w.Bool(eof)
 	if r.w.Overflow() {
-		return rpc.Done // package rpc answers with an error instead, because the reply is too long
+		return nil // package rpc answers with an error instead, because the reply is too long
 	}
 	var headWriter xdr.Writer
 	headWriter.Reset(r.w.Bytes()[start : start : start+head])
@@ -142,5 +128,5 @@ func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus b
 	res.Status.Encode(&headWriter)
 	res.ResOK.DirAttributes.Encode(&headWriter)
 	res.ResOK.CookieVerf.Encode(&headWriter)
-	return rpc.Done
+	return nil
 }

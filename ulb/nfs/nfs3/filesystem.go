@@ -1,7 +1,6 @@
 package nfs3
 
 import (
-	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
@@ -9,19 +8,10 @@ import (
 )
 
 // fsstat is FSSTAT (RFC 1813 §3.3.18).
-func (r *request) fsstat() rpc.Outcome {
-	var args wire.Fsstat3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	var res wire.Fsstat3Res
+func (r *request) fsstat(args *wire.Fsstat3Args, res *wire.Fsstat3Res) error {
 	u, err := r.fs().Usage(&r.op, r.handle)
 	if err == nil {
 		err = r.fs().GetAttr(&r.op, r.handle, &r.attr)
-	}
-	if blocked(err) {
-		return r.block()
 	}
 	if res.Status = export.StatusOf(err); err == nil {
 		res.ResOK = wire.Fsstat3ResOK{
@@ -30,8 +20,7 @@ func (r *request) fsstat() rpc.Outcome {
 			TotalFiles: u.TotalFiles, FreeFiles: u.FreeFiles, AvailFiles: u.AvailableFiles,
 		}
 	}
-	res.Encode(r.w)
-	return rpc.Done
+	return err
 }
 
 // info returns the properties of the file system, and gets the attributes of the call's file
@@ -44,17 +33,8 @@ func (r *request) info() (i vfs.Info, err error) {
 }
 
 // fsinfo is FSINFO (RFC 1813 §3.3.19).
-func (r *request) fsinfo() rpc.Outcome {
-	var args wire.Fsinfo3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	var res wire.Fsinfo3Res
+func (r *request) fsinfo(args *wire.Fsinfo3Args, res *wire.Fsinfo3Res) error {
 	i, err := r.info()
-	if blocked(err) {
-		return r.block()
-	}
 	if res.Status = export.StatusOf(err); err == nil {
 		res.ResOK = wire.Fsinfo3ResOK{
 			ObjAttributes: postOp(&r.attr),
@@ -75,22 +55,12 @@ func (r *request) fsinfo() rpc.Outcome {
 			}
 		}
 	}
-	res.Encode(r.w)
-	return rpc.Done
+	return err
 }
 
 // pathconf is PATHCONF (RFC 1813 §3.3.20).
-func (r *request) pathconf() rpc.Outcome {
-	var args wire.Pathconf3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	var res wire.Pathconf3Res
+func (r *request) pathconf(args *wire.Pathconf3Args, res *wire.Pathconf3Res) error {
 	i, err := r.info()
-	if blocked(err) {
-		return r.block()
-	}
 	if res.Status = export.StatusOf(err); err == nil {
 		res.ResOK = wire.Pathconf3ResOK{
 			ObjAttributes: postOp(&r.attr), LinkMax: i.MaxLink, NameMax: i.MaxName,
@@ -98,6 +68,5 @@ func (r *request) pathconf() rpc.Outcome {
 			CaseInsensitive: i.CaseInsensitive, CasePreserving: i.CasePreserving,
 		}
 	}
-	res.Encode(r.w)
-	return rpc.Done
+	return err
 }

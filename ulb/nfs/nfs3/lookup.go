@@ -5,7 +5,6 @@ import (
 	"errors"
 	"syscall"
 
-	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
@@ -19,47 +18,37 @@ const maxName = 255
 
 // checkName refuses empty names, names longer than maxName, and names with a slash or a zero
 // byte, because they must not reach a file system.
-func checkName(name []byte) wire.NFSStat3 {
+func checkName(name []byte) error {
 	switch {
 	case len(name) == 0:
-		return wire.NFS3ErrAccess // Linux's server answers the same, so clients expect it
+		return syscall.EACCES // Linux's server answers the same, so clients expect it
 	case len(name) > maxName:
-		return wire.NFS3ErrNameTooLong
+		return syscall.ENAMETOOLONG
 	case bytes.IndexByte(name, '/') >= 0, bytes.IndexByte(name, 0) >= 0:
-		return wire.NFS3ErrInvalid
+		return syscall.EINVAL
 	}
-	return wire.NFS3OK
+	return nil
 }
 
 // lookup is LOOKUP (RFC 1813 §3.3.3).
-func (r *request) lookup() rpc.Outcome {
-	var args wire.Lookup3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	var res wire.Lookup3Res
-	r.attr = vfs.Attr{}
-	if res.Status = checkName(args.What.Name); res.Status == wire.NFS3OK {
-		e, obj, err := r.child(args.What.Name)
-		if blocked(err) {
-			return r.block()
-		}
-		if res.Status = export.StatusOf(err); err == nil {
-			res.ResOK.Object = r.sealOf(e, obj.Handle)
-			if obj.HasAttr {
-				res.ResOK.ObjAttributes = postOp(&obj.Attr)
-			}
+func (r *request) lookup(args *wire.Lookup3Args, res *wire.Lookup3Res) error {
+	e, obj, err := r.child(args.What.Name)
+	if res.Status = export.StatusOf(err); err == nil {
+		res.ResOK.Object = r.sealOf(e, obj.Handle)
+		if obj.HasAttr {
+			res.ResOK.ObjAttributes = postOp(&obj.Attr)
 		}
 	}
 	res.ResOK.DirAttributes = postOp(&r.attr)
 	res.ResFail.DirAttributes = res.ResOK.DirAttributes
-	res.Encode(r.w)
-	return rpc.Done
+	return err
 }
 
 // child looks up a name. It returns the object and the export that the object is in.
 func (r *request) child(name []byte) (e *export.Export, obj vfs.Object, err error) {
+	if err = checkName(name); err != nil {
+		return nil, obj, err
+	}
 	if r.export.Mount() != nil && r.handle == r.fs().Root() && string(name) == ".." {
 		return r.above()
 	}
@@ -127,28 +116,17 @@ func (r *request) peek(e *export.Export, obj *vfs.Object) {
 
 // readlink is READLINK (RFC 1813 §3.3.5). An RDMA transport may write the link's text straight into
 // the client's memory.
-func (r *request) readlink() rpc.Outcome {
-	var args wire.Readlink3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	var res wire.Readlink3Res
+func (r *request) readlink(args *wire.Readlink3Args, res *wire.Readlink3Res) error {
 	text := r.call.ResultMemory(nfs.MaxPath)
 	if text == nil {
-		return rpc.SystemErr
+		return errNoMemory
 	}
-	r.attr = vfs.Attr{}
 	n, err := r.fs().ReadLink(&r.op, r.handle, text, &r.attr)
-	if blocked(err) {
-		return r.block()
-	}
 	res.Status = export.StatusOf(err)
 	res.ResOK.SymlinkAttributes = postOp(&r.attr)
 	res.ResFail.SymlinkAttributes = res.ResOK.SymlinkAttributes
 	if err == nil {
 		res.ResOK.Data = r.call.Eligible(text[:n:n])
 	}
-	res.Encode(r.w)
-	return rpc.Done
+	return err
 }

@@ -1,45 +1,35 @@
 package nfs3
 
 import (
-	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"cmp"
+	"errors"
+	"syscall"
+
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// made writes the result of CREATE, MKDIR, SYMLINK or MKNOD. Their results have the same
-// form (RFC 1813 §3.3.8 to §3.3.11) and are encoded here as CREATE's.
-func (r *request) made(s wire.NFSStat3, obj *vfs.Object, ch *vfs.Change) rpc.Outcome {
-	res := wire.Create3Res{Status: s}
-	if s == wire.NFS3OK {
-		res.ResOK = wire.Create3ResOK{
-			Obj:    wire.PostOpFH3{HandleFollows: true, Handle: r.seal(obj.Handle)},
-			DirWcc: wcc(ch),
-		}
+// makeIn checks the name, calls f to make the object, and fills in the result. The results of CREATE,
+// MKDIR, SYMLINK and MKNOD have the same form (RFC 1813 §3.3.8 to §3.3.11): CREATE's.
+func (r *request) makeIn(where *wire.DirOpArgs3, res *wire.Create3Res, f func() (vfs.Object, vfs.Change, error)) error {
+	var obj vfs.Object
+	var ch vfs.Change
+	err := checkName(where.Name)
+	if err == nil {
+		obj, ch, err = f()
+	}
+	res.Status = export.StatusOf(err)
+	res.ResOK.DirWcc = wcc(&ch)
+	res.ResFail.DirWcc = res.ResOK.DirWcc
+	if err == nil {
+		res.ResOK.Obj = wire.PostOpFH3{HandleFollows: true, Handle: r.seal(obj.Handle)}
 		if obj.HasAttr {
 			res.ResOK.ObjAttributes = postOp(&obj.Attr)
 		}
-	} else {
-		res.ResFail.DirWcc = wcc(ch)
 	}
-	res.Encode(r.w)
-	return rpc.Done
-}
-
-// makeIn checks the name, calls f to make the object, and writes the result.
-func (r *request) makeIn(where *wire.DirOpArgs3, f func() (vfs.Object, vfs.Change, error)) rpc.Outcome {
-	s := checkName(where.Name)
-	var obj vfs.Object
-	var ch vfs.Change
-	if s == wire.NFS3OK {
-		var err error
-		if obj, ch, err = f(); blocked(err) {
-			return r.block()
-		}
-		s = export.StatusOf(err)
-	}
-	return r.made(s, &obj, &ch)
+	return err
 }
 
 var createMode = [...]vfs.CreateMode{
@@ -49,13 +39,8 @@ var createMode = [...]vfs.CreateMode{
 }
 
 // create is CREATE (RFC 1813 §3.3.8).
-func (r *request) create() rpc.Outcome {
-	var args wire.Create3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	return r.makeIn(&args.Where, func() (vfs.Object, vfs.Change, error) {
+func (r *request) create(args *wire.Create3Args, res *wire.Create3Res) error {
+	return r.makeIn(&args.Where, res, func() (vfs.Object, vfs.Change, error) {
 		r.how = vfs.CreateHow{Mode: createMode[args.How.Mode], Verifier: args.How.Verf}
 		setAttr(&args.How.ObjAttributes, &r.how.Attr)
 		if r.how.Mode == vfs.Unchecked && r.how.Attr.SetSize {
@@ -68,26 +53,16 @@ func (r *request) create() rpc.Outcome {
 }
 
 // mkdir is MKDIR (RFC 1813 §3.3.9).
-func (r *request) mkdir() rpc.Outcome {
-	var args wire.Mkdir3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	return r.makeIn(&args.Where, func() (vfs.Object, vfs.Change, error) {
+func (r *request) mkdir(args *wire.Mkdir3Args, res *wire.Create3Res) error {
+	return r.makeIn(&args.Where, res, func() (vfs.Object, vfs.Change, error) {
 		setAttr(&args.Attributes, &r.set)
 		return r.fs().Mkdir(&r.op, r.handle, args.Where.Name, &r.set)
 	})
 }
 
 // symlink is SYMLINK (RFC 1813 §3.3.10).
-func (r *request) symlink() rpc.Outcome {
-	var args wire.Symlink3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	return r.makeIn(&args.Where, func() (vfs.Object, vfs.Change, error) {
+func (r *request) symlink(args *wire.Symlink3Args, res *wire.Create3Res) error {
+	return r.makeIn(&args.Where, res, func() (vfs.Object, vfs.Change, error) {
 		setAttr(&args.Symlink.SymlinkAttributes, &r.set)
 		return r.fs().Symlink(&r.op, r.handle, args.Where.Name, args.Symlink.SymlinkData.Data, &r.set)
 	})
@@ -95,12 +70,7 @@ func (r *request) symlink() rpc.Outcome {
 
 // mknod is MKNOD (RFC 1813 §3.3.11). Types that have procedures of their own get
 // NFS3ERR_BADTYPE.
-func (r *request) mknod() rpc.Outcome {
-	var args wire.Mknod3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
+func (r *request) mknod(args *wire.Mknod3Args, res *wire.Create3Res) error {
 	var t vfs.Type
 	attr := &args.What.PipeAttributes
 	switch args.What.Type {
@@ -113,9 +83,10 @@ func (r *request) mknod() rpc.Outcome {
 	case wire.NF3Fifo:
 		t = vfs.FIFO
 	default:
-		return r.made(wire.NFS3ErrBadType, nil, &vfs.Change{})
+		res.Status = wire.NFS3ErrBadType
+		return nil
 	}
-	return r.makeIn(&args.Where, func() (vfs.Object, vfs.Change, error) {
+	return r.makeIn(&args.Where, res, func() (vfs.Object, vfs.Change, error) {
 		setAttr(attr, &r.set)
 		spec := args.What.Device.Spec
 		return r.fs().Mknod(&r.op, r.handle, args.Where.Name, t, &r.set, spec.Major, spec.Minor)
@@ -123,98 +94,84 @@ func (r *request) mknod() rpc.Outcome {
 }
 
 // remove is REMOVE (RFC 1813 §3.3.12).
-func (r *request) remove() rpc.Outcome { return r.unlink(vfs.FileSystem.Remove) }
+func (r *request) remove(args *wire.Remove3Args, res *wire.Remove3Res) error {
+	return r.unlink(args, res, vfs.FileSystem.Remove)
+}
 
 // rmdir is RMDIR (RFC 1813 §3.3.13), whose arguments and results are REMOVE's.
-func (r *request) rmdir() rpc.Outcome { return r.unlink(vfs.FileSystem.Rmdir) }
+func (r *request) rmdir(args *wire.Remove3Args, res *wire.Remove3Res) error {
+	return r.unlink(args, res, vfs.FileSystem.Rmdir)
+}
 
-func (r *request) unlink(f func(vfs.FileSystem, *vfs.Op, vfs.Handle, []byte) (vfs.Change, error)) rpc.Outcome {
-	var args wire.Remove3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
+func (r *request) unlink(
+	args *wire.Remove3Args, res *wire.Remove3Res, f func(vfs.FileSystem, *vfs.Op, vfs.Handle, []byte) (vfs.Change, error),
+) error {
+	var ch vfs.Change
+	err := checkName(args.Object.Name)
+	if err == nil {
+		err = r.may(state.UseRemove, r.handle, args.Object.Name)
 	}
-	var res wire.Remove3Res
-	if res.Status = checkName(args.Object.Name); res.Status == wire.NFS3OK {
-		var ch vfs.Change
-		err := r.may(state.UseRemove, r.handle, args.Object.Name)
-		if err == nil {
-			ch, err = f(r.fs(), &r.op, r.handle, args.Object.Name)
-		}
-		if blocked(err) {
-			return r.block()
-		}
-		res.Status = export.StatusOf(err)
-		res.ResOK.DirWcc = wcc(&ch)
-		res.ResFail.DirWcc = res.ResOK.DirWcc
+	if err == nil {
+		ch, err = f(r.fs(), &r.op, r.handle, args.Object.Name)
 	}
-	res.Encode(r.w)
-	return rpc.Done
+	res.Status = export.StatusOf(err)
+	res.ResOK.DirWcc = wcc(&ch)
+	res.ResFail.DirWcc = res.ResOK.DirWcc
+	return err
+}
+
+// openAlso returns the file that the call's second file handle names. If the file is in another
+// export, the error is EXDEV.
+func (r *request) openAlso(fh wire.FileHandle3) (vfs.Handle, error) {
+	o, err := r.program.exports.Find(fh.Data)
+	switch {
+	case errors.Is(err, export.ErrGone):
+		return vfs.Handle{}, syscall.ESTALE
+	case err != nil:
+		return vfs.Handle{}, vfs.ErrBadHandle
+	case o.Export.ID != r.export.ID: // by ID, because one of them may have been replaced meanwhile
+		return vfs.Handle{}, syscall.EXDEV
+	}
+	return o.Handle, nil
 }
 
 // rename is RENAME (RFC 1813 §3.3.14), within one export.
-func (r *request) rename() rpc.Outcome {
-	var args wire.Rename3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
+func (r *request) rename(args *wire.Rename3Args, res *wire.Rename3Res) error {
+	var from, toCh vfs.Change
+	to, err := r.openAlso(args.To.Dir)
+	if err == nil {
+		err = cmp.Or(checkName(args.From.Name), checkName(args.To.Name))
 	}
-	var res wire.Rename3Res
-	var to vfs.Handle
-	to, res.Status = r.openAlso(args.To.Dir)
-	if res.Status == wire.NFS3OK {
-		res.Status = checkName(args.From.Name)
+	if err == nil {
+		err = r.may(state.UseRemove, r.handle, args.From.Name)
 	}
-	if res.Status == wire.NFS3OK {
-		res.Status = checkName(args.To.Name)
+	if err == nil {
+		err = r.may(state.UseRemove, to, args.To.Name)
 	}
-	if res.Status == wire.NFS3OK {
-		var from, toCh vfs.Change
-		err := r.may(state.UseRemove, r.handle, args.From.Name)
-		if err == nil {
-			err = r.may(state.UseRemove, to, args.To.Name)
-		}
-		if err == nil {
-			from, toCh, err = r.fs().Rename(&r.op, r.handle, args.From.Name, to, args.To.Name)
-		}
-		if blocked(err) {
-			return r.block()
-		}
-		res.Status = export.StatusOf(err)
-		res.ResOK = wire.Rename3ResOK{FromDirWcc: wcc(&from), ToDirWcc: wcc(&toCh)}
-		res.ResFail = wire.Rename3ResFail{FromDirWcc: res.ResOK.FromDirWcc, ToDirWcc: res.ResOK.ToDirWcc}
+	if err == nil {
+		from, toCh, err = r.fs().Rename(&r.op, r.handle, args.From.Name, to, args.To.Name)
 	}
-	res.Encode(r.w)
-	return rpc.Done
+	res.Status = export.StatusOf(err)
+	res.ResOK = wire.Rename3ResOK{FromDirWcc: wcc(&from), ToDirWcc: wcc(&toCh)}
+	res.ResFail = wire.Rename3ResFail{FromDirWcc: res.ResOK.FromDirWcc, ToDirWcc: res.ResOK.ToDirWcc}
+	return err
 }
 
 // link is LINK (RFC 1813 §3.3.15), within one export.
-func (r *request) link() rpc.Outcome {
-	var args wire.Link3Args
-	args.Decode(r.args)
-	if r.args.Finish() != nil {
-		return rpc.GarbageArgs
+func (r *request) link(args *wire.Link3Args, res *wire.Link3Res) error {
+	var ch vfs.Change
+	dir, err := r.openAlso(args.Link.Dir)
+	if err == nil {
+		err = checkName(args.Link.Name)
 	}
-	var res wire.Link3Res
-	var dir vfs.Handle
-	dir, res.Status = r.openAlso(args.Link.Dir)
-	if res.Status == wire.NFS3OK {
-		res.Status = checkName(args.Link.Name)
+	if err == nil {
+		err = r.may(state.UseLink, r.handle, nil)
 	}
-	if res.Status == wire.NFS3OK {
-		r.attr = vfs.Attr{}
-		var ch vfs.Change
-		err := r.may(state.UseLink, r.handle, nil)
-		if err == nil {
-			ch, err = r.fs().Link(&r.op, r.handle, dir, args.Link.Name, &r.attr)
-		}
-		if blocked(err) {
-			return r.block()
-		}
-		res.Status = export.StatusOf(err)
-		res.ResOK = wire.Link3ResOK{FileAttributes: postOp(&r.attr), LinkDirWcc: wcc(&ch)}
-		res.ResFail = wire.Link3ResFail{FileAttributes: res.ResOK.FileAttributes, LinkDirWcc: res.ResOK.LinkDirWcc}
+	if err == nil {
+		ch, err = r.fs().Link(&r.op, r.handle, dir, args.Link.Name, &r.attr)
 	}
-	res.Encode(r.w)
-	return rpc.Done
+	res.Status = export.StatusOf(err)
+	res.ResOK = wire.Link3ResOK{FileAttributes: postOp(&r.attr), LinkDirWcc: wcc(&ch)}
+	res.ResFail = wire.Link3ResFail{FileAttributes: res.ResOK.FileAttributes, LinkDirWcc: res.ResOK.LinkDirWcc}
+	return err
 }

@@ -1,0 +1,343 @@
+package nfs3
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Judge examines the file handle with which every procedure except NULL begins. It checks that this
+// server has issued the handle, that the handle's export serves the caller's address and port and
+// is writable if the procedure changes files, and that the export accepts the caller's flavor and
+// identity. If a check fails, the call is answered at once, before the server reserves memory or
+// fetches data for it.
+func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+	proc := wire.Procedure(a.Header.Procedure)
+	if proc == wire.ProcNull {
+		return rpc.Done
+	}
+	o, err := p.exports.Find(j.Object)
+	switch {
+	case errors.Is(err, export.ErrGone):
+		return early(j, &stale)
+	case err != nil:
+		return early(j, &badHandle)
+	}
+	if why := refusalOf(o.Export, a.Conn, &a.Cred, proc); why != nil {
+		return early(j, why)
+	}
+	if !admits(o.Export, o.Handle, a.Conn, &a.Cred, proc) {
+		p.exports.RefusedFlavor(a.Conn, o.Export, &a.Cred)
+		return rpc.Denied(rpc.AuthTooWeak)
+	}
+	if refuses(o.Export, o.Handle, &a.Cred, proc) {
+		p.exports.RefusedPrincipal(a.Conn, o.Export, &a.Cred)
+		return early(j, &noAccess)
+	}
+	j.Known = true
+	if p.exports.Delays(o.Export, &a.Cred) {
+		return early(j, &later)
+	}
+	j.Subject = o
+	j.Lane = o.Export.FS.Lane()
+	return rpc.Done
+}
+
+// refusalOf returns the reason why an export does not serve a call on a connection, or nil.
+func refusalOf(e *export.Export, c *rpc.Conn, cred *rpc.Cred, p wire.Procedure) *refusal {
+	switch {
+	case !e.Serves(c, cred):
+		return &noAccess
+	case e.ReadOnly && changes(p):
+		return &readOnly
+	}
+	return nil
+}
+
+// admits reports whether an export accepts a caller's flavor. The calls with which a client
+// mounts (see mounting) are accepted under any flavor, because the client has no user's
+// credential yet (RFC 2623 §2.3.2).
+func admits(e *export.Export, h vfs.Handle, c *rpc.Conn, cred *rpc.Cred, p wire.Procedure) bool {
+	return e.Admits(c, cred) || mounting(e, h, p)
+}
+
+// refuses reports whether an export refuses a caller because the caller has no account. It never
+// refuses the calls with which a client mounts (see mounting).
+func refuses(e *export.Export, h vfs.Handle, cred *rpc.Cred, p wire.Procedure) bool {
+	return e.Refuses(cred) && !mounting(e, h, p)
+}
+
+// mounting reports whether a call is FSINFO, GETATTR or FSSTAT of the export's root, which a
+// client makes while it mounts.
+func mounting(e *export.Export, h vfs.Handle, p wire.Procedure) bool {
+	return (p == wire.ProcFsinfo || p == wire.ProcGetattr || p == wire.ProcFsstat) && h == e.FS.Root()
+}
+
+// changes reports whether a procedure changes a file system, or brings a file's data to stable
+// storage (COMMIT).
+func changes(p wire.Procedure) bool {
+	return nfs.Binding3.Procedures[p].Once || p == wire.ProcCommit
+}
+
+// A refusal is the status with which Serve answers a call that Judge has refused. Judge passes it
+// to Serve as rpc.Judgement.Subject, and sets rpc.Judgement.Early.
+type refusal wire.NFSStat3
+
+var (
+	stale     = refusal(wire.NFS3ErrStale)
+	badHandle = refusal(wire.NFS3ErrBadHandle)
+	noAccess  = refusal(wire.NFS3ErrAccess)
+	readOnly  = refusal(wire.NFS3ErrROFS)
+	later     = refusal(wire.NFS3ErrJukebox)
+)
+
+func early(j *rpc.Judgement, why *refusal) rpc.Outcome {
+	j.Early, j.Subject = true, why
+	return rpc.Done
+}
+
+// absent holds, by procedure, the number of optional items (attributes before or after)
+// that follow the status in the result of a failed call (RFC 1813 §3.3).
+var absent = [...]int{
+	wire.ProcSetattr: 2, wire.ProcLookup: 1, wire.ProcAccess: 1, wire.ProcReadlink: 1, wire.ProcRead: 1,
+	wire.ProcWrite: 2, wire.ProcCreate: 2, wire.ProcMkdir: 2, wire.ProcSymlink: 2, wire.ProcMknod: 2,
+	wire.ProcRemove: 2, wire.ProcRmdir: 2, wire.ProcRename: 4, wire.ProcLink: 3,
+	wire.ProcReaddir: 1, wire.ProcReaddirPlus: 1,
+	wire.ProcFsstat: 1, wire.ProcFsinfo: 1, wire.ProcPathconf: 1, wire.ProcCommit: 2,
+}
+
+// refuse answers a call with a status and no attributes.
+func refuse(c *rpc.Call, w *xdr.Writer, why *refusal) rpc.Outcome {
+	w.Uint32(uint32(*why))
+	for range absent[c.Header.Procedure] {
+		w.Bool(false)
+	}
+	return rpc.Done
+}
+
+// A request holds the state of one call. Requests are pooled. Everything that a procedure
+// passes to a file system by pointer is a field of request, so that a call allocates
+// nothing.
+type request struct {
+	program *Program
+	call    *rpc.Call
+	args    *xdr.Decoder
+	w       *xdr.Writer
+
+	export *export.Export
+	handle vfs.Handle
+	looked export.Looked
+	cred   vfs.Cred
+	op     vfs.Op
+
+	attr   vfs.Attr
+	set    vfs.SetAttr
+	guard  vfs.Time
+	how    vfs.CreateHow
+	data   [1][]byte
+	sealed [export.MaxSealed]byte
+	list   lister
+	view   pseudo.View
+	// values holds, by procedure, the arguments and results of an earlier call: see answered.
+	values [wire.ProcCommit + 1]any
+}
+
+// Serve runs one procedure.
+func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	if c.Early {
+		return refuse(c, w, c.Subject.(*refusal))
+	}
+	var e *export.Export
+	var who export.Looked
+	o, named := c.Subject.(*export.Opened)
+	if named {
+		var why *refusal
+		var blocks bool
+		switch e, why, blocks = p.enter(c, o); {
+		case blocks:
+			return rpc.WouldBlock(e.FS.Lane())
+		case why != nil:
+			return refuse(c, w, why)
+		}
+		if err := p.exports.Look(e, c.Conn, &c.Cred, &who); err != nil {
+			lane := e.FS.Lane()
+			e.Leave(c.Conn)
+			return wait(c, w, lane, err)
+		}
+	}
+	r := p.requests.Get().(*request)
+	r.program, r.call, r.args, r.w = p, c, &c.Args, w
+	r.op = vfs.Op{Cred: &r.cred, Try: c.Try}
+	defer p.recycle(r)
+	if named {
+		r.export, r.handle = e, o.Handle
+		r.op.Async = e.Async
+		r.looked = who
+		e.Identify(&c.Cred, &r.looked, &r.cred)
+	}
+	return procedures[c.Header.Procedure](r)
+}
+
+// enter marks the export of the call as in use (export.Export.Enter). Since Judge, the export may
+// have been replaced or removed, or the file system of an idle mount may have been closed. In these
+// cases enter repeats the checks of Judge with the present export. blocks is true if a file system
+// must be opened and the call may not wait.
+func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *refusal, blocks bool) {
+	for e = o.Export; ; {
+		if e.Enter(c.Conn) {
+			return e, nil, false
+		}
+		now, err := p.exports.Awake(e, c.Try)
+		switch {
+		case blocked(err):
+			return e, nil, true
+		case errors.Is(err, syscall.ESTALE):
+			return nil, &stale, false
+		case err != nil:
+			return nil, &later, false
+		}
+		e = now
+		proc := wire.Procedure(c.Header.Procedure)
+		if why := refusalOf(e, c.Conn, &c.Cred, proc); why != nil {
+			return nil, why, false
+		}
+		if !admits(e, o.Handle, c.Conn, &c.Cred, proc) || refuses(e, o.Handle, &c.Cred, proc) {
+			return nil, &noAccess, false
+		}
+	}
+}
+
+// wait handles a call whose caller could not be identified because of err. If err is an
+// export.Pending, a look-up is running: when it has ended, the executor runs the call again. lane
+// is the resource that the call may then wait for (rpc.Call.Resume). If err is another error, the
+// client gets NFS3ERR_JUKEBOX.
+func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
+	pending, ok := errors.AsType[export.Pending](err)
+	if !ok {
+		return refuse(c, w, &later)
+	}
+	c.Detach()
+	pending.Await(func() { c.Resume(lane) })
+	return rpc.Outcome{Pending: true}
+}
+
+// recycle calls Leave of the export, because the call no longer uses it, and returns r to the pool.
+// It is deferred, so that it runs even if the procedure panics.
+func (p *Program) recycle(r *request) {
+	if r.export != nil {
+		r.export.Leave(r.call.Conn)
+	}
+	r.program, r.call, r.args, r.w = nil, nil, nil, nil
+	r.looked = export.Looked{}
+	r.export, r.cred.Groups, r.data[0], r.list, r.view = nil, nil, nil, lister{}, pseudo.View{}
+	p.requests.Put(r)
+}
+
+// answered returns a procedure: it decodes the arguments, calls run, and encodes the results. run does the
+// work, and fills in the results with their status. The error that it returns decides only whether the
+// results are sent: see outcome.
+func answered[A, R any, PA decoder[A], PR encoder[R]](run func(r *request, args PA, res PR) error) func(*request) rpc.Outcome {
+	type values struct {
+		args A
+		res  R
+	}
+	return func(r *request) rpc.Outcome {
+		kept := &r.values[r.call.Header.Procedure]
+		v, _ := (*kept).(*values)
+		if v == nil {
+			v = new(values)
+		}
+		*kept = nil // if the procedure panics, its values are not used again
+		out, send := rpc.GarbageArgs, false
+		if PA(&v.args).Decode(r.args); r.args.Finish() == nil {
+			r.attr = vfs.Attr{}
+			out, send = r.outcome(run(r, &v.args, &v.res))
+		}
+		if send {
+			PR(&v.res).Encode(r.w)
+		}
+		*v = values{}
+		*kept = v
+		return out
+	}
+}
+
+// Errors of procedures that end a call with an error of RPC.
+var (
+	errGarbage  = errors.New("nfs3: the arguments contradict each other")
+	errNoMemory = errors.New("nfs3: the call has no memory for its results")
+)
+
+// outcome returns the outcome of a call whose procedure returned err. send is false if the results are
+// not sent.
+func (r *request) outcome(err error) (out rpc.Outcome, send bool) {
+	switch {
+	case err == nil:
+	case blocked(err):
+		return rpc.WouldBlock(r.fs().Lane()), false
+	case errors.Is(err, errGarbage):
+		return rpc.GarbageArgs, false
+	case errors.Is(err, errNoMemory):
+		return rpc.SystemErr, false
+	}
+	return rpc.Done, true
+}
+
+type decoder[A any] interface {
+	*A
+	Decode(d *xdr.Decoder)
+}
+
+type encoder[R any] interface {
+	*R
+	Encode(w *xdr.Writer)
+}
+
+// may returns nil if the caller may use the file h now. If name is not nil, h is a directory,
+// and the file in question is the one of that name in h, if there is one.
+//
+// A denied call gets NFS3ERR_ACCES, as from Linux's server. With NFS3ERR_JUKEBOX the client
+// would repeat the call, and its programs would hang, as long as another client has the file
+// open. During the grace period after a restart, an NFSv4 client may still reclaim an open with
+// a deny mode. During that period, calls that such an open would deny get NFS3ERR_JUKEBOX,
+// because the period is short.
+func (r *request) may(use state.Use, h vfs.Handle, name []byte) error {
+	m := r.program.state
+	if m == nil {
+		return nil
+	}
+	i := state.Intent{Use: use, FS: r.fs(), File: h, Name: name, Op: &r.op, Version3: true}
+	switch m.Ask(&i) {
+	case state.Yes:
+		return nil
+	case state.AfterGrace:
+		return vfs.ErrDelay
+	case state.AfterWait:
+		return vfs.ErrWouldBlock
+	case state.Failed:
+		return i.Err
+	}
+	return syscall.EACCES
+}
+
+func (r *request) fs() vfs.FileSystem { return r.export.FS }
+
+// seal returns the client's handle for a file system's handle. It is valid until the next call of
+// seal or sealOf.
+func (r *request) seal(h vfs.Handle) wire.FileHandle3 { return r.sealOf(r.export, h) }
+
+// sealOf is like seal, for a handle of export e.
+func (r *request) sealOf(e *export.Export, h vfs.Handle) wire.FileHandle3 {
+	return wire.FileHandle3{Data: r.program.exports.Seal(r.sealed[:0], e, h)}
+}
+
+// blocked reports whether err means that a call with Try would have had to wait.
+func blocked(err error) bool { return err != nil && errors.Is(err, vfs.ErrWouldBlock) }
