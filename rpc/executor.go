@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
 
@@ -29,22 +30,18 @@ type executor struct {
 	mu      sync.Mutex
 	pace    pace
 	lanes   map[any]*lane
-	waiting ring[*lane] // lanes with waiting calls and fewer workers than allowed
-	idle    *worker     // the worker that became idle last
-	team    []*worker   // all workers
-	running int
-	queued  int
+	unused  []*lane                     // lanes without calls, for reuse of their memory
+	waiting queue.List[lane, *lane]     // lanes with waiting calls and fewer workers than perLane
+	idle    queue.List[worker, *worker] // in the order in which they became idle
+	busy    queue.List[worker, *worker]
 	closed  bool
 	wg      sync.WaitGroup
-	newLane *lane // head of the list of unused lanes
 
 	// The following fields are for calls that run on the goroutine that received them: see Turn.
-	out         []*Turn // the running Turns that are not late
-	turns       *Turn   // head of the list of unused Turns
-	unusedTurns int
-	watching    bool
-	quiet       int       // ticks of watch since the last Turn began
-	asked       time.Time // when lend was last called
+	out      queue.List[Turn, *Turn] // the running Turns that are not late
+	watching bool
+	quiet    int       // ticks of watch since the last Turn began
+	asked    time.Time // when lend was last called
 	// lends counts all Turns. replaced counts the Turns that became late: the call ran so long that
 	// the connection got another receiving goroutine.
 	lends, replaced uint64
@@ -52,28 +49,25 @@ type executor struct {
 
 // A lane has the calls for one resource. It exists as long as it has calls.
 type lane struct {
-	key     any
-	running int
-	queued  int
-	waits   bool // it is on executor.waiting
-	late    int  // running Turns that are late
-	stuck   int  // stuck workers, while the pace is slowed
-	line    turns.Line[*Conn, *Call]
-	unused  *lane
+	queue.Links[lane] // links in executor.waiting
+	key               any
+	line              turns.Line[*Conn, *Call] // it lends workers
+	waits             bool                     // the lane is on executor.waiting
+	late              int                      // running Turns that are late
+	stuck             int                      // stuck workers, while the pace is slowed
 }
 
-// lanePlace is an entry in a lane's queue (package turns). The queue has an entry for each waiting
+// lanePlace is an entry in a lane's line (package turns). The line has an entry for each waiting
 // call. It also has one for each client address, which counts the running calls of that address.
 type lanePlace = turns.Place[*Conn, *Call]
 
 // A worker is a goroutine that runs calls.
 type worker struct {
-	wake       chan *Call // a nil call ends the worker
-	prev, next *worker    // links in executor.idle
-	place      int        // index in executor.team
-	// lane is the lane of the call that the worker runs, or nil if it runs none. address is the
-	// entry of the client address that sent that call. The field since is the time at which the
-	// call began.
+	queue.Links[worker]            // links in executor.idle or executor.busy
+	next                chan *Call // delivers the next call; a nil call ends the worker
+	// If the worker is busy, lane is the lane of its call, address is the entry of the client
+	// address that sent the call, and since is the time at which the call began. Otherwise lane is
+	// nil.
 	lane    *lane
 	address *lanePlace
 	since   time.Time
@@ -97,117 +91,48 @@ func (x *executor) submit(c *Call, key any) {
 		x.abandon(c)
 		return
 	}
-	l := x.lanes[key]
-	if l == nil {
-		l = x.openLane(key)
-	}
-	x.enqueue(l, c)
+	l := x.enqueue(c, key)
 	x.check(now)
-	if !x.may(l) || x.idle == nil && len(x.team) >= x.workers && l.running > 0 {
-		x.wait(l)
-		x.mu.Unlock()
-		return
+	if !x.give(l, now) {
+		x.settle(l)
 	}
-	w, idle := x.worker()
-	// The worker takes the lane's next call, which may be an older one than the submitted call.
-	if c = x.start(w, l, now); c == nil {
-		x.wait(l)
-		x.mu.Unlock()
-		return
-	}
-	x.put(w, c, idle)
 	x.mu.Unlock()
 }
 
-// worker returns a worker for another call: the worker that became idle last (idle is then true)
-// or, if none is idle, a new one, which is not in the team yet.
-func (x *executor) worker() (w *worker, idle bool) {
-	if x.idle != nil {
-		return x.idle, true
-	}
-	return &worker{wake: make(chan *Call, 1)}, false
-}
-
-// put makes a worker run c. idle is true if the worker is idle, and false if it is new.
-func (x *executor) put(w *worker, c *Call, idle bool) {
-	if idle {
-		x.unlink(w)
-		w.wake <- c
-		return
-	}
-	x.join(w)
-	go x.work(w, c)
-}
-
-func (x *executor) join(w *worker) {
-	w.place = len(x.team)
-	x.team = append(x.team, w)
-	x.wg.Add(1)
-}
-
-// dismiss removes w from the team, because w will run no more calls.
-func (x *executor) dismiss(w *worker) {
-	last := x.team[len(x.team)-1]
-	x.team[w.place], last.place = last, w.place
-	x.team[len(x.team)-1] = nil
-	x.team = x.team[:len(x.team)-1]
-}
-
-func (x *executor) openLane(key any) *lane {
-	l := x.newLane
+// enqueue queues c in the lane that key names, and returns that lane.
+func (x *executor) enqueue(c *Call, key any) *lane {
+	l := x.lanes[key]
 	if l == nil {
-		l = new(lane)
-	} else {
-		x.newLane, l.unused = l.unused, nil
+		if n := len(x.unused); n > 0 {
+			l, x.unused = x.unused[n-1], x.unused[:n-1]
+		} else {
+			l = new(lane)
+		}
+		l.key, l.stuck = key, 0
+		x.lanes[key] = l
 	}
-	l.key, l.stuck = key, 0
-	x.lanes[key] = l
+	p := &c.state.place
+	p.Value = c
+	l.line.Join(p, c.Conn.client, c.Conn)
 	return l
 }
 
-// start gives w the next call of a lane, and returns that call. It returns nil if no call waits, or
-// if none of the waiting calls may run because the lane, or each waiting client address, already
-// uses as many workers as it may.
-func (x *executor) start(w *worker, l *lane, now time.Time) *Call {
-	p, address := l.line.Take(x.perLane)
-	if p == nil {
-		return nil
+// settle is called after the calls of l have changed. It puts l on the list waiting or takes it off,
+// and removes a lane without calls.
+func (x *executor) settle(l *lane) {
+	queued, running := l.line.Len(), l.line.Held()
+	if waits := queued > 0 && running < x.perLane; waits && !l.waits {
+		l.waits = true
+		x.waiting.Add(l)
+	} else if !waits && l.waits {
+		l.waits = false
+		x.waiting.Remove(l)
 	}
-	w.lane, w.address, w.since = l, address, now
-	l.queued--
-	x.queued--
-	l.running++
-	x.running++
-	return p.Value
-}
-
-// ended is called when w has run a call: it is the inverse of start. It returns the worker's next
-// call, or nil. If the lane has calls and no other worker, w stays in the lane, because all other
-// workers may be stalled.
-func (x *executor) ended(w *worker, now time.Time) *Call {
-	l := w.lane
-	l.line.GiveBack(w.address)
-	w.lane, w.address = nil, nil
-	l.running--
-	x.running--
-	switch {
-	case l.running > 0:
-		x.wait(l)
-	case l.queued > 0:
-		c := x.start(w, l, now)
-		x.wait(l)
-		return c
-	default:
-		x.shut(l)
+	if queued+running == 0 {
+		delete(x.lanes, l.key)
+		l.key = nil
+		x.unused = append(x.unused, l)
 	}
-	return x.next(w, now)
-}
-
-// shut removes a lane that has no calls.
-func (x *executor) shut(l *lane) {
-	delete(x.lanes, l.key)
-	l.key = nil
-	l.unused, x.newLane = x.newLane, l
 }
 
 // may reports whether a lane may have one more worker. The first worker of a lane is always
@@ -217,16 +142,63 @@ func (x *executor) shut(l *lane) {
 // without the stuck workers.
 func (x *executor) may(l *lane) bool {
 	half := func(most, all, own int) bool { return own < (most-(all-own)+1)/2 }
-	return l.running == 0 || half(x.workers, x.running, l.running) &&
-		(!x.slowed() || half(x.pace.most, x.running-x.pace.stuck, l.running-l.stuck))
+	all, own := x.busy.Len, l.line.Held()
+	return own == 0 || half(x.workers, all, own) &&
+		(!x.slowed() || half(x.pace.most, all-x.pace.stuck, own-l.stuck))
 }
 
-// wait adds l to the lanes that wait for a worker, if l can use one.
-func (x *executor) wait(l *lane) {
-	if !l.waits && l.queued > 0 && l.running < x.perLane {
-		l.waits = true
-		x.waiting.push(l)
+// give makes a worker run the next call of l: the one that became idle last or, if none is idle, a
+// new one. It returns false if no call waits in l, or if l, or each of the client addresses that
+// wait in it, already has as many workers as it may have.
+func (x *executor) give(l *lane, now time.Time) bool {
+	if !x.may(l) {
+		return false
 	}
+	p, address := l.line.Take(x.perLane)
+	if p == nil {
+		return false
+	}
+	w := x.idle.Last
+	if w != nil {
+		x.idle.Remove(w)
+	} else {
+		w = &worker{next: make(chan *Call, 1)}
+		x.wg.Add(1)
+		go x.work(w)
+	}
+	x.begun(w, l, address, now)
+	w.next <- p.Value
+	x.settle(l)
+	return true
+}
+
+// hire lets as many waiting lanes as possible have another worker, each in turn.
+func (x *executor) hire(now time.Time) {
+	for failed := 0; failed < x.waiting.Len; {
+		l := x.waiting.First
+		x.waiting.Remove(l)
+		x.waiting.Add(l)
+		if x.give(l, now) {
+			failed = 0
+		} else {
+			failed++
+		}
+	}
+}
+
+// begun notes that w has a call of lane l. address is what turns.Line.Take returned with the call.
+func (x *executor) begun(w *worker, l *lane, address *lanePlace, now time.Time) {
+	w.lane, w.address, w.since = l, address, now
+	x.busy.Add(w)
+}
+
+// ended is the inverse of begun.
+func (x *executor) ended(w *worker) {
+	l := w.lane
+	l.line.GiveBack(w.address)
+	w.lane, w.address = nil, nil
+	x.busy.Remove(w)
+	x.settle(l)
 }
 
 // usualTurn is the turn of a call: after this time it gives way to calls that wait for a worker.
@@ -237,15 +209,7 @@ const usualTurn = 100 * time.Millisecond
 func (x *executor) mustGiveWay(ran time.Duration) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.waiting.n > 0 && (ran > usualTurn || x.slowed())
-}
-
-func (x *executor) enqueue(l *lane, c *Call) {
-	p := &c.state.place
-	p.Value = c
-	l.line.Join(p, c.Conn.client, c.Conn)
-	l.queued++
-	x.queued++
+	return x.waiting.Len > 0 && (ran > usualTurn || x.slowed())
 }
 
 // forget drops the waiting calls of a connection that has ended.
@@ -256,11 +220,10 @@ func (x *executor) forget(of *Conn) {
 		l.line.Each(of.client, of, func(p *lanePlace) {
 			if c := p.Value; c.lost() {
 				l.line.Leave(p)
-				l.queued--
-				x.queued--
 				left = append(left, c)
 			}
 		})
+		x.settle(l)
 	}
 	x.mu.Unlock()
 	x.abandonAll(left)
@@ -272,109 +235,63 @@ func (x *executor) abandonAll(left []*Call) {
 	}
 }
 
-// next gives w, which runs no call, a call from the first waiting lane that may have one more
-// worker, and returns that call. It returns nil if no waiting call may run now.
-func (x *executor) next(w *worker, now time.Time) *Call {
-	for range x.waiting.n {
-		l, _ := x.waiting.pop()
-		if l.queued == 0 { // the lane's own worker has taken the last call
-			l.waits = false
-			continue
-		}
-		if !x.may(l) {
-			x.waiting.push(l)
-			continue
-		}
-		c := x.start(w, l, now)
-		if c == nil {
-			x.waiting.push(l)
-			continue
-		}
-		l.waits = false
-		x.wait(l)
-		return c
-	}
-	return nil
-}
+// yieldAfter is the time after which a worker yields the processor, between two calls or between
+// two operations of a call. Otherwise the Go runtime would let it use the processor for 10 ms. A
+// shorter time would cost more: each yield wakes an idle processor, and may move the worker there.
+const yieldAfter = 500 * time.Microsecond
 
-// work runs c and then further calls. It returns when the executor is closed, or when w got no call
-// for idleFor. A worker that never waits yields the processor after yieldAfter.
-func (x *executor) work(w *worker, c *Call) {
+// work runs the calls of w. It returns when the executor is closed, or when w got no call for
+// idleFor. A worker that never waits yields the processor after yieldAfter.
+func (x *executor) work(w *worker) {
 	defer x.wg.Done()
 	timer := time.NewTimer(x.idleFor)
 	defer timer.Stop()
 	yielded := time.Now()
-	for c != nil {
+	for c := <-w.next; c != nil; {
 		if x.working != nil {
 			x.working()
 		}
 		x.run(c)
 		now := time.Now()
 		x.mu.Lock()
-		if c = x.ended(w, now); c != nil {
+		x.ended(w)
+		if x.closed {
 			x.mu.Unlock()
+			return
+		}
+		x.idle.Add(w)
+		x.hire(now)
+		x.mu.Unlock()
+		select {
+		case c = <-w.next:
 			if now.Sub(yielded) > yieldAfter {
 				runtime.Gosched()
 				yielded = time.Now()
 			}
-			continue
+		default:
+			timer.Reset(x.idleFor)
+			c = x.await(w, timer.C)
+			yielded = time.Now()
 		}
-		if x.closed {
-			x.dismiss(w)
-			x.mu.Unlock()
-			return
-		}
-		x.link(w)
-		x.mu.Unlock()
-		timer.Reset(x.idleFor)
-		c = x.await(w, timer.C)
-		yielded = time.Now()
 	}
 }
-
-// yieldAfter is the time after which a worker yields the processor, between two calls or between
-// two operations of a call. Otherwise the Go runtime would let it use the processor for 10 ms. A
-// shorter time would cost more: each yield wakes an idle processor, and may move the worker there.
-const yieldAfter = 500 * time.Microsecond
 
 // await waits for the next call of an idle worker. It returns nil if the worker has to end.
 func (x *executor) await(w *worker, timeout <-chan time.Time) *Call {
 	select {
-	case c := <-w.wake:
+	case c := <-w.next:
 		return c
 	case <-timeout:
 	}
 	x.mu.Lock()
-	if w.linked(x) {
-		x.unlink(w)
-		x.dismiss(w)
-		x.mu.Unlock()
+	defer x.mu.Unlock()
+	select {
+	case c := <-w.next: // another goroutine has just given w a call, or closed the executor
+		return c
+	default:
+		x.idle.Remove(w)
 		return nil
 	}
-	x.mu.Unlock()
-	return <-w.wake // another goroutine has just chosen w, and wakes it
-}
-
-func (w *worker) linked(x *executor) bool { return w.prev != nil || x.idle == w }
-
-func (x *executor) link(w *worker) {
-	w.prev, w.next = nil, x.idle
-	if x.idle != nil {
-		x.idle.prev = w
-	}
-	x.idle = w
-}
-
-func (x *executor) unlink(w *worker) {
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		x.idle = w.next
-	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	}
-	w.prev, w.next = nil, nil
 }
 
 // close drops the waiting calls, and returns when all workers have ended. If ctx ends before that,
@@ -387,17 +304,11 @@ func (x *executor) close(ctx context.Context) error {
 		for p := l.line.Next(); p != nil; p = l.line.Next() {
 			left = append(left, p.Value)
 		}
-		x.queued -= l.queued
-		l.queued, l.waits = 0, false
-		if l.running == 0 {
-			delete(x.lanes, l.key)
-		}
+		x.settle(l)
 	}
-	x.waiting = ring[*lane]{}
-	for w := x.idle; w != nil; w = x.idle {
-		x.unlink(w)
-		x.dismiss(w)
-		w.wake <- nil
+	for w := x.idle.First; w != nil; w = x.idle.First {
+		x.idle.Remove(w)
+		w.next <- nil
 	}
 	x.mu.Unlock()
 	x.abandonAll(left)
@@ -419,50 +330,23 @@ func (x *executor) inLanes(now time.Time) []LaneStats {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	oldest := make(map[*lane]time.Duration)
-	for _, w := range x.team {
-		if w.lane != nil {
-			oldest[w.lane] = max(oldest[w.lane], now.Sub(w.since))
-		}
+	for w := x.busy.First; w != nil; w = w.Next {
+		oldest[w.lane] = max(oldest[w.lane], now.Sub(w.since))
 	}
 	all := make([]LaneStats, 0, len(x.lanes))
 	for key, l := range x.lanes {
-		all = append(all, LaneStats{Lane: key, Running: l.running, Queued: l.queued, Oldest: oldest[l]})
+		all = append(all, LaneStats{Lane: key, Running: l.line.Held(), Queued: l.line.Len(), Oldest: oldest[l]})
 	}
 	return all
 }
 
-func (x *executor) depth() (workers, running, queued int) {
+// count sets the executor's counters in st.
+func (x *executor) count(st *Stats) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.team), x.running, x.queued
-}
-
-// A ring is a queue in a ring buffer. It grows and never shrinks.
-type ring[T any] struct {
-	items []T
-	head  int
-	n     int
-}
-
-func (r *ring[T]) push(v T) {
-	if r.n == len(r.items) {
-		bigger := make([]T, max(8, 2*r.n))
-		for i := range r.n {
-			bigger[i] = r.items[(r.head+i)%len(r.items)]
-		}
-		r.items, r.head = bigger, 0
+	st.Workers, st.Running = x.idle.Len+x.busy.Len, x.busy.Len
+	st.Lent, st.Replaced = x.lends, x.replaced
+	for _, l := range x.lanes {
+		st.Queued += l.line.Len()
 	}
-	r.items[(r.head+r.n)%len(r.items)] = v
-	r.n++
-}
-
-func (r *ring[T]) pop() (v T, ok bool) {
-	if r.n == 0 {
-		return v, false
-	}
-	var zero T
-	v, r.items[r.head] = r.items[r.head], zero
-	r.head = (r.head + 1) % len(r.items)
-	r.n--
-	return v, true
 }

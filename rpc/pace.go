@@ -35,23 +35,21 @@ func newPace(cfg *Config) pace {
 	return p
 }
 
-// least is the lowest value of most. If that many calls compute, they use all processors.
-func (p *pace) least() int { return p.processors }
-
 // slowed reports whether fewer workers may run calls than Config.Workers allows.
 func (x *executor) slowed() bool { return x.pace.most < x.workers }
 
-// check adapts pace.most to the load of the processors, at most once in watchTick. The caller holds
+// check adapts pace.most to the load of the processors, at most once in watchTick. Its lowest value
+// is the number of processors: if that many calls compute, they use all processors. The caller holds
 // x.mu.
 func (x *executor) check(now time.Time) {
 	p := &x.pace
-	if x.running <= p.least() && !x.slowed() || now.Sub(p.checked) < watchTick {
+	if x.busy.Len <= p.processors && !x.slowed() || now.Sub(p.checked) < watchTick {
 		return
 	}
 	p.checked = now
 	switch ready := p.ready(); {
 	case ready > p.processors:
-		p.most = max(p.least(), min(p.most, x.running-p.stuck)*3/4)
+		p.most = max(p.processors, min(p.most, x.busy.Len-p.stuck)*3/4)
 	case ready == 0 && x.slowed():
 		p.most = min(x.workers, p.most+max(1, p.most/4))
 	}
@@ -68,22 +66,10 @@ func (x *executor) countStuck(now time.Time) {
 	for _, l := range x.lanes {
 		l.stuck = 0
 	}
-	for _, w := range x.team {
-		if w.lane != nil && now.Sub(w.since) > stuckAfter {
+	for w := x.busy.First; w != nil; w = w.Next {
+		if now.Sub(w.since) > stuckAfter {
 			w.lane.stuck++
 			x.pace.stuck++
 		}
-	}
-}
-
-// hire gives waiting calls to workers, as long as more workers may run calls. The caller holds x.mu.
-func (x *executor) hire(now time.Time) {
-	for x.waiting.n > 0 && (x.idle != nil || len(x.team) < x.workers) {
-		w, idle := x.worker()
-		c := x.next(w, now)
-		if c == nil {
-			return
-		}
-		x.put(w, c, idle)
 	}
 }

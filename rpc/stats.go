@@ -138,8 +138,7 @@ func (s *Server) Stats() Stats {
 		Panics:     s.panics.count.Load(),
 		ReplyCache: s.replies.stats(),
 	}
-	st.Workers, st.Running, st.Queued = s.exec.depth()
-	st.Lent, st.Replaced = s.exec.turnCounts()
+	s.exec.count(&st)
 	st.Unknown = s.unknown.read()
 	for _, p := range s.table.Load().numbers {
 		for _, v := range p.versions {

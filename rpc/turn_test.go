@@ -176,11 +176,11 @@ func TestPlacesLentAreWorkers(t *testing.T) {
 	onTurns(t, rpc.Config{Workers: 4, LaneWorkers: 2}, func(t *testing.T, p *rpctest.Program, r *receiving) {
 		r.soon(t, p)
 		_, first := r.stall(t, 1)
-		_, second := r.stall(t, 1)
+		_, second := newReceiving(r.s, r.conn).stall(t, 1)
 		if first == nil || second == nil {
 			t.Fatal("two places of a lane were not lent")
 		}
-		if _, third := r.stall(t, 1); third != nil {
+		if _, third := newReceiving(r.s, r.conn).stall(t, 1); third != nil {
 			t.Error("a lane has more places than it may")
 			run(third)
 		} else if st := r.s.Stats(); st.Running != 2 || st.Queued != 1 {
@@ -191,7 +191,7 @@ func TestPlacesLentAreWorkers(t *testing.T) {
 		if n := len(p.Arrived(1)); n != 2 {
 			t.Errorf("%d calls run", n)
 		}
-		p.Release(1) // the worker of a Turn continues with the third call
+		p.Release(1) // at the end of a Turn, a worker begins the third call
 		ended(t, runs)
 		ended(t, runsToo)
 		synctest.Wait()

@@ -29,6 +29,7 @@ type Line[C comparable, T any] struct {
 	byAddress map[netip.Addr]*Place[C, T]
 	byConn    map[conn[C]]*Place[C, T]
 	unused    row[C, T]
+	waiting   int // waiters
 	held      int // units of the resource that all addresses hold together
 }
 
@@ -53,8 +54,11 @@ type Place[C comparable, T any] struct {
 // Waits reports whether p is in a Line.
 func (p *Place[C, T]) Waits() bool { return p.in != nil }
 
-// Empty reports whether l has no waiters.
-func (l *Line[C, T]) Empty() bool { return l.addresses.first == nil }
+// Len returns the number of waiters.
+func (l *Line[C, T]) Len() int { return l.waiting }
+
+// Held returns the number of units of the resource that all addresses hold together.
+func (l *Line[C, T]) Held() int { return l.held }
 
 // Join puts p behind the other waiters of its connection. That is the connection id of the given
 // address.
@@ -79,6 +83,7 @@ func (l *Line[C, T]) Join(p *Place[C, T], address netip.Addr, id C) {
 	}
 	p.up = c
 	c.row.push(p)
+	l.waiting++
 }
 
 // Next removes and returns the next waiter, or returns nil if none waits.
@@ -147,6 +152,7 @@ func (l *Line[C, T]) Leave(p *Place[C, T]) {
 	a := c.up
 	p.up = nil
 	c.row.remove(p)
+	l.waiting--
 	if c.row.first == nil {
 		a.row.remove(c)
 		delete(l.byConn, c.key)

@@ -133,8 +133,8 @@ func TestLineBesideAModel(t *testing.T) {
 				if len(held) > most {
 					t.Fatalf("%d are held of %d", len(held), most)
 				}
-				if l.Empty() != (len(all) == 0) || len(l.byAddress) > len(all)+len(held) || len(l.byConn) > len(all) {
-					t.Fatalf("empty %v, %d addresses, %d connections: %d wait", l.Empty(), len(l.byAddress), len(l.byConn), len(all))
+				if l.Len() != len(all) || l.Held() != len(held) || len(l.byAddress) > len(all)+len(held) || len(l.byConn) > len(all) {
+					t.Fatalf("%d waiters, %d units, %d addresses, %d connections: %d wait", l.Len(), l.Held(), len(l.byAddress), len(l.byConn), len(all))
 				}
 				for _, w := range all {
 					if !w.place.Waits() {

@@ -103,7 +103,7 @@ func (p *Pool[T]) GiveBack(unit T) {
 	p.given++
 	switch next := p.line.Next(); {
 	case next != nil:
-		p.wanted.Store(!p.line.Empty())
+		p.wanted.Store(p.line.Len() > 0)
 		next.Value.lent <- unit
 	case p.units > p.Most:
 		p.units--
@@ -143,7 +143,7 @@ func (p *Pool[T]) End(b *Borrower[T]) {
 
 func (p *Pool[T]) leave(b *Borrower[T]) {
 	p.line.Leave(&b.place)
-	p.wanted.Store(!p.line.Empty())
+	p.wanted.Store(p.line.Len() > 0)
 }
 
 // Count returns the number of units that exist, and how many of them are lent.
