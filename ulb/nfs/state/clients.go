@@ -204,7 +204,7 @@ func (g *guard) add(minor uint32, id *Identity) *Client {
 	}
 	c.holding = holdings{
 		states: make(map[*State]struct{}), revoked: make(map[*State]struct{}), waiting: make(map[*file]int),
-		openOwners: make(map[string]*Owner), lockOwners: make(map[string]*Owner),
+		owners: make(map[ownerKey]*Owner),
 	}
 	c.known.address = clientaddr.Of(id.Address)
 	c.known.proven = id.Proven
@@ -253,7 +253,7 @@ func (g *guard) confirm(c *Client) Status {
 	case old == nil && !o.mayConfirm(t):
 		g.relieve(g.ofPlaces(), o.confirmed < t.part(maxClients)/2)
 		return nfs4wire.NFS4ErrDelay
-	case old != nil && (old.known.evicted != nil || g.contested(old, c.known.proven, c.known.address)):
+	case old != nil && (old.known.dying.Load() || g.contested(old, c.known.proven, c.known.address)):
 		return nfs4wire.NFS4ErrDelay
 	}
 	if old != nil {

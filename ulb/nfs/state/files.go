@@ -92,40 +92,35 @@ func (g *guard) tidy(of *file) {
 
 // holdings is the state of one client.
 type holdings struct {
-	// over is true if the client is gone. The Manager then grants it nothing.
-	over                   bool
-	states                 map[*State]struct{}
-	revoked                map[*State]struct{} // revoked states that the client has not acknowledged
-	openOwners, lockOwners map[string]*Owner
-	idle                   []*Owner
-	waiting                map[*file]int // number of locks that it waits for in each file
-	waiters                int           // number of locks that it waits for in all files
-	ranges                 int           // locked ranges
-	memory                 int           // memory of all this state, in bytes
+	states  map[*State]struct{}
+	revoked map[*State]struct{} // revoked states that the client has not acknowledged
+	owners  map[ownerKey]*Owner
+	idle    []*Owner
+	waiting map[*file]int // number of locks that it waits for in each file
+	waiters int           // number of locks that it waits for in all files
+	ranges  int           // locked ranges
+	memory  int           // memory of all this state, in bytes
 }
 
 // holds reports whether c holds any state.
 func (g *guard) holds(c *Client) bool { return len(c.holding.states) > 0 }
 
-// dropAll removes all state of c for ever.
+// dropAll removes all state of c, which is gone.
 func (g *guard) dropAll(c *Client) {
-	c.holding.over = true
 	unlocked := make(map[*file]bool)
 	for s := range c.holding.states {
 		if s.Kind == KindOpen {
 			if len(s.locks) > 0 {
 				unlocked[s.file] = true
 			}
-			g.endOpen(s, true)
+			g.endOpen(s)
 		}
 	}
-	for _, owners := range [...]map[string]*Owner{c.holding.openOwners, c.holding.lockOwners} {
-		for _, o := range owners {
-			g.forgetOwner(o)
-		}
+	for _, o := range c.holding.owners {
+		g.forgetOwner(o)
 	}
 	for s := range c.holding.revoked {
-		g.files.slab.remove(s, true)
+		g.files.slab.remove(s)
 		g.charge(c, -s.size())
 	}
 	clear(c.holding.revoked)
@@ -141,22 +136,21 @@ func (g *guard) dropAll(c *Client) {
 // drop ends an open and all locks made through it.
 func (g *guard) drop(s *State) {
 	of, locked := s.file, len(s.locks) > 0
-	g.endOpen(s, false)
+	g.endOpen(s)
 	if locked {
 		g.released(of)
 	}
 }
 
 // endOpen ends an open and all locks made through it. Unlike drop, it does not call released: a
-// caller that ends many opens calls released once, afterwards. expired is true if the open ends
-// because its client is being removed.
-func (g *guard) endOpen(s *State, expired bool) {
+// caller that ends many opens calls released once, afterwards.
+func (g *guard) endOpen(s *State) {
 	of := s.file
 	for _, lock := range s.locks {
-		g.endLock(lock, expired)
+		g.endLock(lock)
 	}
 	of.opens.remove(s)
-	g.unlist(s, expired)
+	g.unlist(s)
 	if o := s.opened.Swap(nil); o != nil {
 		for i := range o.grants {
 			g.close(o.grants[i].file)
@@ -168,27 +162,27 @@ func (g *guard) endOpen(s *State, expired bool) {
 
 // endLock ends a lock stateid with all its ranges. If s had locked any range, the caller calls
 // released afterwards.
-func (g *guard) endLock(s *State, expired bool) {
+func (g *guard) endLock(s *State) {
 	g.giveUpLater(s.Key, s.held.Ranges())
 	g.counted(s, s.file.locked.Unlock(&s.held, 0, byterange.ToEnd))
 	s.held = byterange.Holder[*State]{}
 	delete(s.open.locks, s.Owner)
 	s.file.count(s.Client, lockCount{locks: -1})
-	g.unlist(s, expired)
+	g.unlist(s)
 	g.files.usage.Locks--
 }
 
 // unlist removes s from all tables. Two kinds of stateids stay known for a while: revoked ones (see
 // retain), and the last one that an owner of minor version 0 closed (see outlive).
-func (g *guard) unlist(s *State, expired bool) {
+func (g *guard) unlist(s *State) {
 	revoked := s.revoked.Load()
 	switch {
 	case revoked:
 		g.retain(s)
-	case s.Kind == KindOpen && s.Client.Minor == 0 && !expired:
+	case s.Kind == KindOpen && s.Client.Minor == 0 && !s.Client.known.gone:
 		g.outlive(s.Owner, s)
 	default:
-		g.files.slab.remove(s, expired)
+		g.files.slab.remove(s)
 	}
 	delete(s.Client.holding.states, s)
 	o := s.Owner
@@ -253,7 +247,7 @@ func (s *State) size() int {
 // that is being evicted gets no state, because the eviction is about to end all its state.
 func (g *guard) mayBegin(c *Client) Status {
 	switch {
-	case c.holding.over:
+	case c.known.gone:
 		return gone(c)
 	case c.Dying():
 		return nfs4wire.NFS4ErrDelay // the eviction may still fail

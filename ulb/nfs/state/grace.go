@@ -139,11 +139,26 @@ func (g *guard) claimOf(c *Client) *claim {
 	if !g.grace.on.Load() || g.grace.ending {
 		return nil
 	}
-	r := g.grace.claims[c.name()]
-	if r == nil || r.Principal != c.Principal || r.done && c.Minor > 0 {
-		return nil
+	if r := g.claimBefore(c); r != nil && (!r.done || c.Minor == 0) {
+		return r
 	}
-	return r
+	return nil
+}
+
+// claimBefore returns the entry of c in grace.claims, even if c can no longer reclaim anything by it.
+func (g *guard) claimBefore(c *Client) *claim {
+	if r := g.grace.claims[c.name()]; r != nil && r.Principal == c.Principal {
+		return r
+	}
+	return nil
+}
+
+// dropClaim ends the right of c to reclaim state.
+func (g *guard) dropClaim(c *Client) {
+	if r := g.claimBefore(c); r != nil {
+		g.settle(r)
+		delete(g.grace.claims, c.name())
+	}
 }
 
 // mayReclaim reports whether c may reclaim state that it held before the restart.

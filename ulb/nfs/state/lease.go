@@ -28,9 +28,6 @@ type lease struct {
 	// the client, and when the client is gone: the server then starts no new request of the client.
 	gone  bool
 	dying atomic.Bool
-	// evicted is closed when the current eviction of the client ends; nil if no eviction is under
-	// way.
-	evicted chan struct{}
 	// running is the number of requests that BeginRequest has counted and EndRequest has not.
 	// sessions is the number of the client's sessions.
 	running, sessions atomic.Int64
@@ -111,49 +108,35 @@ func (g *guard) expired(c *Client, now time.Duration) bool {
 func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, Named) }
 
 // evict is Evict for several clients. It removes their records together, so that it waits for the
-// disk once. It evicts clients with a valid lease only if the reason (why) is Greedy. If another
-// goroutine is already evicting some of the clients, evict waits until that has ended, and then
-// tries to evict those that are still there.
-func (m *Manager) evict(all []*Client, why Why) error {
-	for len(all) > 0 {
-		var mine, later []*Client
-		done := make(chan struct{})
-		g := m.acquire()
-		for _, c := range all {
-			switch {
-			case c.known.gone:
-			case c.known.evicted != nil:
-				later = append(later, c)
-			case g.condemned(c, why == Greedy):
-				c.known.evicted = done
-				mine = append(mine, c)
-			}
+// disk once. It evicts clients with a valid lease only if the reason (why) is Greedy. One eviction
+// runs at a time.
+func (m *Manager) evict(all []*Client, why Why) (err error) {
+	m.recording.lock()
+	var condemned []*Client
+	var records []Record
+	g := m.acquire()
+	for _, c := range all {
+		if c.known.gone || !g.condemned(c, why == Greedy) {
+			continue
 		}
-		g.release()
-		err := m.removeRecords(mine)
-		g = &guard{Manager: m}
-		for _, c := range mine {
-			m.mu.Lock()
-			g.evicted(c, err == nil, why)
-			m.mu.Unlock()
+		condemned = append(condemned, c)
+		if c.known.reclaim.stored != nil || g.claimBefore(c) != nil {
+			records = append(records, g.recordOf(c))
 		}
-		close(done) // before finish: other evictions wait for done, and closing files may take long
-		g.finish()
-		if err != nil {
-			return err
-		}
-		// Wait only after close(done). Otherwise two evictions could wait for each other.
-		for _, c := range later {
-			m.mu.Lock()
-			wait := c.known.evicted
-			m.mu.Unlock()
-			if wait != nil {
-				<-wait
-			}
-		}
-		all = later
 	}
-	return nil
+	g.release()
+	if len(records) > 0 {
+		err = m.cfg.Records.Remove(records)
+	}
+	g = &guard{Manager: m}
+	for _, c := range condemned {
+		m.mu.Lock()
+		g.evicted(c, err == nil, why)
+		m.mu.Unlock()
+	}
+	m.recording.unlock() // before finish: other goroutines wait for it, and closing files may take long
+	g.finish()
+	return err
 }
 
 // condemned reports whether to evict c: its lease has run out, or anyhow is true. If so, c stays
@@ -167,12 +150,16 @@ func (g *guard) condemned(c *Client, anyhow bool) bool {
 	return false
 }
 
-// evicted ends the eviction of c. If goes is true, it removes c; otherwise c stays.
-func (g *guard) evicted(c *Client, goes bool, why Why) {
-	c.known.evicted = nil
+// evicted ends the eviction of c. unrecorded is true if c has no record any more: evicted then
+// removes c. Otherwise c stays.
+func (g *guard) evicted(c *Client, unrecorded bool, why Why) {
+	if unrecorded {
+		c.known.reclaim.stored = nil
+		g.dropClaim(c)
+	}
 	switch {
 	case c.known.gone:
-	case !goes:
+	case !unrecorded:
 		c.known.dying.Store(false)
 	default:
 		if g.holds(c) {

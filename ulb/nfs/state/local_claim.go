@@ -361,7 +361,7 @@ func (m *Manager) takeBack(u *undo) {
 	}
 	s.seqid.Store(u.seqid)
 	if u.made {
-		g.endLock(s, false)
+		g.endLock(s)
 	}
 	g.released(of)
 }

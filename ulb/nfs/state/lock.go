@@ -81,7 +81,7 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 	c, of := open.Client, open.file
 	name := string(a.OwnerName)
 	if owner != nil {
-		name = owner.name
+		name = owner.key.name
 	}
 	d = g.lockConflict(of, &r, owner)
 	if d == nil {
@@ -154,7 +154,7 @@ func (g *guard) locker(a *LockArgs) (s, open *State, owner *Owner, status Status
 	}
 	owner = a.LockOwner
 	if owner == nil {
-		owner = open.Client.holding.lockOwners[string(a.OwnerName)]
+		owner = open.Client.holding.owners[ownerKey{true, string(a.OwnerName)}]
 	} else if !owner.known || owner.Client != open.Client {
 		return nil, nil, nil, nfs4wire.NFS4ErrBadStateID
 	}
@@ -200,7 +200,7 @@ func (g *guard) newLock(open *State, owner *Owner, name []byte) *State {
 func (g *guard) lockConflict(of *file, r *byterange.Range, owner *Owner) (d *Denied) {
 	of.locked.Conflicts(r, owner, func(other *State, held *byterange.Range) bool {
 		if g.blame(other.Client); d == nil || g.late.firm {
-			d = denied(held, other.Client.ID, other.Owner.name)
+			d = denied(held, other.Client.ID, other.Owner.key.name)
 		}
 		return !g.late.firm
 	})
@@ -223,7 +223,7 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 	if !m.settled(try, func(g *guard) {
 		d = nil
 		if of := g.files.byID[id]; of != nil {
-			d = g.lockConflict(of, &r, c.holding.lockOwners[string(owner)])
+			d = g.lockConflict(of, &r, c.holding.owners[ownerKey{true, string(owner)}])
 		}
 	}) {
 		return nil, WouldWait

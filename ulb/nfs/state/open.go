@@ -292,7 +292,7 @@ func (m *Manager) FreeStateID(id *nfs4wire.StateID4, c *Client) Status {
 	case s.Kind != KindLock, len(s.held.Ranges()) > 0:
 		return nfs4wire.NFS4ErrLocksHeld
 	default:
-		g.endLock(s, false)
+		g.endLock(s)
 	}
 	return status
 }

@@ -11,10 +11,8 @@ import (
 // machine.
 type Owner struct {
 	Client *Client
-	// Locks is true for a lock-owner, and false for an open-owner.
-	Locks bool
 
-	name string
+	key ownerKey
 	// confirmed is false for an open-owner of minor version 0 until its first OPEN is confirmed.
 	confirmed atomic.Bool
 
@@ -30,35 +28,33 @@ type Owner struct {
 	closed *State
 }
 
+// An ownerKey identifies an owner of one client. An open-owner and a lock-owner may have the same
+// name, which the client chose.
+type ownerKey struct {
+	locks bool // it is a lock-owner
+	name  string
+}
+
 // Name is the client's name for the owner.
-func (o *Owner) Name() string { return o.name }
+func (o *Owner) Name() string { return o.key.name }
 
 // Confirmed reports whether the client may use the owner's stateids.
 func (o *Owner) Confirmed() bool { return o.confirmed.Load() }
-
-// owners returns the table of the client's lock-owners or open-owners.
-func (h *holdings) owners(locks bool) map[string]*Owner {
-	if locks {
-		return h.lockOwners
-	}
-	return h.openOwners
-}
 
 // owner finds or makes the owner of c with this name: a lock-owner if locks is true, else an
 // open-owner. It returns nil if c is gone. The caller has checked that c may use more memory
 // (crowded).
 func (g *guard) owner(c *Client, name []byte, locks bool) *Owner {
-	owners := c.holding.owners(locks)
-	if o := owners[string(name)]; o != nil {
+	if o := c.holding.owners[ownerKey{locks, string(name)}]; o != nil {
 		return o
 	}
 	g.prune(c)
-	if c.holding.over {
+	if c.known.gone {
 		return nil
 	}
-	o := &Owner{Client: c, Locks: locks, name: string(name), known: true}
+	o := &Owner{Client: c, key: ownerKey{locks, string(name)}, known: true}
 	o.confirmed.Store(locks || c.Minor != 0)
-	owners[o.name] = o
+	c.holding.owners[o.key] = o
 	g.files.usage.Owners++
 	g.charge(c, o.size())
 	g.rest(o)
@@ -68,9 +64,9 @@ func (g *guard) owner(c *Client, name []byte, locks bool) *Owner {
 // size returns the memory of o, in bytes.
 func (o *Owner) size() int {
 	if o.Client.Minor == 0 {
-		return sizeOwner + sizeNumbered + len(o.name)
+		return sizeOwner + sizeNumbered + len(o.key.name)
 	}
-	return sizeOwner + len(o.name)
+	return sizeOwner + len(o.key.name)
 }
 
 // OwnerOf finds or makes a lock-owner (if locks is true) or an open-owner whose requests are
@@ -79,11 +75,11 @@ func (o *Owner) size() int {
 func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Status) {
 	g := m.acquire()
 	defer g.release()
-	if c.holding.over {
+	if c.known.gone {
 		return nil, gone(c)
 	}
 	g.prune(c)
-	if c.holding.owners(locks)[string(name)] == nil && g.crowded(c) {
+	if c.holding.owners[ownerKey{locks, string(name)}] == nil && g.crowded(c) {
 		return nil, g.full(c)
 	}
 	return g.owner(c, name, locks), nfs4wire.NFS4OK
@@ -132,7 +128,7 @@ func (g *guard) forgetOwner(o *Owner) {
 	o.known = false
 	delete(g.files.unconfirmed, o)
 	g.outlive(o, nil)
-	delete(o.Client.holding.owners(o.Locks), o.name)
+	delete(o.Client.holding.owners, o.key)
 	g.files.usage.Owners--
 	g.charge(o.Client, -o.size())
 }
@@ -141,7 +137,7 @@ func (g *guard) forgetOwner(o *Owner) {
 // stateid of o that it kept before. If s is nil, it drops that stateid and keeps no other.
 func (g *guard) outlive(o *Owner, s *State) {
 	if o.closed != nil {
-		g.files.slab.remove(o.closed, o.Client.holding.over)
+		g.files.slab.remove(o.closed)
 	}
 	o.closed = s
 }
@@ -151,7 +147,7 @@ func (g *guard) outlive(o *Owner, s *State) {
 func (m *Manager) ReleaseLockOwner(c *Client, name []byte) Status {
 	g := m.acquire()
 	defer g.release()
-	o := c.holding.lockOwners[string(name)]
+	o := c.holding.owners[ownerKey{true, string(name)}]
 	switch {
 	case o == nil:
 		return nfs4wire.NFS4OK
@@ -159,7 +155,7 @@ func (m *Manager) ReleaseLockOwner(c *Client, name []byte) Status {
 		return nfs4wire.NFS4ErrLocksHeld
 	}
 	for s := range o.own {
-		g.endLock(s, false)
+		g.endLock(s)
 	}
 	g.forgetOwner(o)
 	return nfs4wire.NFS4OK
@@ -190,7 +186,7 @@ func (g *guard) abandon(o *Owner) {
 func (m *Manager) Abandon(o *Owner) {
 	g := m.acquire()
 	defer g.release()
-	if !o.Locks && !o.Confirmed() {
+	if !o.Confirmed() { // a lock-owner is always confirmed
 		g.abandon(o)
 	}
 }

@@ -145,47 +145,6 @@ func (m *Manager) record(c *Client) (release func()) {
 	return m.recording.unlock
 }
 
-// removeRecords removes the records of clients that are being evicted: all of them or none. It
-// skips a client that is already gone: its record belongs to its next incarnation, or forget
-// removes it.
-func (m *Manager) removeRecords(all []*Client) error {
-	if m.cfg.Records == nil || len(all) == 0 {
-		return nil
-	}
-	m.recording.lock()
-	defer m.recording.unlock()
-	var gone []Record
-	var recorded []*Client
-	claims := make(map[*Client]*claim)
-	g := m.acquire()
-	for _, c := range all {
-		r := m.grace.claims[c.name()]
-		if r != nil && r.Principal == c.Principal {
-			claims[c] = r
-		}
-		if !c.known.gone && (c.known.reclaim.stored != nil || claims[c] != nil) {
-			gone, recorded = append(gone, g.recordOf(c)), append(recorded, c)
-		}
-	}
-	g.release()
-	if len(gone) == 0 {
-		return nil
-	}
-	if err := m.cfg.Records.Remove(gone); err != nil {
-		return err
-	}
-	g = m.acquire()
-	defer g.release()
-	for _, c := range recorded {
-		c.known.reclaim.stored = nil
-		if r := claims[c]; r != nil {
-			g.settle(r)
-			delete(m.grace.claims, c.name())
-		}
-	}
-	return nil
-}
-
 // forget makes the sweep remove the record of a client that is gone, or whose lease ran out and
 // that holds nothing.
 func (g *guard) forget(c *Client) {
@@ -194,8 +153,7 @@ func (g *guard) forget(c *Client) {
 		return
 	}
 	if r != nil {
-		g.settle(r)
-		delete(g.grace.claims, c.name())
+		g.dropClaim(c)
 	}
 	g.forgotten = append(g.forgotten, g.recordOf(c))
 	g.wake()

@@ -10,7 +10,7 @@ import (
 )
 
 // The next incarnation of a client takes over its record. If an eviction of the earlier incarnation
-// began before that, but has not removed the record yet, it leaves the record alone.
+// began before that, but still waits to change the records, it leaves the record alone.
 func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 	d := &disk{}
 	lives(t, d, func(t *testing.T, m *Manager) {
@@ -20,17 +20,17 @@ func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 		pass(2 * leaseTime / 3)
 		m.Renew(next)
 		pass(2 * leaseTime / 3) // the lease of old has run out, and next still exists
-		g := m.acquire()
-		if !g.condemned(old, false) { // first half of evict
-			t.Fatal("not condemned")
-		}
-		g.release()
+		m.recording.lock()
+		evicted := make(chan error)
+		go func() { evicted <- m.Evict(old) }()
+		synctest.Wait()
 		is(t, "CREATE_SESSION of the next", m.Confirm(next), ok)
-		s, _ := m.ReclaimComplete(next, false)
-		is(t, "RECLAIM_COMPLETE of the next", s, ok)
-		if err := m.removeRecords([]*Client{old}); err != nil { // second half of evict
+		m.recording.unlock()
+		if err := <-evicted; err != nil {
 			t.Fatal(err)
 		}
+		s, _ := m.ReclaimComplete(next, false)
+		is(t, "RECLAIM_COMPLETE of the next", s, ok)
 		if !d.has(1, "client") {
 			t.Error("a client that may open files has no record")
 		}

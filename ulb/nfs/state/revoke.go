@@ -113,7 +113,7 @@ func (g *guard) retain(s *State) {
 // all of them, it may reclaim state again after a restart.
 func (g *guard) acknowledge(s *State) {
 	c := s.Client
-	g.files.slab.remove(s, false)
+	g.files.slab.remove(s)
 	g.charge(c, -s.size())
 	if delete(c.holding.revoked, s); len(c.holding.revoked) == 0 {
 		c.known.hasRevoked.Store(false)

@@ -210,12 +210,12 @@ func (b *slab) add(s *State, epoch uint32) bool {
 	return true
 }
 
-// remove ends the stateid of s. expired is true if the client of s is being removed.
-func (b *slab) remove(s *State, expired bool) {
+// remove ends the stateid of s.
+func (b *slab) remove(s *State) {
 	index := binary.BigEndian.Uint32(s.other[4:])
 	sl := b.slot(index)
 	sl.state.Store(nil)
-	if expired {
+	if s.Client.known.gone {
 		sl.expired.Store(binary.BigEndian.Uint32(s.other[8:]))
 	}
 	if sl.generation != 1<<32-1 { // after its last generation a slot is never used again

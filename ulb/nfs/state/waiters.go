@@ -212,7 +212,7 @@ func (of *file) inTurn() []int {
 // lock or an earlier waiter wants one. looks is the number of locks and waiters that it checked.
 func (of *file) hindered(i int, now time.Time) (is bool, looks int) {
 	w := of.waiting[i]
-	of.locked.Conflicts(&w.want, w.client.holding.lockOwners[w.owner], func(*State, *byterange.Range) bool {
+	of.locked.Conflicts(&w.want, w.client.holding.owners[ownerKey{true, w.owner}], func(*State, *byterange.Range) bool {
 		is = true
 		return false
 	})
