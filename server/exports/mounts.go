@@ -372,7 +372,9 @@ func (w *mounts) doze() {
 		}
 		w.mu.Unlock()
 		for _, m := range all {
-			m.Doze(mountIdle)
+			if since, idle := m.Rested(); idle && time.Since(since) >= mountIdle {
+				m.Rest()
+			}
 		}
 	}
 }

@@ -69,7 +69,7 @@ var errRefused = errors.New("export: the mount is not served")
 
 // A Mount is a file system that is mounted below an export. It is an export of its own with the
 // options of that export. The first call opens its file system. When no call has used the file
-// system for some time, Doze closes it, because an open file system cannot be unmounted.
+// system for some time, the server closes it (Rest), because an open file system cannot be unmounted.
 type Mount struct {
 	Found
 	opener Opener
@@ -77,10 +77,9 @@ type Mount struct {
 	// the export that the mount is below.
 	id, topID uint32
 	topName   string
-	// asleep is the mount's export while the file system is closed. No call can enter it.
-	asleep atomic.Pointer[Export]
-	// awake is the mount's export while the file system is open.
-	awake atomic.Pointer[Export]
+	// now is the mount's export. While the file system is closed, no call can enter the export, and
+	// its FS is an asleep.
+	now atomic.Pointer[Export]
 
 	mu sync.Mutex
 	// work is the running Open or Close, or nil.
@@ -96,7 +95,7 @@ type Mount struct {
 	// left holds the channels that Retire returned for replaced exports of the mount. Calls may
 	// still use these exports.
 	left []<-chan struct{}
-	// entries is the number of calls that had entered the awake export when Doze last ran
+	// entries is the number of calls that had entered the open export when Rested last ran
 	// (use.entries). rested is the time since which the mount seems unused: see Rested.
 	entries uint64
 	rested  time.Time
@@ -108,9 +107,8 @@ type work struct {
 	done  chan struct{}
 }
 
-// asleep is the file system of the export Mount.asleep. It takes the place of the mount's own file
-// system while that is closed. It has only the methods Lane and Root: calls use the other methods
-// only after Enter, which fails.
+// asleep takes the place of a mount's file system while that is closed. It has only the methods Lane
+// and Root: calls use the other methods only after Enter, which fails.
 type asleep struct {
 	vfs.FileSystem
 	m *Mount
@@ -121,45 +119,43 @@ func (a *asleep) Root() vfs.Handle { return vfs.Handle{} }
 
 func newMount(f Found, opener Opener) *Mount {
 	m := &Mount{Found: f, opener: opener, id: idOf(f.Name), topName: f.Top.Name, topID: f.Top.ID}
-	m.asleep.Store(m.template())
+	m.now.Store(m.closed())
 	return m
 }
 
-// template returns a new export of the mount that no call can enter. Mount.asleep stores it.
-func (m *Mount) template() *Export { return m.export(m.Top, &asleep{m: m}, true) }
-
-// export returns an export of the mount with the options of another export. If retired is true, no
-// call can enter it.
-func (m *Mount) export(options *Export, fs vfs.FileSystem, retired bool) *Export {
+// export returns a new export of the mount, with the options of Mount.Top.
+func (m *Mount) export(fs vfs.FileSystem) *Export {
 	e := &Export{
-		Name: m.Name, ID: m.id, FS: fs, Options: options.Options,
-		Clients: options.Clients, Security: options.Security, Networks: options.Networks, mount: m,
+		Name: m.Name, ID: m.id, FS: fs, Options: m.Top.Options,
+		Clients: m.Top.Clients, Security: m.Top.Security, Networks: m.Top.Networks, mount: m,
 	}
 	e.Root = false
-	if retired {
-		e.use.idle = make(chan struct{})
-		e.use.retired.Store(true)
-	}
 	return e
 }
 
-// now returns the mount's export: awake if the file system is open, else asleep.
-func (m *Mount) now() *Export {
-	if e := m.awake.Load(); e != nil {
-		return e
-	}
-	return m.asleep.Load()
+// closed returns a new export of the mount for the time while the file system is closed.
+func (m *Mount) closed() *Export {
+	e := m.export(&asleep{m: m})
+	e.use.idle = make(chan struct{})
+	e.use.retired.Store(true)
+	return e
 }
 
 // Awake returns the mount's export while its file system is open, or nil.
-func (m *Mount) Awake() *Export { return m.awake.Load() }
+func (m *Mount) Awake() *Export {
+	e := m.now.Load()
+	if _, closed := e.FS.(*asleep); closed {
+		return nil
+	}
+	return e
+}
 
 // wake opens the file system if it is closed, and returns the mount's export. If try is true and
 // the file system is closed, wake returns vfs.ErrWouldBlock. It returns ESTALE if the mount is
 // gone, errRefused if Found.Refused is set or the latest Open failed, and vfs.ErrDelay if the file
 // system is not open within wakeWithin.
 func (m *Mount) wake(try bool) (*Export, error) {
-	if e := m.awake.Load(); e != nil {
+	if e := m.Awake(); e != nil {
 		return e, nil
 	}
 	switch {
@@ -189,7 +185,7 @@ func (m *Mount) wake(try bool) (*Export, error) {
 func (m *Mount) waking() (*Export, *work, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.awake.Load(); e != nil {
+	if e := m.Awake(); e != nil {
 		return e, nil, nil
 	}
 	switch {
@@ -229,11 +225,10 @@ func (m *Mount) open(w *work) {
 	m.finishWorkLocked(w)
 }
 
-// rouseLocked opens the mount for calls: it makes an awake export with the open file system fs.
+// rouseLocked opens the mount for calls: it makes an export with the open file system fs.
 func (m *Mount) rouseLocked(fs vfs.FileSystem) {
-	e := m.export(m.asleep.Load(), fs, false)
 	m.entries, m.rested = 0, time.Now()
-	m.awake.Store(e)
+	m.now.Store(m.export(fs))
 }
 
 // finishWorkLocked ends the work w, an Open or Close.
@@ -248,47 +243,33 @@ func (m *Mount) offer(top *Export) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Top = top
-	e := m.template()
-	if e.sameOptions(m.asleep.Load()) {
-		return
-	}
-	m.asleep.Store(e)
-	if old := m.awake.Load(); old != nil {
+	closed, old := m.closed(), m.Awake()
+	switch {
+	case closed.sameOptions(m.now.Load()):
+	case old == nil:
+		m.now.Store(closed)
+	default:
 		m.rouseLocked(old.FS)
 		m.left = append(m.left, old.Retire())
 	}
 }
 
-// Doze begins to close the file system if no call has used it for long enough (the parameter after
-// is that time), and if clients hold no state in it. The caller calls Doze from time to time. Doze
-// returns false if the file system is closed, and no Open or Close is running.
-func (m *Mount) Doze(after time.Duration) (awake bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.awake.Load()
-	if e == nil {
-		return m.work != nil
-	}
-	now := time.Now()
-	if entries, inside := e.use.entries(); inside || entries != m.entries || m.opener.InUse(e.FS) {
-		m.entries, m.rested = entries, now
-		return true
-	}
-	if now.Sub(m.rested) < after {
-		return true
-	}
-	m.sleepLocked(e)
-	return true
-}
-
-// Rested returns the time since which the mount seems to be unused: the last time that Doze found it
-// in use or, if there was none, the time when its file system was opened. idle is true if the file
-// system is open and neither calls nor clients use it.
+// Rested returns the time since which the mount seems to be unused: the last time that Rested found
+// a sign of use or, if there was none, the time when its file system was opened. The caller calls
+// Rested from time to time. idle is true if the file system is open and neither calls nor clients
+// use it.
 func (m *Mount) Rested() (since time.Time, idle bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.awake.Load()
-	return m.rested, e != nil && m.idleLocked(e)
+	e := m.Awake()
+	if e == nil {
+		return m.rested, false
+	}
+	idle = m.idleLocked(e)
+	if entries, _ := e.use.entries(); !idle || entries != m.entries {
+		m.entries, m.rested = entries, time.Now()
+	}
+	return m.rested, idle
 }
 
 // Rest begins to close the file system of a mount that is not in use. The channel is closed when
@@ -297,7 +278,7 @@ func (m *Mount) Rested() (since time.Time, idle bool) {
 func (m *Mount) Rest() (closed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.awake.Load()
+	e := m.Awake()
 	if e == nil || !m.idleLocked(e) {
 		return nil
 	}
@@ -305,16 +286,16 @@ func (m *Mount) Rest() (closed <-chan struct{}) {
 	return m.work.done
 }
 
-// idleLocked reports whether no call and no client state uses the awake export e.
+// idleLocked reports whether no call and no client state uses the open export e.
 func (m *Mount) idleLocked(e *Export) bool {
 	_, inside := e.use.entries()
 	return !inside && !m.opener.InUse(e.FS)
 }
 
-// sleepLocked starts a goroutine that closes the file system of the awake export e after the last call
-// has left. No work is running.
+// sleepLocked starts a goroutine that closes the file system of the open export e after the last
+// call has left. No work is running.
 func (m *Mount) sleepLocked(e *Export) {
-	m.awake.Store(nil)
+	m.now.Store(m.closed())
 	m.work = &work{began: time.Now(), done: make(chan struct{})}
 	left := append(m.left, e.Retire())
 	m.left = nil
@@ -348,7 +329,7 @@ func (m *Mount) End() (closed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.gone = true
-	if e := m.awake.Load(); e != nil {
+	if e := m.Awake(); e != nil {
 		m.sleepLocked(e)
 	}
 	if m.work == nil {
@@ -363,7 +344,7 @@ func (m *Mount) End() (closed <-chan struct{}) {
 func (e *Export) Mount() *Mount { return e.mount }
 
 // Lane returns the executor's lane (rpc.Call.Resume) for calls to the mount that may wait.
-func (m *Mount) Lane() any { return m.now().FS.Lane() }
+func (m *Mount) Lane() any { return m.now.Load().FS.Lane() }
 
 // ExportID returns the ID of the mount's own export.
 func (m *Mount) ExportID() uint32 { return m.id }

@@ -64,7 +64,7 @@ func TestMountIsBusyWhileACallIsInside(t *testing.T) {
 		e := s.in("a")
 		m := e.Mount()
 		for range 5 {
-			m.Doze(time.Second)
+			doze(m, time.Second)
 			time.Sleep(2 * time.Second)
 		}
 		s.is("closed while one call is inside", &s.o.closed, 0)
@@ -74,16 +74,16 @@ func TestMountIsBusyWhileACallIsInside(t *testing.T) {
 		e.Leave(s.conn)
 		for range 5 {
 			s.in("a").Leave(s.conn)
-			m.Doze(time.Second)
+			doze(m, time.Second)
 			time.Sleep(2 * time.Second)
 		}
 		s.is("closed while calls follow each other", &s.o.closed, 0)
-		m.Doze(time.Minute)
+		doze(m, time.Minute)
 		time.Sleep(30 * time.Second)
-		m.Doze(time.Minute)
+		doze(m, time.Minute)
 		s.is("closed too soon", &s.o.closed, 0)
 		time.Sleep(31 * time.Second)
-		m.Doze(time.Minute)
+		doze(m, time.Minute)
 		s.is("closed", &s.o.closed, 1)
 	})
 }

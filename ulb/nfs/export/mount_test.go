@@ -160,6 +160,13 @@ func TestMountHasTheOptionsOfItsExport(t *testing.T) {
 	})
 }
 
+// doze closes the file system of a mount that seems to be unused for long enough, as the server does.
+func doze(m *export.Mount, after time.Duration) {
+	if since, idle := m.Rested(); idle && time.Since(since) >= after {
+		m.Rest()
+	}
+}
+
 // The first call that needs a mount's file system opens it for all calls. After some time without
 // calls the file system is closed, but its handles stay valid.
 func TestMountSleepsAndWakes(t *testing.T) {
@@ -178,21 +185,20 @@ func TestMountSleepsAndWakes(t *testing.T) {
 		e := s.in("a")
 		sealed := s.table.Seal(nil, e, e.FS.Root())
 		m := e.Mount()
-		doze := func(after time.Duration) {
-			t.Helper()
+		watch := func(after time.Duration) {
 			for range 5 {
-				m.Doze(after)
+				doze(m, after)
 				time.Sleep(after / 4)
 			}
 		}
-		doze(10 * time.Second)
+		watch(10 * time.Second)
 		s.is("closed while a call is inside", &s.o.closed, 0)
 		e.Leave(s.conn)
 		s.o.inUse.Store(true)
-		doze(10 * time.Second)
+		watch(10 * time.Second)
 		s.is("closed while clients hold something", &s.o.closed, 0)
 		s.o.inUse.Store(false)
-		doze(8 * time.Second)
+		watch(8 * time.Second)
 		s.is("closed", &s.o.closed, 1)
 		o, err := s.table.Find(sealed)
 		if err != nil || o.Export.ID != e.ID {

@@ -133,7 +133,7 @@ func (t *Table) mountedAt(at *Export, point string) (*Export, error) {
 		return e, nil
 	}
 	if m := s.mounts.byName[name]; m != nil {
-		return m.now(), nil
+		return m.now.Load(), nil
 	}
 	return nil, syscall.EXDEV
 }
@@ -146,7 +146,7 @@ func (t *Table) Way(m *Mount) (from *Export, names []string) {
 	s := t.current.Load()
 	if from = s.named(m.Under); from == nil {
 		if under := s.mounts.byName[m.Under]; under != nil {
-			from = under.now()
+			from = under.now.Load()
 		}
 	}
 	rest := strings.TrimPrefix(m.Point, strings.TrimSuffix(m.Dir, "/")+"/")

@@ -163,7 +163,7 @@ func (s *set) find(id uint32) *Export {
 		return e
 	}
 	if m := s.mounts.byID[id]; m != nil {
-		return m.now()
+		return m.now.Load()
 	}
 	return nil
 }
