@@ -108,13 +108,13 @@ func (f Seen) attr(t *tree, n *node) vfs.Attr {
 	}
 }
 
-// Root implements vfs.FileSystem.
-func (f Seen) Root() vfs.Handle { return f.now().root.handle }
+// The following methods are those of vfs.FileSystem.
 
-// Lane implements vfs.FileSystem.
-func (f Seen) Lane() any { return f.FS }
+func (f Seen) Root() vfs.Handle  { return f.now().root.handle }
+func (f Seen) Lane() any         { return f.FS }
+func (f Seen) Verifier() [8]byte { return [8]byte{} }
+func (f Seen) Close() error      { return nil }
 
-// Info implements vfs.FileSystem.
 func (f Seen) Info(_ *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	if _, _, err := f.find(h); err != nil {
 		return vfs.Info{}, err
@@ -125,7 +125,6 @@ func (f Seen) Info(_ *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	}, nil
 }
 
-// Usage implements vfs.FileSystem.
 func (f Seen) Usage(_ *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
 	t, _, err := f.find(h)
 	if err != nil {
@@ -134,7 +133,6 @@ func (f Seen) Usage(_ *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
 	return vfs.Usage{TotalFiles: uint64(len(t.byHandle))}, nil
 }
 
-// GetAttr implements vfs.FileSystem.
 func (f Seen) GetAttr(_ *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 	t, n, err := f.find(h)
 	if err == nil {
@@ -143,7 +141,6 @@ func (f Seen) GetAttr(_ *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 	return err
 }
 
-// Access implements vfs.FileSystem.
 func (f Seen) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vfs.Access, error) {
 	if err := f.GetAttr(op, h, a); err != nil {
 		return 0, err
@@ -151,7 +148,6 @@ func (f Seen) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vf
 	return want & (vfs.AccessRead | vfs.AccessLookup), nil
 }
 
-// Lookup implements vfs.FileSystem.
 func (f Seen) Lookup(_ *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) (o vfs.Object, err error) {
 	t, n, err := f.find(dir)
 	if err != nil {
@@ -172,7 +168,6 @@ func (f Seen) Lookup(_ *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) 
 	return vfs.Object{Handle: n.handle, Attr: f.attr(t, n), HasAttr: true}, nil
 }
 
-// ReadDir implements vfs.FileSystem.
 func (f Seen) ReadDir(_ *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr, emit func(e *vfs.DirEntry) bool) (eof bool, err error) {
 	t, n, err := f.find(dir)
 	if err != nil {
@@ -209,8 +204,7 @@ func (f Seen) ReadDir(_ *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAt
 	return true, nil
 }
 
-// ReadLink implements vfs.FileSystem. It returns EINVAL, because this file system has only
-// directories.
+// ReadLink returns EINVAL, because this file system has only directories.
 func (f Seen) ReadLink(_ *vfs.Op, h vfs.Handle, _ []byte, _ *vfs.Attr) (int, error) {
 	if _, _, err := f.find(h); err != nil {
 		return 0, err
@@ -218,7 +212,6 @@ func (f Seen) ReadLink(_ *vfs.Op, h vfs.Handle, _ []byte, _ *vfs.Attr) (int, err
 	return 0, syscall.EINVAL
 }
 
-// Read implements vfs.FileSystem.
 func (f Seen) Read(_ *vfs.Op, h vfs.Handle, _ uint64, _ []byte, _ *vfs.Attr) (int, bool, error) {
 	if _, _, err := f.find(h); err != nil {
 		return 0, false, err
@@ -226,65 +219,48 @@ func (f Seen) Read(_ *vfs.Op, h vfs.Handle, _ uint64, _ []byte, _ *vfs.Attr) (in
 	return 0, false, syscall.EISDIR
 }
 
-// Verifier implements vfs.FileSystem.
-func (f Seen) Verifier() (v [8]byte) { return v }
+// The following methods would change the file system. All of them fail.
 
-// Close implements vfs.FileSystem.
-func (f Seen) Close() error { return nil }
-
-// The following operations change a file system. All of them fail.
-
-// SetAttr implements vfs.FileSystem.
 func (Seen) SetAttr(*vfs.Op, vfs.Handle, *vfs.SetAttr, *vfs.Time) (vfs.Change, error) {
 	return vfs.Change{}, syscall.EROFS
 }
 
-// Write implements vfs.FileSystem.
 func (Seen) Write(*vfs.Op, vfs.Handle, uint64, [][]byte, vfs.Stability) (int, vfs.Stability, vfs.Change, error) {
 	return 0, 0, vfs.Change{}, syscall.EROFS
 }
 
-// Commit implements vfs.FileSystem.
 func (Seen) Commit(*vfs.Op, vfs.Handle, uint64, uint32) (vfs.Change, error) {
 	return vfs.Change{}, syscall.EISDIR
 }
 
-// Create implements vfs.FileSystem.
 func (Seen) Create(*vfs.Op, vfs.Handle, []byte, *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
 	return vfs.Object{}, vfs.Change{}, syscall.EROFS
 }
 
-// Mkdir implements vfs.FileSystem.
 func (Seen) Mkdir(*vfs.Op, vfs.Handle, []byte, *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
 	return vfs.Object{}, vfs.Change{}, syscall.EROFS
 }
 
-// Symlink implements vfs.FileSystem.
 func (Seen) Symlink(*vfs.Op, vfs.Handle, []byte, []byte, *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
 	return vfs.Object{}, vfs.Change{}, syscall.EROFS
 }
 
-// Mknod implements vfs.FileSystem.
 func (Seen) Mknod(*vfs.Op, vfs.Handle, []byte, vfs.Type, *vfs.SetAttr, uint32, uint32) (vfs.Object, vfs.Change, error) {
 	return vfs.Object{}, vfs.Change{}, syscall.EROFS
 }
 
-// Remove implements vfs.FileSystem.
 func (Seen) Remove(*vfs.Op, vfs.Handle, []byte) (vfs.Change, error) {
 	return vfs.Change{}, syscall.EROFS
 }
 
-// Rmdir implements vfs.FileSystem.
 func (Seen) Rmdir(*vfs.Op, vfs.Handle, []byte) (vfs.Change, error) {
 	return vfs.Change{}, syscall.EROFS
 }
 
-// Rename implements vfs.FileSystem.
 func (Seen) Rename(*vfs.Op, vfs.Handle, []byte, vfs.Handle, []byte) (from, to vfs.Change, err error) {
 	return from, to, syscall.EROFS
 }
 
-// Link implements vfs.FileSystem.
 func (Seen) Link(*vfs.Op, vfs.Handle, vfs.Handle, []byte, *vfs.Attr) (vfs.Change, error) {
 	return vfs.Change{}, syscall.EROFS
 }
