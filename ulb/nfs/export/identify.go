@@ -66,13 +66,6 @@ func (e *Export) unsure(c *rpc.Cred) bool {
 	return c.Unsure && (e.Squash != AllSquash || e.RequireAccount)
 }
 
-// RefusedPrincipal calls OnRefusedPrincipal for a refused call.
-func (t *Table) RefusedPrincipal(c *rpc.Conn, e *Export, cred *rpc.Cred) {
-	if t.OnRefusedPrincipal != nil {
-		t.OnRefusedPrincipal(c, e, cred.Principal)
-	}
-}
-
 // Delays reports whether Look would return vfs.ErrDelay, by the answers known so far. If so,
 // the server need not fetch data for the call.
 func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {

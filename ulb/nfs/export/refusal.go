@@ -48,10 +48,3 @@ type Refusal struct {
 	Status fmt.Stringer // status of the answer
 	Reason Reason
 }
-
-// Refused calls OnRefusal for a refused mount.
-func (t *Table) Refused(r *Refusal) {
-	if t.OnRefusal != nil {
-		t.OnRefusal(r)
-	}
-}

@@ -85,13 +85,6 @@ func (e *Export) Admits(c *rpc.Conn, cred *rpc.Cred) bool {
 	return len(all) == 0 || slices.Contains(all, SecurityOf(cred))
 }
 
-// RefusedFlavor calls OnRefusedFlavor for a refused call.
-func (t *Table) RefusedFlavor(c *rpc.Conn, e *Export, cred *rpc.Cred) {
-	if t.OnRefusedFlavor != nil {
-		t.OnRefusedFlavor(c, e, SecurityOf(cred))
-	}
-}
-
 // Opener compares the access that two exports give to the same files. If e is more open than inner,
 // because it serves more clients or accepts a weaker security flavor, Opener returns that reason in
 // words. Otherwise it returns "". Clients that reach the files of inner through e get the access

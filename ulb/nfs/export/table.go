@@ -22,19 +22,19 @@ type Table struct {
 	changing sync.Mutex
 	root     *Export
 
-	// The server sets the following fields before the first Replace. Each may be nil, except that
-	// Replace then refuses an export that manages groups. The functions, apart from OnMissing, run on
-	// the goroutine that serves a call, and must not block.
+	// The server may set the following fields before the first Replace. The functions, apart from
+	// OnMissing, run on the goroutine that serves a call, and must not block. OnMissing and Groups may
+	// be nil; Replace then refuses an export that manages groups.
 
 	// OnMissing is called when a client reaches a mount point that the Table does not know. It looks
 	// for new mounts and returns true; it may block. If it cannot look for mounts soon, it returns
 	// false.
 	OnMissing func() bool
-	// OnRefusal is called for each refused mount, before the server answers.
-	OnRefusal func(*Refusal)
-	// OnRefusedFlavor is called for each call refused because of its security flavor.
-	OnRefusedFlavor func(c *rpc.Conn, e *Export, as Security)
-	// OnRefusedPrincipal is called for each call refused because Export.Refuses returned true.
+	// The NFS programs call OnRefusal for each refused mount, before they answer. They call
+	// OnRefusedFlavor for each call that is refused because of its security flavor, and
+	// OnRefusedPrincipal for each one that is refused because Export.Refuses returned true.
+	OnRefusal          func(*Refusal)
+	OnRefusedFlavor    func(c *rpc.Conn, e *Export, as Security)
 	OnRefusedPrincipal func(c *rpc.Conn, e *Export, principal string)
 	// Groups is the source of users' groups.
 	Groups Groups
@@ -59,7 +59,11 @@ type Tree struct {
 // NewTable returns an empty table that seals handles with key. The key is secret and must
 // stay the same over restarts, so that handles stay valid.
 func NewTable(key [KeySize]byte) *Table {
-	t := &Table{seal: newSealer(key)}
+	t := &Table{
+		seal: newSealer(key), OnRefusal: func(*Refusal) {},
+		OnRefusedFlavor:    func(*rpc.Conn, *Export, Security) {},
+		OnRefusedPrincipal: func(*rpc.Conn, *Export, string) {},
+	}
 	t.current.Store(&set{mounts: noMounts})
 	return t
 }

@@ -126,7 +126,7 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	}
 	var res wire.MountRes3
 	refuse := func(e *export.Export, status wire.Stat3, why export.Reason) rpc.Outcome {
-		p.exports.Refused(&export.Refusal{Client: c.Conn.Peer, Path: string(dir), Export: e, Status: status, Reason: why})
+		p.exports.OnRefusal(&export.Refusal{Client: c.Conn.Peer, Path: string(dir), Export: e, Status: status, Reason: why})
 		res.Status = status
 		res.Encode(w)
 		return rpc.Failed

@@ -35,11 +35,11 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		return early(j, why)
 	}
 	if !admits(o.Export, o.Handle, a.Conn, &a.Cred, proc) {
-		p.exports.RefusedFlavor(a.Conn, o.Export, &a.Cred)
+		p.exports.OnRefusedFlavor(a.Conn, o.Export, export.SecurityOf(&a.Cred))
 		return rpc.Denied(rpc.AuthTooWeak)
 	}
 	if refuses(o.Export, o.Handle, &a.Cred, proc) {
-		p.exports.RefusedPrincipal(a.Conn, o.Export, &a.Cred)
+		p.exports.OnRefusedPrincipal(a.Conn, o.Export, a.Cred.Principal)
 		return early(j, &noAccess)
 	}
 	j.Known = true

@@ -87,7 +87,7 @@ func (k *Compound) readySaved(n wire.OpNum) Status {
 	case n != wire.OpRename && n != wire.OpLink && !k.admits(&k.Saved):
 		return k.cannotSay(n, wire.NFS4ErrAccess)
 	case k.refused(e):
-		k.Program.exports.RefusedPrincipal(k.Call.Conn, e, &k.Call.Cred)
+		k.Program.exports.OnRefusedPrincipal(k.Call.Conn, e, k.Call.Cred.Principal)
 		return wire.NFS4ErrAccess
 	}
 	return k.look(e)
@@ -145,7 +145,7 @@ func (k *Compound) identify(op *Operation) Status {
 		return wire.NFS4OK // they do not depend on the caller, and GETFH has no error status for an unknown one
 	}
 	if k.refused(e) && !k.mayUnknown(op) {
-		k.Program.exports.RefusedPrincipal(k.Call.Conn, e, &k.Call.Cred)
+		k.Program.exports.OnRefusedPrincipal(k.Call.Conn, e, k.Call.Cred.Principal)
 		return wire.NFS4ErrAccess
 	}
 	s := k.look(e)

@@ -299,7 +299,7 @@ func (k *Compound) stranger(answer rpc.AuthStat) {
 			r.Export, r.Reason = e, export.UnprivilegedPort
 		}
 	}
-	k.Program.exports.Refused(&r)
+	k.Program.exports.OnRefusal(&r)
 }
 
 // step executes one operation and writes its result. If the status is negative, the result is

@@ -123,7 +123,7 @@ func (k *Compound) unseen(err error, name []byte) {
 	default:
 		r.Reason = export.NotAClient
 	}
-	k.Program.exports.Refused(&r)
+	k.Program.exports.OnRefusal(&r)
 }
 
 // named returns the object that a name leads to. It calls child, or out if the export of

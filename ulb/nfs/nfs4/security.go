@@ -130,7 +130,7 @@ func (k *Compound) out(name []byte) (Object, Status) {
 // wrongSec returns NFS4ERR_WRONGSEC, and reports the refusal to the table of exports
 // (export.Table.OnRefusedFlavor).
 func (k *Compound) wrongSec(o *Object) Status {
-	k.Program.exports.RefusedFlavor(k.Call.Conn, o.Export, &k.Call.Cred)
+	k.Program.exports.OnRefusedFlavor(k.Call.Conn, o.Export, export.SecurityOf(&k.Call.Cred))
 	return wire.NFS4ErrWrongSec
 }
 
