@@ -4,8 +4,8 @@
 //
 // Its tests have the build tag hostile; `make test-hostile` runs them, one after the other, on
 // loopback only. They need root, because the run has mounts of its own, and the file systems that
-// stall are FUSE. A run takes about four minutes, and longer if the daemon fails, because judges
-// then wait for answers.
+// stall are FUSE. A run takes about seven minutes, and longer if the daemon fails, because judges
+// then wait for answers. The full matrix (NFSRDMAD_TEST_ALL) takes twice as long.
 //
 //	go test -tags hostile ./test/hostile -run TestSlowWrites -v
 //	go test -tags hostile ./test/hostile -program /usr/local/bin/nfsrdmad -patience 60s

@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
+// everything reports whether the full matrix is requested (make test-all): each kind of peer with
+// each number and kind of addresses. Without it, each kind of peer attacks once or twice.
+func everything() bool { return os.Getenv("NFSRDMAD_TEST_ALL") != "" }
+
 func run(m *testing.M) int {
 	if os.Geteuid() == 0 {
 		status, again, err := Nested(syscall.CLONE_NEWNET)

@@ -45,9 +45,15 @@ func TestShortCopies(t *testing.T) {
 		name   string
 		copies func(s *Stage) Repeated
 		source func(int) netip.Addr
+		short  bool
 	}{
-		{"of one address", copies, Strangers(1)}, {"of 64 addresses", copies, Strangers(64)}, {"refused", refused, Strangers(1)},
+		{"of one address", copies, Strangers(1), true},
+		{"of 64 addresses", copies, Strangers(64), false},
+		{"refused", refused, Strangers(1), true},
 	} {
+		if !c.short && !everything() {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			s := stage(t, Config{})
 			b := Compounds{Peers: 128, Slots: 16, Repeated: c.copies(s)}
@@ -67,7 +73,7 @@ func TestShortCopies(t *testing.T) {
 }
 
 // While peers use the daemon's processor time with long compounds, the daemon serves honest
-// clients. The scenes that are not short run with NFSRDMAD_TEST_ALL.
+// clients. The scenes that are not short run only with the full matrix.
 func TestLongCompounds(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -88,7 +94,7 @@ func TestLongCompounds(t *testing.T) {
 		}, []Work{Names}, false}, // depends on the machine's disk
 	} {
 		for name, source := range map[string]func(int) netip.Addr{"one address": Strangers(1), "64 addresses": Strangers(64)} {
-			if os.Getenv("NFSRDMAD_TEST_ALL") == "" && !(c.short && name == "one address") || name != "one address" && c.peers < 64 {
+			if !everything() && !(c.short && name == "one address") || name != "one address" && c.peers < 64 {
 				continue
 			}
 			t.Run(c.name+", "+name, func(t *testing.T) {
@@ -223,10 +229,11 @@ func makeDeep(t *testing.T, in, name string, levels, directories int) {
 // While peers send as many NULL calls over TCP as the daemon accepts, the daemon answers an
 // honest client's calls. The peers have one address or 64, of IPv4 or IPv6.
 func TestFloodsOverTCP(t *testing.T) {
-	for name, source := range map[string]func(int) netip.Addr{
-		"1 address": Strangers(1), "64 addresses": Strangers(64),
-		"64 addresses of a network of 64 bits": Neighbours6(64), "64 networks of 64 bits": Strangers6(64),
-	} {
+	sources := map[string]func(int) netip.Addr{"1 address": Strangers(1), "64 networks of 64 bits": Strangers6(64)}
+	if everything() {
+		sources["64 addresses"], sources["64 addresses of a network of 64 bits"] = Strangers(64), Neighbours6(64)
+	}
+	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
 			s := stage(t, Config{IPv6: source(0).Is6()})
 			s.Attack(Rounds{Peers: 64, UnderWay: 64, What: "NULL", Calls: [][]byte{nullCall(0)}, Transport: "tcp"}, source)
