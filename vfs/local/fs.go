@@ -83,7 +83,6 @@ type FS struct {
 	unsynced    unsyncedFiles
 	reserve     reserve
 	flushNow    chan struct{}
-	callers     callerTable
 	fsids       sync.Map   // st_dev -> FSID
 	whole       durability // for objects that cannot be synced alone, such as symlinks
 	device      *device

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,51 +27,24 @@ const (
 // file's Change at that time. The verdict is used only while the file still has this Change,
 // because a change of the mode, the owner or the ACL gives the file another one.
 type verdict struct {
-	caller uint32 // number in FS.callers
+	caller uint64 // from callerOf
 	round  uint32 // round of the sweeper (one a second) when the kernel was asked
 	change uint64
 	known  right // the rights that the kernel was asked for
 	has    right // the rights that the caller has, of those in known
 }
 
-// callerTable gives each caller a number, so that a verdict takes few bytes. A number is given only
-// once.
-type callerTable struct {
-	mu   sync.RWMutex
-	m    map[callerKey]uint32
-	last uint32
-}
+// callerSeed keys the hashes that identify callers in verdicts. No peer knows it.
+var callerSeed = maphash.MakeSeed()
 
-// A callerKey identifies a vfs.Cred. groups has the bytes of the supplementary groups.
-type callerKey struct {
-	uid, gid uint32
-	groups   string
-}
-
-// maxCallers is the largest number of callers in the table. A full table is emptied.
-const maxCallers = 4096
-
-// number returns the number of the caller c, and gives it one if it has none.
-func (t *callerTable) number(c *vfs.Cred) uint32 {
-	groups := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.Groups))), 4*len(c.Groups))
-	t.mu.RLock()
-	n := t.m[callerKey{c.UID, c.GID, string(groups)}] // the compiler makes no copy of groups here
-	t.mu.RUnlock()
-	if n != 0 {
-		return n
-	}
-	key := callerKey{c.UID, c.GID, string(groups)}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n = t.m[key]; n != 0 {
-		return n
-	}
-	if t.m == nil || len(t.m) >= maxCallers {
-		t.m = make(map[callerKey]uint32)
-	}
-	t.last++
-	t.m[key] = t.last
-	return t.last
+// callerOf returns a keyed hash of c, so that a verdict takes few bytes.
+func callerOf(c *vfs.Cred) uint64 {
+	var h maphash.Hash
+	h.SetSeed(callerSeed)
+	ids := [2]uint32{c.UID, c.GID}
+	h.Write(unsafe.Slice((*byte)(unsafe.Pointer(&ids)), unsafe.Sizeof(ids)))
+	h.Write(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.Groups))), 4*len(c.Groups)))
+	return h.Sum64()
 }
 
 // askAnew is the age, in rounds of the sweeper (seconds), from which a verdict is no longer used.
@@ -91,14 +65,14 @@ type verdicts struct {
 
 // holds reports whether e can be used: it is about caller, is not too old, and is about n's present
 // state.
-func (e *verdict) holds(n *node, caller uint32) bool {
+func (e *verdict) holds(n *node, caller uint64) bool {
 	return e.caller == caller && roundsSince(n.fs.nodes.round.Load(), e.round) < askAnew && n.inode.version.still(e.change)
 }
 
 // findVerdict returns the remembered verdict about caller and n: the rights that the kernel was
 // asked for (known), and those of them that it granted (has). Both are 0 if there is none. The
 // caller of findVerdict has just read n's attributes.
-func (n *node) findVerdict(caller uint32) (known, has right) {
+func (n *node) findVerdict(caller uint64) (known, has right) {
 	v := &n.verdicts
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -142,7 +116,7 @@ func (fs *FS) settled(l *look) bool {
 // rights returns the subset of want that op's caller has on n. The third argument holds n's
 // attributes, which the caller has just read; rights may read them again.
 func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
-	caller := fs.callers.number(op.Cred)
+	caller := callerOf(op.Cred)
 	known, has := n.findVerdict(caller)
 	if known&want == want {
 		fs.stats.verdictsRemembered.Add(1)
