@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -34,7 +35,7 @@ func (fs *FS) confine(op *vfs.Op, n *node) error {
 	}
 	moves := fs.moves.Load()
 	var st unix.Stat_t
-	err := fstat(n.fd, &st)
+	err := unix.Fstat(n.fd, &st)
 	if err == nil {
 		err = fs.below(n.fd, &st)
 	}
@@ -74,7 +75,7 @@ func (fs *FS) below(dir int, st *unix.Stat_t) error {
 	}
 	var upStat unix.Stat_t
 	var h vfs.Handle
-	if err = fstat(up, &upStat); err == nil && !fs.isRoot(&upStat) {
+	if err = unix.Fstat(up, &upStat); err == nil && !fs.isRoot(&upStat) {
 		if h, err = identify(up, &upStat); err == nil {
 			err = fs.knownBelow(up, h, moves)
 		}
@@ -137,7 +138,7 @@ func (fs *FS) climb(dir int) error {
 			return err
 		}
 		var st unix.Stat_t
-		err = fstat(at, &st)
+		err = unix.Fstat(at, &st)
 		unix.Close(at)
 		if err != nil {
 			return err
@@ -226,8 +227,7 @@ func openAbove(dir, levels int) (int, error) {
 // pathOf writes the path of the directory dir, as programs of this machine see it, to buf and
 // returns its length. ENAMETOOLONG: the path is longer than PATH_MAX.
 func (fs *FS) pathOf(dir int, buf *[unix.PathMax]byte) (int, error) {
-	var name [24]byte
-	return sysReadlinkat(fs.proc, procName(&name, dir), buf[:])
+	return unix.Readlinkat(fs.proc, strconv.Itoa(dir), buf[:])
 }
 
 var _ vfs.Placed = (*FS)(nil)

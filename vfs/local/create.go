@@ -232,7 +232,7 @@ func modeOf(s *vfs.SetAttr) uint32 {
 
 // Mkdir implements vfs.FileSystem.
 func (fs *FS) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
-	return fs.makeObject(op, dir, name, s, func(dir int, mode uint32) error { return sysMkdirat(dir, name, mode) })
+	return fs.makeObject(op, dir, name, s, func(dir int, mode uint32) error { return unix.Mkdirat(dir, string(name), mode) })
 }
 
 // Symlink implements vfs.FileSystem.
@@ -266,7 +266,9 @@ func (fs *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.
 	default:
 		return vfs.Object{}, vfs.Change{}, syscall.EINVAL
 	}
-	return fs.makeObject(op, dir, name, s, func(dir int, perm uint32) error { return sysMknodat(dir, name, kind|perm, dev) })
+	return fs.makeObject(op, dir, name, s, func(dir int, perm uint32) error {
+		return unix.Mknodat(dir, string(name), kind|perm, int(dev))
+	})
 }
 
 // newFile is the set of open flags that every way to make a file needs.

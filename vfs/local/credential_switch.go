@@ -62,17 +62,17 @@ func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 // has no more capabilities than c would have. If the process cannot switch threads, it is enough
 // that c has the daemon's user and group, and no group that the daemon lacks.
 func (fs *FS) asIs(c *vfs.Cred) bool {
-	if !CanSwitch() {
-		return fs.self.within(c)
+	if !within(c, &fs.self) {
+		return false
 	}
-	return fs.self.is(c) && (c.UID == 0 || unswitched.Load().effective&fileCaps == 0)
+	return !CanSwitch() || within(&fs.self, c) && (c.UID == 0 || unswitched.Load().effective&fileCaps == 0)
 }
 
 // switchThread makes the calling thread act as c. The thread is locked to its goroutine, and the
 // caller has to restore it, even if switchThread returns false. For keep, see asWith. A call that
 // changes an identity or a capability costs microseconds, so switchThread changes only what differs.
-func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
-	if groups := groupsToSet(c); len(groups) != 0 || len(own.groups) != 0 {
+func switchThread(c *vfs.Cred, own *vfs.Cred, keep uint64) bool {
+	if groups := groupsToSet(c); len(groups) != 0 || len(own.Groups) != 0 {
 		if rawSetgroups(groups) != nil {
 			return false
 		}
@@ -110,8 +110,8 @@ func setThreadIDs(uid, gid uint32) bool {
 
 // restoreThread gives the calling thread, which was switched to c, the daemon's identity again. It
 // reports whether that succeeded.
-func restoreThread(c *vfs.Cred, own *identity) bool {
-	if !setThreadIDs(own.uid, own.gid) {
+func restoreThread(c *vfs.Cred, own *vfs.Cred) bool {
+	if !setThreadIDs(own.UID, own.GID) {
 		return false
 	}
 	all := unswitched.Load()
@@ -120,16 +120,14 @@ func restoreThread(c *vfs.Cred, own *identity) bool {
 			return false
 		}
 	}
-	return len(groupsToSet(c)) == 0 && len(own.groups) == 0 || rawSetgroups(own.groups) == nil
+	return len(groupsToSet(c)) == 0 && len(own.Groups) == 0 || rawSetgroups(own.Groups) == nil
 }
 
 // groupsToSet returns c's groups, or none if they only repeat its GID, because fsgid grants that
 // already.
 func groupsToSet(c *vfs.Cred) []uint32 {
-	for _, g := range c.Groups {
-		if g != c.GID {
-			return c.Groups
-		}
+	if slices.ContainsFunc(c.Groups, func(g uint32) bool { return g != c.GID }) {
+		return c.Groups
 	}
 	return nil
 }
@@ -144,11 +142,11 @@ func CanSwitch() bool { return canSwitch() }
 var canSwitch = sync.OnceValue(func() bool {
 	result := make(chan bool)
 	onSwitched(func() (restored bool) {
-		own := ownIdentity()
+		own := Identity()
 		can := false
 		restored = true
 		for _, id := range []uint32{65534, 1, 1000, 2} {
-			if id == own.uid || id == own.gid {
+			if id == own.UID || id == own.GID {
 				continue
 			}
 			c := vfs.Cred{UID: id, GID: id, Groups: []uint32{id}}
@@ -164,6 +162,12 @@ var canSwitch = sync.OnceValue(func() bool {
 	})
 	return <-result
 })
+
+// within reports whether c has the user and the group of other, and no group that other lacks.
+func within(c, other *vfs.Cred) bool {
+	return c.UID == other.UID && c.GID == other.GID &&
+		!slices.ContainsFunc(c.Groups, func(g uint32) bool { return !member(other, g) })
+}
 
 // member reports whether c has group g.
 func member(c *vfs.Cred, g uint32) bool { return c.GID == g || slices.Contains(c.Groups, g) }
@@ -229,56 +233,15 @@ func serveSwitched(f func() bool) {
 	}
 }
 
-// identity is the user, the group and the supplementary groups of a thread.
-type identity struct {
-	uid, gid uint32
-	groups   []uint32 // sorted, each once
-}
-
 // Identity returns the daemon's own identity. If CanSwitch is false, the server acts as this
 // identity for every caller.
 func Identity() vfs.Cred {
-	id := ownIdentity()
-	return vfs.Cred{UID: id.uid, GID: id.gid, Groups: id.groups}
-}
-
-func ownIdentity() identity {
-	id := identity{uid: uint32(unix.Geteuid()), gid: uint32(unix.Getegid())}
-	if groups, err := unix.Getgroups(); err == nil {
-		for _, g := range groups {
-			id.groups = append(id.groups, uint32(g))
-		}
-	}
-	slices.Sort(id.groups)
-	id.groups = slices.Compact(id.groups)
-	return id
-}
-
-// id.is(c) reports whether c has exactly the user and the groups of id. id.within(c) reports
-// whether c has the user and the group of id, and no group that id lacks.
-func (id *identity) is(c *vfs.Cred) bool {
-	if c.UID != id.uid || c.GID != id.gid || !id.holds(c.Groups) {
-		return false
-	}
-	for _, g := range id.groups {
-		if g != c.GID && !slices.Contains(c.Groups, g) {
-			return false
-		}
-	}
-	return true
-}
-
-func (id *identity) within(c *vfs.Cred) bool {
-	return c.UID == id.uid && c.GID == id.gid && id.holds(c.Groups)
-}
-
-func (id *identity) holds(groups []uint32) bool {
+	id := vfs.Cred{UID: uint32(unix.Geteuid()), GID: uint32(unix.Getegid())}
+	groups, _ := unix.Getgroups()
 	for _, g := range groups {
-		if _, ok := slices.BinarySearch(id.groups, g); !ok && g != id.gid {
-			return false
-		}
+		id.Groups = append(id.Groups, uint32(g))
 	}
-	return true
+	return id
 }
 
 // unmappedUser returns the ID that stands for users who are not mapped into this process's user

@@ -126,7 +126,8 @@ type dirent struct {
 func dirents(fd int, buf []byte) iter.Seq2[dirent, error] {
 	return func(yield func(dirent, error) bool) {
 		for {
-			n, err := sysGetdents(fd, buf)
+			var n int
+			err := uninterrupted(func() (err error) { n, err = unix.Getdents(fd, buf); return err })
 			if err != nil {
 				yield(dirent{}, err)
 			}

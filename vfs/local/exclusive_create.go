@@ -62,8 +62,8 @@ func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s, mark *vfs.Set
 			fd, err = sysOpenat2(d.fd, dot, newFile|unix.O_TMPFILE, uint64(modeOf(s)), 0)
 			switch err {
 			case nil:
-				if err = sysUtimens(fd, &times); err == nil {
-					err = c.call(func() error { return sysLink(fs.proc, fd, d.fd, name) })
+				if err = utimens(fd, &times); err == nil {
+					err = c.call(func() error { return fs.link(fd, d.fd, name) })
 				}
 				if err != nil {
 					unix.Close(fd)
@@ -81,7 +81,7 @@ func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s, mark *vfs.Set
 		})
 		if err == nil {
 			c.apart = true
-			if err = sysUtimens(fd, &times); err != nil {
+			if err = utimens(fd, &times); err != nil {
 				unix.Close(fd)
 			}
 		}

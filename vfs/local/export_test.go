@@ -140,7 +140,7 @@ func HandleOf(dir int, name string) (h vfs.Handle, err error) {
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if err = fstat(fd, &st); err != nil {
+	if err = unix.Fstat(fd, &st); err != nil {
 		return h, err
 	}
 	return identify(fd, &st)

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os/signal"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unique"
 
 	"golang.org/x/sys/unix"
 
@@ -60,8 +60,8 @@ type FS struct {
 	rootStat unix.Stat_t
 	mount    int // read descriptor of the root, for open_by_handle_at and syncfs
 	mountID  uint64
-	volume   any // of type volume, converted to any once
-	proc     int // descriptor of /proc/self/fd
+	volume   unique.Handle[string] // see Volume
+	proc     int                   // descriptor of /proc/self/fd
 	// bounded is true if the root is the top of a mount, and the mount shows the top of its file
 	// system. Then no file of the mount lies outside of the tree.
 	bounded bool
@@ -72,10 +72,9 @@ type FS struct {
 	// has asked for it yet. It is not read in New, because that takes a listing of the parent
 	// directory.
 	covers   atomic.Uint64
-	lane     any // of type lane, converted to any once and not for each call
 	kind     fsKind
 	resolver resolver
-	self     identity
+	self     vfs.Cred
 	unmapped uint32 // user ID of all unmapped users; see owns
 
 	descriptors *Descriptors
@@ -103,8 +102,6 @@ type FS struct {
 	closing                 closing
 	now                     func() time.Time
 }
-
-type lane struct{ dev uint64 }
 
 var _ vfs.FileSystem = (*FS)(nil)
 
@@ -145,7 +142,7 @@ func (fs *FS) open() error {
 			unix.Close(rootFD)
 		}
 	}()
-	if err = fstat(rootFD, &fs.rootStat); err != nil {
+	if err = unix.Fstat(rootFD, &fs.rootStat); err != nil {
 		return err
 	}
 	if err = sysFaccess(rootFD, 0); err != nil {
@@ -158,12 +155,11 @@ func (fs *FS) open() error {
 	fs.kind, fs.reads = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0), readKindOf(&sfs)
 	fs.volatile = fs.kind.pages && fs.cfg.SyncHook == nil
 	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
-	fs.lane = lane{fs.rootStat.Dev}
 	on, top := mountOf(fs.mount)
-	fs.mountID, fs.bounded, fs.volume = on.ID, top && on.Root == "/", volume(strings.Clone(on.Device))
+	fs.mountID, fs.bounded, fs.volume = on.ID, top && on.Root == "/", unique.Make(on.Device)
 	fs.device = devices.join(fs)
 	fs.whole.confirmed = fs.device.failures.Load()
-	fs.self, fs.unmapped = ownIdentity(), unmappedUser()
+	fs.self, fs.unmapped = Identity(), unmappedUser()
 	fs.nodes.init(fs)
 	fs.newVerifier()
 	syscall.Umask(0)
@@ -208,21 +204,19 @@ func mountOf(fd int) (on mountinfo.Mount, top bool) {
 	return mountinfo.Mount{ID: sx.Mnt_id, Device: fmt.Sprintf("%d:%d", sx.Dev_major, sx.Dev_minor)}, false
 }
 
-// A volume is the device number of a file system as mountinfo (proc(5)) shows it. All subvolumes
-// of a btrfs have the same volume; a handle says which subvolume its file is on.
-type volume string
-
 var _ vfs.Shared = (*FS)(nil)
 
-// Volume implements vfs.Shared.
+// Volume implements vfs.Shared. A volume is the device number of a file system as mountinfo
+// (proc(5)) shows it. All subvolumes of a btrfs have the same volume; a handle says which subvolume
+// its file is on.
 func (fs *FS) Volume() any { return fs.volume }
 
 // Root implements vfs.FileSystem.
 func (fs *FS) Root() vfs.Handle { return fs.root.handle }
 
-// Lane implements vfs.FileSystem. It returns the same key for all FSs on one file system, because
-// calls to them stall together.
-func (fs *FS) Lane() any { return fs.lane }
+// Lane implements vfs.FileSystem. All FSs on one file system have the same key, because calls to
+// them stall together.
+func (fs *FS) Lane() any { return fs.device }
 
 // Close implements vfs.FileSystem. The kernel writes uncommitted data later, as always.
 func (fs *FS) Close() error {
@@ -255,15 +249,13 @@ func (fs *FS) release() error {
 	return err
 }
 
-// procName returns the name of descriptor fd in /proc/self/fd, with a NUL at its end.
-func procName(buf *[24]byte, fd int) *byte {
-	return &append(strconv.AppendInt(buf[:0], int64(fd), 10), 0)[0]
-}
-
 // reopen opens the file of an O_PATH descriptor once more, with the given flags.
-func (fs *FS) reopen(fd, flags int) (int, error) {
-	var buf [24]byte
-	return sysOpenat(fs.proc, procName(&buf, fd), flags|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+func (fs *FS) reopen(fd, flags int) (again int, err error) {
+	err = uninterrupted(func() (err error) {
+		again, err = unix.Openat(fs.proc, strconv.Itoa(fd), flags|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+		return err
+	})
+	return again, err
 }
 
 // A device is one file system of this machine, identified by st_dev. Several FSs of the process

@@ -139,7 +139,7 @@ type DirectoryID struct {
 // descriptor.
 func IdentifyDirectory(fd int) (id DirectoryID, err error) {
 	var st unix.Stat_t
-	if err := fstat(fd, &st); err != nil {
+	if err := unix.Fstat(fd, &st); err != nil {
 		return id, err
 	}
 	readable, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -231,7 +231,7 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 		return fd, nil
 	}
 	var st unix.Stat_t
-	if err = fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		err = fs.below(fd, &st)
 	}
 	if err != nil {
@@ -253,7 +253,10 @@ const (
 // openHandle returns an O_PATH descriptor of the file with the given kernel handle.
 func openHandle(mount int, kind int32, handle []byte) (fd int, err error) {
 	for i := range memoryTries {
-		fd, err = sysOpenByHandle(mount, kind, handle, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+		err = uninterrupted(func() (err error) {
+			fd, err = unix.OpenByHandleAt(mount, unix.NewFileHandle(kind, handle), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+			return err
+		})
 		if err != syscall.ENOMEM {
 			break
 		}
@@ -298,7 +301,7 @@ func (indexedTree) OpenName(dir int, name []byte) (int, error) {
 // Identify implements index.Tree.
 func (indexedTree) Identify(fd int) (h vfs.Handle, directory bool, err error) {
 	var st unix.Stat_t
-	if err = fstat(fd, &st); err != nil {
+	if err = unix.Fstat(fd, &st); err != nil {
 		return h, false, err
 	}
 	h, err = identify(fd, &st)

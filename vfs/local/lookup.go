@@ -205,7 +205,7 @@ func (fs *FS) nodeOf(fd int, is *look) (*node, error) {
 func (fs *FS) adopt(fd int) (*node, error) {
 	var st unix.Stat_t
 	var h vfs.Handle
-	err := fstat(fd, &st)
+	err := unix.Fstat(fd, &st)
 	if err == nil {
 		h, err = identify(fd, &st)
 	}
@@ -242,7 +242,7 @@ func (fs *FS) parent(d *node) (int, error) {
 		return -1, err
 	}
 	var st unix.Stat_t
-	if err = fstat(fd, &st); err != nil || fs.below(fd, &st) != nil {
+	if err = unix.Fstat(fd, &st); err != nil || fs.below(fd, &st) != nil {
 		unix.Close(fd)
 		return -1, syscall.ESTALE
 	}
@@ -270,14 +270,14 @@ func (fs *FS) ReadLink(op *vfs.Op, h vfs.Handle, buf []byte, a *vfs.Attr) (int, 
 	if len(buf) == 0 {
 		return 0, syscall.ENAMETOOLONG
 	}
-	got, err := sysReadlink(n.fd, buf)
+	got, err := unix.Readlinkat(n.fd, "", buf)
 	if err != nil {
 		return 0, err
 	}
 	if got == len(buf) {
 		// The kernel truncates without an error. Check whether the text is longer.
 		var longer [unix.PathMax + 1]byte
-		if all, err := sysReadlink(n.fd, longer[:]); err == nil && all > got {
+		if all, err := unix.Readlinkat(n.fd, "", longer[:]); err == nil && all > got {
 			return 0, syscall.ENAMETOOLONG
 		}
 	}

@@ -333,7 +333,7 @@ func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
 		return nil, err
 	}
 	var st unix.Stat_t
-	if err = fstat(fd, &st); err != nil {
+	if err = unix.Fstat(fd, &st); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}

@@ -190,7 +190,7 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 	n.inode.modes.Lock()
 	defer n.inode.modes.Unlock()
 	var st unix.Stat_t
-	if err = fstat(n.fd, &st); err != nil {
+	if err = unix.Fstat(n.fd, &st); err != nil {
 		return -1, err
 	}
 	if !fs.owns(op.Cred, &st) {
@@ -200,14 +200,14 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 	n.inode.version.before()
 	defer n.inode.version.after(true, nil)
 	err = fs.as(op.Cred, func() error {
-		err := sysChmod(fs.proc, n.fd, mode|unix.S_IRUSR|unix.S_IWUSR)
+		err := fs.chmod(n.fd, mode|unix.S_IRUSR|unix.S_IWUSR)
 		if err != nil {
 			return syscall.EACCES
 		}
 		if fd, err = fs.reopen(n.fd, flags); err != nil {
 			fd = -1
 		}
-		if back := sysChmod(fs.proc, n.fd, mode); back != nil && err == nil {
+		if back := fs.chmod(n.fd, mode); back != nil && err == nil {
 			unix.Close(fd)
 			fd, err = -1, back
 		}

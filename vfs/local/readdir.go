@@ -330,7 +330,7 @@ func (l *listing) byDescriptor(e *vfs.DirEntry) (known knownName, there bool) {
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if fstat(fd, &st) != nil {
+	if unix.Fstat(fd, &st) != nil {
 		return known, true
 	}
 	h, err := identify(fd, &st)

@@ -38,7 +38,7 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 			return vfs.ErrWouldBlock
 		}
 		victim.before()
-		err := fs.as(op.Cred, func() error { return c.call(func() error { return sysUnlinkat(d.fd, name, flags) }) })
+		err := fs.as(op.Cred, func() error { return c.call(func() error { return unix.Unlinkat(d.fd, string(name), flags) }) })
 		victim.after(err == nil)
 		if err == nil && victim.ok {
 			fs.resolver.Gone(d.handle, victim.handle, name, victim.nameless())
@@ -165,7 +165,7 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		moved.before()
 		victim.before()
 		err := fs.as(op.Cred, func() error {
-			return call(func() error { return sysRenameat(f.fd, fromName, t.fd, toName) })
+			return call(func() error { return unix.Renameat2(f.fd, string(fromName), t.fd, string(toName), 0) })
 		})
 		changed := err == nil && moved.handle != victim.handle
 		moved.after(changed)
@@ -264,7 +264,7 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 	n.inode.version.before()
 	err = c.run(op, func() error {
 		return fs.asWith(op.Cred, linkCaps(&is.Stat_t), func() error {
-			return c.call(func() error { return sysLink(fs.proc, n.fd, d.fd, name) })
+			return c.call(func() error { return fs.link(n.fd, d.fd, name) })
 		})
 	})
 	if n.after(err == nil, &is) == nil {

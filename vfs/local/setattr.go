@@ -3,8 +3,8 @@ package local
 import (
 	"math"
 	"slices"
+	"strconv"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -140,12 +140,12 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 	n.inode.modes.Lock()
 	err := fs.as(&c, func() error {
 		if s.SetUID || s.SetGID {
-			if err := sysChown(n.fd, uid, gid); err != nil {
+			if err := unix.Fchownat(n.fd, "", int(uid), int(gid), unix.AT_EMPTY_PATH); err != nil {
 				return err
 			}
 		}
 		if s.SetMode && n.typ != vfs.Symlink { // a symlink has no mode to set on Linux
-			return sysChmod(fs.proc, n.fd, s.Mode&0o7777)
+			return fs.chmod(n.fd, s.Mode&0o7777)
 		}
 		return nil
 	})
@@ -158,14 +158,14 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		// A caller that may write, but is not the owner, may set both times to now. The kernel
 		// allows this only for both together. If the caller wants to set only one of them, the
 		// daemon tries that with its own rights. If the daemon may not, both are set below.
-		if err = sysUtimens(n.fd, &times); err != syscall.EPERM {
+		if err = utimens(n.fd, &times); err != syscall.EPERM {
 			return err
 		}
 		times = [2]unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
 	}
 	// Set the times with the caller's identity. This works even if the code above gave the file to
 	// another user: only root may do that, and root may set the times of any file.
-	return fs.as(op.Cred, func() error { return sysUtimens(n.fd, &times) })
+	return fs.as(op.Cred, func() error { return utimens(n.fd, &times) })
 }
 
 // truncate sets the size through the daemon's descriptor. With the owner's identity, the kernel
@@ -198,22 +198,11 @@ func timeToSet(how vfs.TimeHow, t vfs.Time) unix.Timespec {
 	return unix.Timespec{Nsec: unix.UTIME_OMIT}
 }
 
-func sysChown(fd int, uid, gid uint32) error {
-	var empty byte
-	_, _, e := syscall.Syscall6(unix.SYS_FCHOWNAT, uintptr(fd), uintptr(unsafe.Pointer(&empty)), uintptr(uid), uintptr(gid), unix.AT_EMPTY_PATH, 0)
-	return errnoErr(e)
+// chmod uses the name in /proc/self/fd, because chmod by an O_PATH descriptor needs Linux 6.6.
+func (fs *FS) chmod(fd int, mode uint32) error {
+	return unix.Fchmodat(fs.proc, strconv.Itoa(fd), mode, 0)
 }
 
-// sysChmod uses the path in /proc/self/fd, because chmod by an O_PATH descriptor needs Linux 6.6.
-func sysChmod(proc, fd int, mode uint32) error {
-	var buf [24]byte
-	_, _, e := syscall.Syscall(unix.SYS_FCHMODAT, uintptr(proc), uintptr(unsafe.Pointer(procName(&buf, fd))), uintptr(mode))
-	return errnoErr(e)
-}
-
-func sysUtimens(fd int, times *[2]unix.Timespec) error {
-	var empty byte
-	_, _, e := syscall.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), uintptr(unsafe.Pointer(&empty)),
-		uintptr(unsafe.Pointer(times)), unix.AT_EMPTY_PATH, 0, 0)
-	return errnoErr(e)
+func utimens(fd int, times *[2]unix.Timespec) error {
+	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
 }

@@ -51,7 +51,7 @@ func (fs *FS) sweepOnce() {
 		idle := roundsSince(round, n.used.Load())
 		n.dropIdle(closeAfter)
 		if fs.kind.links && idle > 0 && round%lookEveryRound == 0 &&
-			fstat(n.fd, &st) == nil && st.Nlink == 0 {
+			unix.Fstat(n.fd, &st) == nil && st.Nlink == 0 {
 			if fs.nodes.forget(n) {
 				n.forgetData()
 			}

@@ -66,7 +66,7 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 	}
 	if err == nil && fs.kind.losesLog {
 		var st unix.Stat_t
-		err = fstat(fs.mount, &st) // XFS answers every stat with EIO when it has lost its log
+		err = unix.Fstat(fs.mount, &st) // XFS answers every stat with EIO when it has lost its log
 	}
 	if err != nil {
 		fs.stats.syncFailures.Add(1)
@@ -89,7 +89,7 @@ func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
 			return Fsync, fs.syncAndConfirm(Fsync, f.fd, d, n, f.fd)
 		}
 		var st unix.Stat_t
-		if fs.kind.links && fstat(n.fd, &st) == nil && st.Nlink == 0 {
+		if fs.kind.links && unix.Fstat(n.fd, &st) == nil && st.Nlink == 0 {
 			return Fsync, nil
 		}
 	}
@@ -139,8 +139,8 @@ func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, open
 // to write the inode.
 func touchAtime(fd int) error {
 	var st unix.Stat_t
-	if err := fstat(fd, &st); err != nil {
+	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	return sysUtimens(fd, &[2]unix.Timespec{st.Atim, {Nsec: unix.UTIME_OMIT}})
+	return utimens(fd, &[2]unix.Timespec{st.Atim, {Nsec: unix.UTIME_OMIT}})
 }

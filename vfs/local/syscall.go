@@ -2,15 +2,15 @@ package local
 
 import (
 	"bytes"
+	"strconv"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// The functions below make system calls without allocating memory. All of them may block; the
-// calls that cannot are in raw_syscall.go. A name argument ends in NUL only if the function's
-// comment says so.
+// The functions below make system calls of frequent calls, without allocating memory. All of them
+// may block; the calls that cannot are in raw_syscall.go. A name argument does not end in NUL.
 
 // resolveCached is openat2's RESOLVE_CACHED (Linux 5.12).
 const resolveCached = 0x20
@@ -53,22 +53,6 @@ func sysOpenParent(dir, levels int) (int, error) {
 	return openat2(dir, &wayUp[(maxClimb-levels)*len("../")], unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
 }
 
-// sysOpenat opens name in the directory dir. The name is from cname or procName.
-func sysOpenat(dir int, name *byte, flags int, mode uint32) (int, error) {
-	for {
-		fd, _, e := syscall.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(name)),
-			uintptr(flags), uintptr(mode), 0, 0)
-		if e != syscall.EINTR {
-			return int(fd), errnoErr(e)
-		}
-	}
-}
-
-func fstat(fd int, st *unix.Stat_t) error {
-	_, _, e := syscall.Syscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
-	return errnoErr(e)
-}
-
 // A fileHandle is the kernel's struct file_handle.
 type fileHandle struct {
 	bytes uint32
@@ -102,17 +86,6 @@ func fstatAt(dir int, name []byte, st *unix.Stat_t) error {
 	return errnoErr(e)
 }
 
-func sysOpenByHandle(mount int, kind int32, handle []byte, flags int) (int, error) {
-	fh := fileHandle{kind: kind}
-	fh.bytes = uint32(copy(fh.data[:], handle))
-	for {
-		fd, _, e := syscall.Syscall(unix.SYS_OPEN_BY_HANDLE_AT, uintptr(mount), uintptr(unsafe.Pointer(&fh)), uintptr(flags))
-		if e != syscall.EINTR {
-			return int(fd), errnoErr(e)
-		}
-	}
-}
-
 // sysFaccess asks the kernel whether the thread's effective identity has the given rights on fd's
 // file.
 func sysFaccess(fd int, rights uint32) error {
@@ -122,61 +95,10 @@ func sysFaccess(fd int, rights uint32) error {
 	return errnoErr(e)
 }
 
-func sysMkdirat(dir int, name []byte, mode uint32) error {
-	var buf [maxName + 1]byte
-	_, _, e := syscall.Syscall(unix.SYS_MKDIRAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&buf, name))), uintptr(mode))
-	return errnoErr(e)
-}
-
-func sysMknodat(dir int, name []byte, mode uint32, dev uint64) error {
-	var buf [maxName + 1]byte
-	_, _, e := syscall.Syscall6(unix.SYS_MKNODAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&buf, name))), uintptr(mode), uintptr(dev), 0, 0)
-	return errnoErr(e)
-}
-
-func sysUnlinkat(dir int, name []byte, flags int) error {
-	var buf [maxName + 1]byte
-	_, _, e := syscall.Syscall(unix.SYS_UNLINKAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&buf, name))), uintptr(flags))
-	return errnoErr(e)
-}
-
-func sysRenameat(fromDir int, from []byte, toDir int, to []byte) error {
-	var a, b [maxName + 1]byte
-	_, _, e := syscall.Syscall6(unix.SYS_RENAMEAT2, uintptr(fromDir), uintptr(unsafe.Pointer(cname(&a, from))),
-		uintptr(toDir), uintptr(unsafe.Pointer(cname(&b, to))), 0, 0)
-	return errnoErr(e)
-}
-
-// sysReadlink reads the text of the symlink fd.
-func sysReadlink(fd int, buf []byte) (int, error) {
-	var empty byte
-	return sysReadlinkat(fd, &empty, buf)
-}
-
-// sysReadlinkat reads the text of the symlink name in dir. name is from cname or procName.
-func sysReadlinkat(dir int, name *byte, buf []byte) (int, error) {
-	n, _, e := syscall.Syscall6(unix.SYS_READLINKAT, uintptr(dir), uintptr(unsafe.Pointer(name)),
-		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
-	return int(n), errnoErr(e)
-}
-
-func sysGetdents(fd int, buf []byte) (int, error) {
-	for {
-		n, _, e := syscall.Syscall(unix.SYS_GETDENTS64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)))
-		if e != syscall.EINTR {
-			return int(n), errnoErr(e)
-		}
-	}
-}
-
-// sysLink makes name in the directory dir a link to the file of the O_PATH descriptor fd. It uses
-// the path in /proc/self/fd, because linking the descriptor itself needs CAP_DAC_READ_SEARCH.
-func sysLink(proc, fd, dir int, name []byte) error {
-	var from [24]byte
-	var to [maxName + 1]byte
-	_, _, e := syscall.Syscall6(unix.SYS_LINKAT, uintptr(proc), uintptr(unsafe.Pointer(procName(&from, fd))),
-		uintptr(dir), uintptr(unsafe.Pointer(cname(&to, name))), unix.AT_SYMLINK_FOLLOW, 0)
-	return errnoErr(e)
+// link makes name in the directory dir a link to the file of the O_PATH descriptor fd. It uses the
+// name in /proc/self/fd, because linking the descriptor itself needs CAP_DAC_READ_SEARCH.
+func (fs *FS) link(fd, dir int, name []byte) error {
+	return unix.Linkat(fs.proc, strconv.Itoa(fd), dir, string(name), unix.AT_SYMLINK_FOLLOW)
 }
 
 // uninterrupted repeats a call for as long as signals of the Go runtime interrupt it, as happens

@@ -250,7 +250,7 @@ func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 		return nil // every call acts with the daemon's identity
 	case markOnly(st.Mode) && keepsMark(c, st):
 		return &vfs.Cred{UID: c.UID, GID: st.Gid, Groups: c.Groups}
-	case bytes > 0 && c.UID != fs.self.uid && fs.nearsReserve(bytes):
+	case bytes > 0 && c.UID != fs.self.UID && fs.nearsReserve(bytes):
 		return c
 	}
 	return nil
@@ -279,7 +279,7 @@ func (fs *FS) asWriter(c *vfs.Cred, call func() error) error {
 // still has CAP_FSETID (see DropCapabilities), because the kernel then keeps the bits.
 func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
-	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || fstat(fd, &st) != nil {
+	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || unix.Fstat(fd, &st) != nil {
 		return
 	}
 	mode := st.Mode &^ unix.S_ISUID
@@ -296,7 +296,7 @@ func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 // not clear them. Nor does it for Linux's NFS server. The caller holds inode.modes.
 func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
-	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || fstat(fd, &st) != nil {
+	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || unix.Fstat(fd, &st) != nil {
 		return
 	}
 	lost := was.Mode &^ st.Mode & (unix.S_ISUID | unix.S_ISGID)
