@@ -38,7 +38,8 @@ func TestFloodOfContextsFromOneAddress(t *testing.T) {
 		tokens int
 	}{{"established", 1}, {"half made", 2}} {
 		t.Run(c.name, func(t *testing.T) {
-			m := &gsstest.Legs{Mechanism: gsstest.New(), Tokens: c.tokens}
+			m := gsstest.New()
+			m.Tokens = c.tokens
 			s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}, MaxPerAddress: 4096})
 			other := s.establish(s.wireFrom(address(1)), m)
 			hostile := s.wireFrom(address(2))

@@ -415,7 +415,8 @@ func TestRetransmission(t *testing.T) {
 // A client sends at most maxLegs tokens, even if the server asks for more.
 func TestContextThatTakesTooManyTokens(t *testing.T) {
 	for tokens, made := range map[int]bool{16: true, 17: false} {
-		m := &gsstest.Legs{Mechanism: gsstest.New(), Tokens: tokens}
+		m := gsstest.New()
+		m.Tokens = tokens
 		s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}})
 		cfg := s.config(rpc.GSSNone)
 		cfg.Mechanism = m

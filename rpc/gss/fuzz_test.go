@@ -74,7 +74,7 @@ func FuzzToken(f *testing.F) {
 		if len(token) > 1024 {
 			return
 		}
-		m := &gsstest.Legs{Mechanism: gsstest.New(), Tokens: 1}
+		m := gsstest.New()
 		if several {
 			m.Tokens = 2
 		}

@@ -129,7 +129,7 @@ func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 func (s *Server) step(x *serverContext, token []byte, now time.Time) (Context, []byte, error) {
 	s.steps <- struct{}{}
 	defer func() { <-s.steps }()
-	return x.acceptor.Step(token, now)
+	return x.acceptor.Accept(token, now)
 }
 
 // begun returns the context for the token: a new one, or the half-made context that the call
@@ -140,7 +140,7 @@ func (m *maker) begun(token []byte) (*serverContext, error) {
 		oid, _ := mechanismOf(token)
 		for _, mechanism := range s.cfg.Mechanisms {
 			if own := mechanism.OID(); bytes.Equal(own, oid) {
-				return &serverContext{acceptor: acceptorOf(mechanism), mechanism: own}, nil
+				return &serverContext{acceptor: mechanism.Acceptor(), mechanism: own}, nil
 			}
 		}
 		return nil, &Error{Major: BadMech, Text: "the token is of no mechanism that is served here"}

@@ -12,49 +12,25 @@ type Mechanism interface {
 	// OID returns the object identifier of the mechanism: the content octets of its DER encoding,
 	// without tag and length.
 	OID() []byte
-	// Accept makes the acceptor's context from one token of the initiator (GSS_Accept_sec_context,
-	// RFC 2743 §2.2.2). reply is the token to send to the initiator, or nil if there is none. The
-	// error is an *Error; if reply is not nil as well, it tells the initiator the reason. If the
-	// error's Major is ContinueNeeded, the initiator may, when it has reply, send another token,
-	// which goes to another call of Accept. Accept does not use token after it has returned. It may
-	// read files, and computes for several hundred microseconds, so it must not be called on a
-	// goroutine that receives for a connection.
-	Accept(token []byte, now time.Time) (c Context, reply []byte, err error)
+	// Acceptor returns an Acceptor for a new context. It does not block.
+	Acceptor() Acceptor
 	// Initiate starts a context with an acceptor such as "nfs@server.example.com" (RFC 2743 §4.1).
 	// It may send requests to other machines, such as a KDC, and waits for their answers until ctx
 	// ends. The error is an *Error.
 	Initiate(ctx context.Context, target string) (Initiator, error)
 }
 
-// A Negotiator is a Mechanism whose acceptor may need several tokens of the initiator to make a
-// context (RPCSEC_GSS_CONTINUE_INIT, RFC 2203 §5.2.2).
-type Negotiator interface {
-	Mechanism
-	// Acceptor returns an Acceptor for a new context. It does not block.
-	Acceptor() Acceptor
-}
-
-// An Acceptor makes one context. One goroutine at a time uses it.
+// An Acceptor makes one context, from one or more tokens of the initiator. One goroutine at a time
+// uses it.
 type Acceptor interface {
-	// Step takes the initiator's next token. reply is the token to send to the initiator, or nil if
-	// there is none. c is nil until the context is established. The error is an *Error. It ends the
-	// negotiation, unless its Major is ContinueNeeded: see Mechanism.Accept.
-	Step(token []byte, now time.Time) (c Context, reply []byte, err error)
-}
-
-// acceptorOf returns an Acceptor for a new context of m.
-func acceptorOf(m Mechanism) Acceptor {
-	if n, ok := m.(Negotiator); ok {
-		return n.Acceptor()
-	}
-	return oneToken{m}
-}
-
-// oneToken is the Acceptor of a mechanism that needs only one token.
-type oneToken struct{ Mechanism }
-
-func (o oneToken) Step(token []byte, now time.Time) (Context, []byte, error) {
-	return o.Accept(token, now)
+	// Accept takes the initiator's next token (GSS_Accept_sec_context, RFC 2743 §2.2.2). reply is
+	// the token to send to the initiator, or nil if there is none. c is nil until the context is
+	// established; then the Acceptor needs further tokens. The error is an *Error; if reply is not
+	// nil as well, it tells the initiator the reason. An error ends the negotiation, unless its
+	// Major is ContinueNeeded: then the initiator may, when it has reply, send another token.
+	// Accept does not use token after it has returned. It may read files, and computes for several
+	// hundred microseconds, so it must not be called on a goroutine that receives for a connection.
+	Accept(token []byte, now time.Time) (c Context, reply []byte, err error)
 }
 
 // An Initiator makes one context. One goroutine at a time uses it.

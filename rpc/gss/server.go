@@ -76,7 +76,7 @@ type Server struct {
 	halves     *table // half-made contexts
 	count      counters
 	identities identities
-	// steps is a semaphore: it has an element for each Acceptor.Step that runs now. Half as many
+	// steps is a semaphore: it has an element for each Acceptor.Accept that runs now. Half as many
 	// may run at once as there are processors, but at least one.
 	steps chan struct{}
 

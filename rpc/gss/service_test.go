@@ -45,7 +45,8 @@ func TestServices(t *testing.T) {
 // A mechanism that needs several tokens of the initiator makes a context.
 func TestContextOfSeveralTokens(t *testing.T) {
 	for _, tokens := range []int{2, 3, 7} {
-		m := &gsstest.Legs{Mechanism: gsstest.New(), Tokens: tokens}
+		m := gsstest.New()
+		m.Tokens = tokens
 		s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}})
 		cfg := s.config(rpc.GSSIntegrity)
 		cfg.Mechanism = m

@@ -23,6 +23,8 @@ type Mechanism struct {
 	Name, Host string
 	// Life is the lifetime of a context (default one hour).
 	Life time.Duration
+	// Tokens is the number of tokens of the initiator that the acceptor needs (default 1).
+	Tokens int
 	// Refuse, if not nil, is called for each token that the acceptor gets. If it returns an error,
 	// the acceptor refuses the token.
 	Refuse func(principal string) error
@@ -39,41 +41,20 @@ func New() *Mechanism {
 	return &Mechanism{Secret: "between the two of us", Name: "user@TEST", Host: "nfs/server@TEST"}
 }
 
-// Legs is a Mechanism whose acceptor may need more than one token of the initiator.
-type Legs struct {
-	*Mechanism
-	// Tokens is the number of tokens that the acceptor needs, at least 1.
-	Tokens int
-}
-
 // OID implements gss.Mechanism.
 func (m *Mechanism) OID() []byte { return oid }
 
-// Accept implements gss.Mechanism.
-func (m *Mechanism) Accept(token []byte, now time.Time) (gss.Context, []byte, error) {
-	return (&acceptor{m: m, left: 1}).Step(token, now)
-}
+// Acceptor implements gss.Mechanism.
+func (m *Mechanism) Acceptor() gss.Acceptor { return &acceptor{m: m, left: max(m.Tokens, 1)} }
 
 // Initiate implements gss.Mechanism.
 func (m *Mechanism) Initiate(ctx stdcontext.Context, target string) (gss.Initiator, error) {
-	return m.initiate(ctx, target, 1)
-}
-
-// Acceptor implements gss.Negotiator.
-func (l *Legs) Acceptor() gss.Acceptor { return &acceptor{m: l.Mechanism, left: l.Tokens} }
-
-// Initiate implements gss.Mechanism.
-func (l *Legs) Initiate(ctx stdcontext.Context, target string) (gss.Initiator, error) {
-	return l.initiate(ctx, target, l.Tokens)
-}
-
-func (m *Mechanism) initiate(ctx stdcontext.Context, target string, tokens int) (gss.Initiator, error) {
 	if m.Unreachable != nil {
 		if err := m.Unreachable(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return &initiator{m: m, target: target, left: tokens}, nil
+	return &initiator{m: m, target: target, left: max(m.Tokens, 1)}, nil
 }
 
 func (m *Mechanism) expiry(now time.Time) time.Time {
@@ -185,8 +166,8 @@ type acceptor struct {
 	said string
 }
 
-// Step implements gss.Acceptor.
-func (a *acceptor) Step(token []byte, now time.Time) (gss.Context, []byte, error) {
+// Accept implements gss.Acceptor.
+func (a *acceptor) Accept(token []byte, now time.Time) (gss.Context, []byte, error) {
 	token = unframe(token)
 	if len(token) < nonceSize+sumSize {
 		return nil, nil, defective("the token is short")

@@ -13,7 +13,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// Accept implements gss.Mechanism. The reply is an AP-REP if the initiator asked for mutual
+// Acceptor implements gss.Mechanism. All contexts have the same Acceptor, because one token of the
+// initiator makes a context.
+func (m *Mechanism) Acceptor() gss.Acceptor { return m }
+
+// Accept implements gss.Acceptor. The reply is an AP-REP if the initiator asked for mutual
 // authentication. If Accept returns an error, the reply is a KRB-ERROR or nil.
 func (m *Mechanism) Accept(token []byte, now time.Time) (gss.Context, []byte, error) {
 	req, err := parseAPReq(token)
