@@ -82,9 +82,7 @@ func (b *Back) Expiry() time.Time { return b.x.expiry }
 // once. If the client refuses a call because it no longer knows the context, the Caller does not
 // repeat the call.
 func (b *Back) Caller(k rpc.Caller) rpc.Caller {
-	c := &Client{k: k, cfg: ClientConfig{Service: b.service}, fixed: true, ctx: b.under}
-	c.idle = sync.NewCond(&c.mu)
-	return c
+	return &Client{k: k, cfg: ClientConfig{Service: b.service}, fixed: true, ctx: b.under}
 }
 
 // CallSize returns the length, in bytes, of a call with n bytes of arguments. With the service

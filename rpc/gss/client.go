@@ -58,9 +58,10 @@ type Client struct {
 	cfg ClientConfig
 	// The field ends is the context.Context for making new security contexts. Close calls the
 	// function end, which cancels it.
-	ends   context.Context
-	end    context.CancelCauseFunc
-	making sync.WaitGroup
+	ends context.Context
+	end  context.CancelCauseFunc
+	// work counts the outstanding calls and the goroutine of renewLocked.
+	work sync.WaitGroup
 
 	// fixed is true if ctx is never replaced by a new context.
 	fixed bool
@@ -71,11 +72,9 @@ type Client struct {
 	renewing bool
 	// waiting are the calls that wait for a context or for the window, in the order of Start.
 	waiting callList
-	// sent are the outstanding calls; underWay is their number.
-	sent     callList
-	underWay int
-	closed   bool
-	idle     *sync.Cond // signalled when underWay becomes 0
+	// sent are the outstanding calls.
+	sent   callList
+	closed bool
 }
 
 // NewClient makes a context with the server at the other end of k, and returns a Client that uses
@@ -103,51 +102,33 @@ func Prepare(ctx context.Context, cfg ClientConfig) (*Prepared, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 30 * time.Second
 	}
-	by, err := cfg.initiator(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &Prepared{cfg: cfg, by: by}, nil
-}
-
-func (cfg *ClientConfig) initiator(ctx context.Context) (Initiator, error) {
 	by, err := cfg.Mechanism.Initiate(ctx, cfg.Target)
 	if err != nil {
 		return nil, fmt.Errorf("gss: context with %s: %w", cfg.Target, err)
 	}
-	return by, nil
+	return &Prepared{cfg: cfg, by: by}, nil
 }
 
 // Client makes a context with the server at the other end of k, and returns a Client that uses it.
 // Call it at most once, because an Initiator makes only one context.
 func (p *Prepared) Client(ctx context.Context, k rpc.Caller) (*Client, error) {
-	c := &Client{k: k, cfg: p.cfg}
-	c.idle = sync.NewCond(&c.mu)
-	made, err := c.make(ctx, p.by)
+	made, err := p.make(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	c.ctx = made
+	c := &Client{k: k, cfg: p.cfg, ctx: made}
 	c.ends, c.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	return c, nil
 }
 
-func (c *Client) make(ctx context.Context, by Initiator) (*clientContext, error) {
-	i := initiation{k: c.k, program: c.cfg.Program, version: c.cfg.Version}
-	made, err := i.initiate(ctx, by)
+// make makes a context with the server at the other end of k.
+func (p *Prepared) make(ctx context.Context, k rpc.Caller) (*clientContext, error) {
+	i := initiation{k: k, program: p.cfg.Program, version: p.cfg.Version}
+	made, err := i.initiate(ctx, p.by)
 	if err != nil {
-		return nil, fmt.Errorf("gss: context with %s: %w", c.cfg.Target, err)
+		return nil, fmt.Errorf("gss: context with %s: %w", p.cfg.Target, err)
 	}
 	return made, nil
-}
-
-// remake makes another context with the same server.
-func (c *Client) remake(ctx context.Context) (*clientContext, error) {
-	by, err := c.cfg.initiator(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.make(ctx, by)
 }
 
 // Context returns the current context. If it has ended, the Client replaces it as soon as the user
@@ -215,7 +196,7 @@ func (c *Client) pump() {
 // nextLocked removes the first waiting call from the queue, and returns it to be sent. It returns nil if
 // no call can be sent now.
 func (c *Client) nextLocked() *call {
-	if c.waiting.First == nil || c.renewing || c.underWay >= c.ctx.window {
+	if c.waiting.First == nil || c.renewing || c.sent.Len >= c.ctx.window {
 		return nil
 	}
 	if !c.closed && !c.fixed && !c.ctx.usable(time.Now()) {
@@ -226,17 +207,21 @@ func (c *Client) nextLocked() *call {
 	c.waiting.Remove(e)
 	e.waits, e.started, e.under = false, false, c.ctx
 	c.sent.Add(e)
-	c.underWay++
+	c.work.Add(1)
 	return e
 }
 
 // renewLocked makes a new context, in the background.
 func (c *Client) renewLocked() {
 	c.renewing = true
-	c.making.Go(func() {
+	c.work.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ends, c.cfg.Timeout)
 		defer cancel()
-		made, err := c.remake(ctx)
+		p, err := Prepare(ctx, c.cfg)
+		var made *clientContext
+		if err == nil {
+			made, err = p.make(ctx, c.k)
+		}
 		c.mu.Lock()
 		c.renewing = false
 		var failed callList
@@ -273,11 +258,11 @@ func (c *Client) again(e *call) bool {
 	}
 	e.again, e.waits = true, true
 	c.sent.Remove(e)
-	c.underWay--
 	c.waiting.Push(e)
 	if e.under == c.ctx && !c.renewing {
 		c.renewLocked()
 	}
+	c.work.Done()
 	return true
 }
 
@@ -286,10 +271,8 @@ func (c *Client) ended(e *call) {
 	c.mu.Lock()
 	e.x.Transport = nil
 	c.sent.Remove(e)
-	if c.underWay--; c.underWay == 0 {
-		c.idle.Broadcast()
-	}
 	c.mu.Unlock()
+	c.work.Done()
 }
 
 // Cancel implements rpc.Caller.
@@ -339,12 +322,7 @@ func (c *Client) Close() {
 	for _, e := range sent {
 		c.k.Cancel(&e.inner, ErrClosed)
 	}
-	c.making.Wait()
-	c.mu.Lock()
-	for c.underWay > 0 {
-		c.idle.Wait()
-	}
-	c.mu.Unlock()
+	c.work.Wait()
 	c.destroy()
 }
 
@@ -360,31 +338,4 @@ func (c *Client) destroy() {
 		Program: c.cfg.Program, Version: c.cfg.Version, Procedure: nullProcedure, Sign: e.authenticate,
 	}
 	_ = rpc.Do(ctx, c.k, &x, nil)
-}
-
-// Dialer returns a Dialer whose connections use RPCSEC_GSS.
-func Dialer(dial rpc.Dialer, cfg ClientConfig) rpc.Dialer {
-	return func(ctx context.Context, network, address string) (rpc.Client, error) {
-		k, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		c, err := NewClient(ctx, k, cfg)
-		if err != nil {
-			k.Close()
-			return nil, err
-		}
-		return &dialled{c, k}, nil
-	}
-}
-
-// dialled is a Client whose Close also closes the connection.
-type dialled struct {
-	*Client
-	conn rpc.Client
-}
-
-func (d *dialled) Close() {
-	d.Client.Close()
-	d.conn.Close()
 }

@@ -42,11 +42,15 @@ func Example() {
 	defer server.Close()
 	go server.Serve(l)
 
-	dial := gss.Dialer(tcp.DialConfig{}.Dialer(), gss.ClientConfig{
+	conn, err := tcp.Dial(context.Background(), l.Addr().String(), tcp.DialConfig{})
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close()
+	client, err := gss.NewClient(context.Background(), conn, gss.ClientConfig{
 		Mechanism: mechanism, Target: "nfs@server", Service: rpc.GSSPrivacy,
 		Program: rpctest.Number, Version: rpctest.LowVersion,
 	})
-	client, err := dial(context.Background(), "tcp", l.Addr().String())
 	if err != nil {
 		panic(err)
 	}

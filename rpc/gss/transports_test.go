@@ -166,27 +166,6 @@ type switched struct{ to rpc.Caller }
 func (s *switched) Start(x *rpc.Exchange)             { s.to.Start(x) }
 func (s *switched) Cancel(x *rpc.Exchange, err error) { s.to.Cancel(x, err) }
 
-// The connections of Dialer use RPCSEC_GSS. Their Close closes the Client and the connection.
-func TestDialer(t *testing.T) {
-	v := newSite(t, gss.Config{}).serve(0)
-	dial := gss.Dialer(func(ctx context.Context, _, address string) (rpc.Client, error) {
-		return tcp.Dial(ctx, address, tcp.DialConfig{})
-	}, v.config(rpc.GSSIntegrity))
-	c, err := dial(context.Background(), "tcp", v.tcp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exercise(t, c, 100)
-	c.Close()
-	if st := v.gss.Stats(); st.Contexts != 0 || st.Destroyed != 1 {
-		t.Errorf("%+v", st)
-	}
-	v.mech.Refuse = func(string) error { return &gss.Error{Major: gss.DefectiveCred} }
-	if _, err := dial(context.Background(), "tcp", v.tcp); err == nil {
-		t.Error("a connection without a context")
-	}
-}
-
 // Close cancels calls that the server does not answer.
 func TestCloseGivesUpOnCalls(t *testing.T) {
 	v := newSite(t, gss.Config{}).serve(0)

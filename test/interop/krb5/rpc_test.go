@@ -70,10 +70,13 @@ func newRPCSiteOf(t testing.TB, s *site, m gss.Mechanism, notify func(*gss.Event
 // dial connects to the server and creates a context of a mechanism there.
 func (v *rpcSite) dial(t testing.TB, m gss.Mechanism, service rpc.GSSService) rpc.Caller {
 	t.Helper()
-	dial := gss.Dialer(func(ctx context.Context, _, address string) (rpc.Client, error) {
-		return tcp.Dial(ctx, address, tcp.DialConfig{})
-	}, gss.ClientConfig{Mechanism: m, Target: target, Service: service, Program: rpctest.Number, Version: rpctest.LowVersion})
-	c, err := dial(context.Background(), "tcp", v.addr)
+	conn, err := tcp.Dial(context.Background(), v.addr, tcp.DialConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	c, err := gss.NewClient(context.Background(), conn, gss.ClientConfig{
+		Mechanism: m, Target: target, Service: service, Program: rpctest.Number, Version: rpctest.LowVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
