@@ -2,26 +2,25 @@ package census
 
 import (
 	"net/netip"
-	"time"
 
-	queuelist "github.com/nfsrdmad/nfsrdmad/internal/queue"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
-// Rankings of addresses, by the number of seats of a kind.
-const (
-	bySeats     = iota // all seats of a site
-	byStrangers        // seats of an address, except those of known peers
-	byArriving         // seats of an address whose set-up is under way
-	inSite             // all seats of an address, compared with the other addresses of its site
-	rankings
-)
+// A site is the Census's record of an address prefix (clientaddr.Site). It exists while one of its
+// addresses has seats.
+type site struct {
+	prefix    netip.Addr
+	seats     queue.Place[site]      // in Census.bySite
+	addresses queue.Ranking[address] // by the number of seats
+}
 
 // An address is the Census's record of a client address. It exists while the address has seats.
 type address struct {
 	client netip.Addr
 	site   *site
-	counts [rankings]int
-	places [rankings]place
+	// Its places in site.addresses, Census.strangers and Census.arriving.
+	seats, strangers, arriving queue.Place[address]
 	// privileged holds its seats whose peers use ports below 1024, and others its other seats.
 	privileged, others ports
 }
@@ -30,27 +29,27 @@ type address struct {
 // in one queue for each stage; silent seats are in strangers. In arriving and strangers, the seat
 // that entered its stage first comes first. In known, the seat that was used least recently comes
 // first.
-type ports struct{ arriving, strangers, known queue }
+type ports struct{ arriving, strangers, known seatQueue }
 
-type queue = queuelist.List[Seat, *Seat]
+type seatQueue = queue.List[Seat, *Seat]
 
 func (p *ports) n() int { return p.arriving.Len + p.strangers.Len + p.known.Len }
 
-// A site is the Census's record of an address prefix (clientaddr.Site). In the ranking bySeats, its
-// embedded address represents all addresses of the prefix together.
-type site struct {
-	address
-	members ranking
-}
-
-func newAddress(client netip.Addr, at *site) *address {
-	return &address{client: client, site: at}
-}
-
-func newSite(prefix netip.Addr) *site {
-	s := &site{members: ranking{by: inSite}}
-	s.client, s.address.site = prefix, s
-	return s
+// addressLocked returns the record of a client address. If there is none, it makes one, which
+// moveLocked stores when a seat enters.
+func (c *Census) addressLocked(client netip.Addr) *address {
+	if a := c.addresses[client]; a != nil {
+		return a
+	}
+	prefix := clientaddr.Site(client)
+	at := c.sites[prefix]
+	if at == nil {
+		at = &site{prefix: prefix}
+		at.seats.Of = at
+	}
+	a := &address{client: client, site: at}
+	a.seats.Of, a.strangers.Of, a.arriving.Of = a, a, a
+	return a
 }
 
 // older returns a or b: the seat that entered its stage first. If one of them is nil, older returns
@@ -111,14 +110,15 @@ func (c *Census) givesAwayLocked(a *address) *Seat {
 	return a.privileged.known.First
 }
 
-// givesItselfLocked returns the seat of the address a that is evicted for a newcomer p of the same
-// address, or nil if there is none. It is the oldest seat whose peer is not known or, without such
+// givesItselfLocked returns the seat that is evicted for a newcomer of the same address, or nil if
+// there is none. It is the oldest seat whose peer is not known or, without such
 // a seat, that of the known peer that has been idle longest, if that is at least leastIdle. A
 // newcomer from an ordinary port takes no seat from a privileged port, unless a has too many of
 // these (manyPrivileged). A newcomer from a privileged port may also displace a known peer from an
 // ordinary port that is not idle (privilegedPlaces). On Unix only root can use privileged ports. So
 // the other users of a client machine cannot keep the mounts of root from getting seats.
-func (c *Census) givesItselfLocked(a *address, p Peer, now time.Time) *Seat {
+func (c *Census) givesItselfLocked(newcomer *Seat) *Seat {
+	a, p, now := newcomer.address, newcomer.peer, newcomer.arrived
 	if s := c.oldestStrangerLocked(a); s != nil {
 		return s
 	}
@@ -141,7 +141,7 @@ func (c *Census) givesItselfLocked(a *address, p Peer, now time.Time) *Seat {
 }
 
 // queueFor returns the queue of the address to which the seat s belongs by its port and its stage.
-func (a *address) queueFor(s *Seat) *queue {
+func (a *address) queueFor(s *Seat) *seatQueue {
 	p := &a.others
 	if s.peer.privileged() {
 		p = &a.privileged

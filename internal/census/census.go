@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // Defaults for servers.
@@ -79,10 +80,12 @@ type Census struct {
 	mu        sync.Mutex
 	addresses map[netip.Addr]*address
 	sites     map[netip.Addr]*site
-	ranks     [inSite]ranking
-	stages    [stages]int   // number of seats in each stage
-	leaving   int           // seats that were taken away, but whose connections are not closed yet
-	vacated   chan struct{} // closed when the next of those connections is closed; nil if no goroutine waits
+	bySite    queue.Ranking[site]    // by the number of seats
+	strangers queue.Ranking[address] // by the number of seats whose stage is not Known
+	arriving  queue.Ranking[address] // by the number of set-ups that are under way
+	stages    [stages]int            // number of seats in each stage
+	leaving   int                    // seats that were taken away, but whose connections are not closed yet
+	vacated   chan struct{}          // closed when the next of those connections is closed; nil if no goroutine waits
 	entered   uint64
 	steps     uint64
 	count     [reasons]uint64
@@ -94,11 +97,7 @@ type Census struct {
 // New returns a Census without connections. A Census that has no seats needs no Close.
 func New(cfg Config) *Census {
 	cfg.complete()
-	c := &Census{cfg: cfg, addresses: make(map[netip.Addr]*address), sites: make(map[netip.Addr]*site)}
-	for by := range c.ranks {
-		c.ranks[by].by = by
-	}
-	return c
+	return &Census{cfg: cfg, addresses: make(map[netip.Addr]*address), sites: make(map[netip.Addr]*site)}
 }
 
 // Arrive asks for a seat for a connection whose set-up begins. If the Census ends the connection
@@ -112,29 +111,21 @@ func (c *Census) Enter(p Peer, h Holder) (*Seat, error) { return c.enter(p, Sile
 
 func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	now := time.Now()
-	s := &Seat{census: c, peer: p, arrived: now, since: now, stage: stage, holder: h}
-	client := clientaddr.Of(p.Addr.Addr())
+	s := &Seat{census: c, peer: p, arrived: now, stage: gone, holder: h}
 
 	c.mu.Lock()
 	if c.crowdedLocked() {
 		c.awaitSpareLocked()
 	}
-	a := c.addresses[client]
-	if a == nil {
-		at := c.sites[clientaddr.Site(client)]
-		if at == nil {
-			at = newSite(clientaddr.Site(client))
-		}
-		a = newAddress(client, at)
-	}
-	losers, why := c.makeRoomLocked(a, s)
+	s.address = c.addressLocked(clientaddr.Of(p.Addr.Addr()))
+	losers, why := c.makeRoomLocked(s, stage)
 	var ends []ending
 	if why == 0 {
 		for _, l := range losers {
 			ends = append(ends, c.loseLocked(l, Evicted))
 		}
 		c.entered++
-		c.putInLocked(s, a)
+		c.moveLocked(s, stage, now)
 		c.armLocked()
 	} else {
 		c.count[why]++
@@ -176,71 +167,43 @@ func (c *Census) awaitSpareLocked() {
 	}
 }
 
-// putInLocked adds the seat s to the address a.
-func (c *Census) putInLocked(s *Seat, a *address) {
-	c.addresses[a.client], c.sites[a.site.client] = a, a.site
-	s.address = a
-	c.ranks[bySeats].add(&a.site.address, +1)
-	a.site.members.add(a, +1)
-	for by := byStrangers; by <= byArriving; by++ {
-		if ranked(by, s.stage) {
-			c.ranks[by].add(a, +1)
-		}
+// moveLocked moves s to another stage, and updates all counts. The seat was in the stage gone before
+// it entered, and returns there when it is given up or taken away.
+func (c *Census) moveLocked(s *Seat, to Stage, since time.Time) {
+	a, from := s.address, s.stage
+	if from != gone {
+		a.queueFor(s).Remove(s)
+		c.stages[from]--
 	}
-	c.queueUpLocked(s)
-}
-
-// takeOutLocked undoes putInLocked.
-func (c *Census) takeOutLocked(s *Seat) {
-	a := s.address
-	c.unqueueLocked(s)
-	for by := byStrangers; by <= byArriving; by++ {
-		if ranked(by, s.stage) {
-			c.ranks[by].add(a, -1)
-		}
+	s.stage, s.since = to, since
+	recount(&c.bySite, &a.site.seats, from != gone, to != gone)
+	recount(&a.site.addresses, &a.seats, from != gone, to != gone)
+	recount(&c.strangers, &a.strangers, from < Known, to < Known)
+	recount(&c.arriving, &a.arriving, from == Arriving, to == Arriving)
+	if to != gone {
+		c.steps++
+		s.step = c.steps
+		a.queueFor(s).Add(s)
+		c.stages[to]++
+		c.addresses[a.client], c.sites[a.site.prefix] = a, a.site
+		return
 	}
-	a.site.members.add(a, -1)
-	c.ranks[bySeats].add(&a.site.address, -1)
-	s.address = nil
-	if a.counts[inSite] == 0 {
+	if a.seats.Count == 0 {
 		delete(c.addresses, a.client)
 	}
-	if a.site.members.total == 0 {
-		delete(c.sites, a.site.client)
+	if a.site.seats.Count == 0 {
+		delete(c.sites, a.site.prefix)
 	}
 }
 
-// moveLocked changes the stage of s to a later one.
-func (c *Census) moveLocked(s *Seat, stage Stage, now time.Time) {
-	c.unqueueLocked(s)
-	for by := byStrangers; by <= byArriving; by++ {
-		if ranked(by, s.stage) && !ranked(by, stage) {
-			c.ranks[by].add(s.address, -1)
-		}
+// recount changes the count of p in r if a seat that was counted there no longer is, or the reverse.
+func recount[T any](r *queue.Ranking[T], p *queue.Place[T], was, is bool) {
+	switch {
+	case is && !was:
+		r.Add(p, 1)
+	case was && !is:
+		r.Add(p, -1)
 	}
-	s.stage, s.since = stage, now
-	c.queueUpLocked(s)
-}
-
-func (c *Census) queueUpLocked(s *Seat) {
-	c.steps++
-	s.step = c.steps
-	s.address.queueFor(s).Add(s)
-	c.stages[s.stage]++
-}
-
-func (c *Census) unqueueLocked(s *Seat) {
-	s.address.queueFor(s).Remove(s)
-	c.stages[s.stage]--
-}
-
-// ranked reports whether a seat in the given stage counts in the ranking by, which is byStrangers
-// or byArriving.
-func ranked(by int, stage Stage) bool {
-	if by == byArriving {
-		return stage == Arriving
-	}
-	return stage != Known
 }
 
 // An ending is a seat that was taken away, and whose Holder has to be called.
@@ -252,11 +215,12 @@ type ending struct {
 // loseLocked takes the seat s away from its connection. The connection counts in c.leaving until it
 // calls Leave.
 func (c *Census) loseLocked(s *Seat, why Reason) ending {
-	c.takeOutLocked(s)
+	e := ending{s.holder, Event{Peer: s.peer, Why: why, Stage: s.stage, Age: time.Since(s.arrived)}}
+	c.moveLocked(s, gone, s.since)
 	c.leaving++
 	c.count[why]++
 	s.lost = why
-	return ending{s.holder, Event{Peer: s.peer, Why: why, Stage: s.stage, Age: time.Since(s.arrived)}}
+	return e
 }
 
 // endSeats calls the Holders of the seats that were taken away. The caller does not hold c.mu.
@@ -278,12 +242,12 @@ func (c *Census) tell(e Event) {
 // nothing, because that connection will release its descriptor.
 func (c *Census) EvictStranger() {
 	c.mu.Lock()
-	a := c.ranks[byStrangers].top()
-	if a == nil || c.leaving > 0 {
+	most := c.strangers.Top()
+	if most == nil || c.leaving > 0 {
 		c.mu.Unlock()
 		return
 	}
-	e := c.loseLocked(c.givesAwayLocked(a), Evicted)
+	e := c.loseLocked(c.givesAwayLocked(most.Of), Evicted)
 	c.mu.Unlock()
 	c.endSeats([]ending{e})
 }

@@ -59,21 +59,23 @@ func (c *Census) armLocked() {
 	}
 }
 
-// allLocked returns all seats of one kind: for each address, those in the queues that the function
-// of returns.
-func (c *Census) allLocked(of func(*ports) []*queue) iter.Seq[*Seat] {
+// allLocked returns the seats of all known peers or, if the parameter known is false, all other
+// seats. A seat that moves meanwhile is returned once.
+func (c *Census) allLocked(known bool) iter.Seq[*Seat] {
 	return func(yield func(*Seat) bool) {
 		for _, a := range c.addresses {
-			for _, p := range []*ports{&a.privileged, &a.others} {
-				for _, q := range of(p) {
-					s := q.First
-					for range q.Len {
-						next := s.Next
-						if !yield(s) {
-							return
-						}
-						s = next
+			queues := []*seatQueue{&a.privileged.arriving, &a.privileged.strangers, &a.others.arriving, &a.others.strangers}
+			if known {
+				queues = []*seatQueue{&a.privileged.known, &a.others.known}
+			}
+			for _, q := range queues {
+				s := q.First
+				for range q.Len {
+					next := s.Next
+					if !yield(s) {
+						return
 					}
+					s = next
 				}
 			}
 		}
@@ -93,16 +95,14 @@ func (c *Census) sweep() {
 	c.armLocked()
 	c.mu.Unlock()
 	c.endSeats(ends)
-	if len(late) > 0 {
-		c.endUnlessBusy(late)
-	}
+	c.endUnlessBusy(late)
 }
 
 // sampleLocked notes which peers in the stage Known used their connections since the last sample,
 // and moves their seats to the end of the queues of their addresses.
 func (c *Census) sampleLocked(now time.Time) {
 	c.sampled = now
-	for s := range c.allLocked(func(p *ports) []*queue { return []*queue{&p.known} }) {
+	for s := range c.allLocked(true) {
 		if s.moved == nil {
 			continue
 		}
@@ -126,25 +126,25 @@ type lateSeat struct {
 // expireLocked handles the seats whose deadlines have passed. It takes away the seats of set-ups,
 // and returns them in ends. It gives the other seats a new deadline, and returns them in late.
 func (c *Census) expireLocked(now time.Time) (ends []ending, late []lateSeat) {
-	if c.stages[Arriving]+c.stages[Silent]+c.stages[Stranger] == 0 {
+	if c.strangers.Total == 0 {
 		return nil, nil
 	}
-	var overdue []*Seat
-	for s := range c.allLocked(func(p *ports) []*queue { return []*queue{&p.arriving, &p.strangers} }) {
+	var limits [Known]time.Duration
+	for stage := range limits {
+		limits[stage] = c.limitLocked(Stage(stage))
+	}
+	for s := range c.allLocked(false) {
 		if s.stage == Silent && s.heard.Load() {
 			c.speaksLocked(s)
 		}
-		if limit := c.limitLocked(s.stage); limit > 0 && now.Sub(s.since) >= limit {
-			overdue = append(overdue, s)
-		}
-	}
-	for _, s := range overdue {
-		if s.stage == Arriving {
+		switch limit := limits[s.stage]; {
+		case limit <= 0 || now.Sub(s.since) < limit:
+		case s.stage == Arriving:
 			ends = append(ends, c.loseLocked(s, SlowSetup))
-			continue
+		default:
+			s.since = now
+			late = append(late, lateSeat{s, s.holder, s.stage})
 		}
-		s.since = now
-		late = append(late, lateSeat{s, s.holder, s.stage})
 	}
 	return ends, late
 }
@@ -165,7 +165,7 @@ func (c *Census) endUnlessBusy(late []lateSeat) {
 	var ends []ending
 	c.mu.Lock()
 	for _, l := range idle {
-		if l.seat.address == nil || l.seat.stage != l.stage || l.seat.holder != l.holder {
+		if l.seat.stage != l.stage || l.seat.holder != l.holder {
 			continue
 		}
 		why := NothingServed

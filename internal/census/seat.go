@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	queuelist "github.com/nfsrdmad/nfsrdmad/internal/queue"
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // A Stage is a step in the life of a connection.
@@ -25,6 +25,9 @@ const (
 	Known
 
 	stages
+
+	// gone is the stage of a Seat that has not entered yet, or was given up or taken away.
+	gone = stages
 )
 
 // String names the stage.
@@ -59,7 +62,7 @@ func (p Peer) privileged() bool { return p.Addr.Port() < 1024 }
 // A Seat is the Census's record of one connection. Its methods may be called from any goroutine. A
 // nil Seat stands for a connection that is not counted; its methods do nothing.
 type Seat struct {
-	queuelist.Links[Seat] // links in a queue of its address; guarded by census.mu
+	queue.Links[Seat] // links in a queue of its address; guarded by census.mu
 
 	census  *Census
 	peer    Peer
@@ -67,7 +70,7 @@ type Seat struct {
 	heard   atomic.Bool
 
 	// The rest is guarded by census.mu.
-	address *address // nil after the seat was taken away, or Leave was called
+	address *address
 	stage   Stage
 	step    uint64    // number of its last change of stage, among the changes of all seats
 	since   time.Time // entry to this stage; for a known peer, last use
@@ -101,7 +104,7 @@ func (s *Seat) Hold(h Holder, moved *atomic.Uint64) {
 	c := s.census
 	c.mu.Lock()
 	s.holder, s.moved = h, moved
-	if s.address == nil {
+	if s.stage == gone {
 		lost := s.lost
 		c.mu.Unlock()
 		if lost != 0 {
@@ -132,7 +135,7 @@ func (s *Seat) Known() {
 	c := s.census
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.address == nil || s.stage == Known {
+	if s.stage >= Known {
 		return
 	}
 	c.moveLocked(s, Known, time.Now())
@@ -153,14 +156,14 @@ func (s *Seat) Leave() {
 	defer c.mu.Unlock()
 	switch {
 	case s.left:
-	case s.address == nil:
+	case s.stage == gone:
 		c.leaving--
 		if c.vacated != nil {
 			close(c.vacated)
 			c.vacated = nil
 		}
 	default:
-		c.takeOutLocked(s)
+		c.moveLocked(s, gone, s.since)
 	}
 	s.left, s.holder, s.moved = true, nil, nil
 }

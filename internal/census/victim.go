@@ -1,5 +1,7 @@
 package census
 
+import "github.com/nfsrdmad/nfsrdmad/internal/queue"
+
 // If no seat is free, a newcomer takes one by these rules. A stranger is here a seat in any stage
 // before Known.
 //
@@ -45,15 +47,16 @@ const (
 // Config.Seats. The process must reserve descriptors for these connections as well.
 func Spare(seats int) int { return max(seats/leavingPart, leastLeaving) }
 
-// makeRoomLocked chooses the seats to take away for a newcomer of address a: at most one to make
-// room for its set-up, and one to make room for its seat. If why is 0, the newcomer may enter;
-// otherwise why is the reason to refuse it.
-func (c *Census) makeRoomLocked(a *address, newcomer *Seat) (losers []*Seat, why Reason) {
+// makeRoomLocked chooses the seats to take away for a newcomer that enters in the given stage: at
+// most one to make room for its set-up, and one to make room for its seat. If why is 0, the newcomer
+// may enter; otherwise why is the reason to refuse it.
+func (c *Census) makeRoomLocked(newcomer *Seat, stage Stage) (losers []*Seat, why Reason) {
 	if c.crowdedLocked() {
 		return nil, Crowded
 	}
-	own, all := a.counts[inSite], c.ranks[bySeats].total
-	if newcomer.stage == Arriving {
+	a := newcomer.address
+	own, all := a.seats.Count, c.bySite.Total
+	if stage == Arriving {
 		if s := c.endsSetupLocked(a); s != nil {
 			losers = append(losers, s)
 			all--
@@ -65,11 +68,11 @@ func (c *Census) makeRoomLocked(a *address, newcomer *Seat) (losers []*Seat, why
 	var s *Seat
 	switch {
 	case own >= c.cfg.PerAddress:
-		if s = c.givesItselfLocked(a, newcomer.peer, newcomer.arrived); s == nil {
+		if s = c.givesItselfLocked(newcomer); s == nil {
 			return nil, AddressFull
 		}
 	case all >= c.cfg.Seats:
-		if s = c.givesSeatLocked(a, newcomer); s == nil {
+		if s = c.givesSeatLocked(newcomer); s == nil {
 			return nil, Full
 		}
 	default:
@@ -81,38 +84,38 @@ func (c *Census) makeRoomLocked(a *address, newcomer *Seat) (losers []*Seat, why
 // endsSetupLocked returns the seat whose set-up the Census ends to make room for a newcomer's
 // set-up, or nil if there is room.
 func (c *Census) endsSetupLocked(a *address) *Seat {
-	switch arriving := &c.ranks[byArriving]; {
-	case a.counts[byArriving] >= max(c.cfg.Setups/2, 1):
+	switch {
+	case a.arriving.Count >= max(c.cfg.Setups/2, 1):
 		return a.oldestSetup()
-	case arriving.total >= c.cfg.Setups:
-		return arriving.mostWith(a).oldestSetup()
+	case c.arriving.Total >= c.cfg.Setups:
+		return mostWith(&c.arriving, &a.arriving).oldestSetup()
 	}
 	return nil
 }
 
-// givesSeatLocked chooses the seat to evict for a newcomer of address a. It returns nil if the
-// newcomer is refused.
-func (c *Census) givesSeatLocked(a *address, newcomer *Seat) *Seat {
+// givesSeatLocked chooses the seat to evict for a newcomer. It returns nil if the newcomer is
+// refused.
+func (c *Census) givesSeatLocked(newcomer *Seat) *Seat {
+	a := newcomer.address
 	var most *address
-	if strangers := &c.ranks[byStrangers]; strangers.total >= max(c.cfg.Seats/strangersPart, 1) {
-		most = strangers.mostWith(a)
+	if c.strangers.Total >= max(c.cfg.Seats/strangersPart, 1) {
+		most = mostWith(&c.strangers, &a.strangers)
+	} else if at := mostWith(&c.bySite, &a.site.seats); at == a.site {
+		most = mostWith(&at.addresses, &a.seats)
 	} else {
-		at := c.ranks[bySeats].mostWith(&a.site.address).site
-		if most = at.members.top(); at == a.site {
-			most = at.members.mostWith(a)
-		}
+		most = at.addresses.Top().Of
 	}
 	if most == a {
-		return c.givesItselfLocked(a, newcomer.peer, newcomer.arrived)
+		return c.givesItselfLocked(newcomer)
 	}
 	return c.givesAwayLocked(most)
 }
 
-// mostWith returns the address that would have the most seats if a had one more. Among equals, it
-// prefers an address other than a.
-func (r *ranking) mostWith(a *address) *address {
-	if top := r.top(); top != nil && a.counts[r.by]+1 <= top.counts[r.by] {
-		return top
+// mostWith returns the element of r with the largest count, if the count of p were one more. Among
+// equals, it prefers another element than that of p.
+func mostWith[T any](r *queue.Ranking[T], p *queue.Place[T]) *T {
+	if top := r.Top(); top != nil && p.Count+1 <= top.Count {
+		return top.Of
 	}
-	return a
+	return p.Of
 }

@@ -27,15 +27,13 @@ type table struct {
 	holders map[netip.Addr]*holder
 	// principals has the contexts of each principal. serverContext.at is the index in the slice.
 	principals map[string][]*serverContext
-	ranking    ranking
-	count      int
+	ranking    queue.Ranking[holder]
 }
 
 func newTable(most, share, each int, idle time.Duration) *table {
 	return &table{
 		max: most, share: share, each: each, idle: idle,
 		holders: make(map[netip.Addr]*holder), principals: make(map[string][]*serverContext),
-		ranking: newRanking(share),
 	}
 }
 
@@ -62,11 +60,11 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 		evicted++
 	}
 	h := t.holders[addr]
-	if h != nil && h.count >= t.share {
+	if h != nil && h.contexts.Len >= t.share {
 		t.evictLocked(h)
 		evicted++
 	}
-	if t.count >= t.max {
+	if t.ranking.Total >= t.max {
 		t.makeRoomLocked()
 		evicted++
 	}
@@ -74,6 +72,7 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 	// holder.
 	if h = t.holders[addr]; h == nil {
 		h = &holder{addr: addr}
+		h.place.Of = h
 		t.holders[addr] = h
 	}
 	x.holder, x.seen = h, x.used.Load()
@@ -81,8 +80,7 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 	x.at = len(own)
 	t.principals[x.principal] = append(own, x)
 	h.contexts.Add(x)
-	t.ranking.count(h, h.count+1)
-	t.count++
+	t.ranking.Add(&h.place, +1)
 	t.contexts.Store(x.handle, x)
 	return evicted
 }
@@ -124,19 +122,17 @@ func (t *table) evictLocked(h *holder) {
 // makeRoomLocked deletes a context of an address that has the most contexts. If several addresses have
 // that number, it prefers one whose first context was not used recently.
 func (t *table) makeRoomLocked() {
-	r := &t.ranking.ranks[t.ranking.most]
 	for range maxPassed {
-		h := r.First
+		h := t.ranking.Top().Of
 		x := h.contexts.First
 		used := x.used.Load()
 		if used == x.seen {
 			break
 		}
 		x.seen = used
-		r.Remove(h)
-		r.Add(h)
+		t.ranking.Add(&h.place, 0)
 	}
-	t.evictLocked(r.First)
+	t.evictLocked(t.ranking.Top().Of)
 }
 
 // remove deletes x. It returns false if x was already deleted.
@@ -154,13 +150,12 @@ func (t *table) remove(x *serverContext) bool {
 func (t *table) dropLocked(x *serverContext) {
 	h := x.holder
 	h.contexts.Remove(x)
-	t.ranking.count(h, h.count-1)
+	t.ranking.Add(&h.place, -1)
 	x.holder = nil
-	if h.count == 0 {
+	if h.contexts.Len == 0 {
 		delete(t.holders, h.addr)
 	}
 	t.contexts.Delete(x.handle)
-	t.count--
 	own := t.principals[x.principal]
 	last := len(own) - 1
 	own[x.at], own[last].at = own[last], x.at
@@ -197,41 +192,14 @@ func (t *table) clear() {
 func (t *table) len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.count
+	return t.ranking.Total
 }
 
 // A holder has the contexts of one peer address.
 type holder struct {
-	queue.Links[holder] // links in the rank for its number of contexts
-	addr                netip.Addr
-	contexts            queue.List[serverContext, *serverContext]
-	count               int
-}
-
-// A ranking sorts the holders by their numbers of contexts, to find a holder with the largest
-// number.
-type ranking struct {
-	ranks []rank // ranks[n] has the holders with n contexts
-	most  int
-}
-
-// A rank is the queue of holders with the same number of contexts.
-type rank = queue.List[holder, *holder]
-
-func newRanking(share int) ranking { return ranking{ranks: make([]rank, share+1)} }
-
-// count sets the number of contexts of h to n. If n is 0, it removes h from the ranking.
-func (r *ranking) count(h *holder, n int) {
-	if h.count > 0 {
-		r.ranks[h.count].Remove(h)
-	}
-	if h.count = n; n > 0 {
-		r.ranks[n].Add(h)
-	}
-	r.most = max(r.most, n)
-	for r.most > 0 && r.ranks[r.most].First == nil {
-		r.most--
-	}
+	addr     netip.Addr
+	contexts queue.List[serverContext, *serverContext]
+	place    queue.Place[holder] // place in the table's ranking, by the number of contexts
 }
 
 // handleSize is the length of a handle, in bytes. A handle is random, so that nobody can guess it,

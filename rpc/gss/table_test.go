@@ -36,7 +36,7 @@ func TestTableUnderFlood(t *testing.T) {
 		t.Errorf("%d contexts", count)
 	}
 	// The address with the most contexts has lost contexts until no address had more.
-	if most := table.ranking.most; most != 1 {
+	if most := table.ranking.Top().Count; most != 1 {
 		t.Errorf("an address has %d", most)
 	}
 	if gone, left := table.sweep(now.Add(time.Hour)), table.len(); left != 0 || gone == 0 || len(table.holders) != 0 {
