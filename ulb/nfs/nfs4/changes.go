@@ -10,11 +10,7 @@ import (
 )
 
 // create is CREATE: it creates every type but regular files (RFC 8881 §18.4, RFC 7530 §16.4).
-func create(k *Compound) Status {
-	var args wire.Create4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func create(k *Compound, args *wire.Create4Args) Status {
 	switch args.Objtype.Type {
 	case wire.NF4Dir, wire.NF4Lnk, wire.NF4Blk, wire.NF4Chr, wire.NF4Sock, wire.NF4Fifo:
 	default:
@@ -69,11 +65,7 @@ func (k *Compound) make(t *wire.Createtype4, name []byte, s *vfs.SetAttr) (vfs.O
 }
 
 // remove is REMOVE, for files and directories (RFC 8881 §18.25, RFC 7530 §16.26).
-func remove(k *Compound) Status {
-	var args wire.Remove4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func remove(k *Compound, args *wire.Remove4Args) Status {
 	if s := k.checkName(args.Target); s != wire.NFS4OK {
 		return s
 	}
@@ -113,11 +105,7 @@ func (k *Compound) unlink(name []byte) (vfs.Change, error) {
 
 // rename is RENAME, from the saved directory to the current one (RFC 8881 §18.26,
 // RFC 7530 §16.27).
-func rename(k *Compound) Status {
-	var args wire.Rename4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func rename(k *Compound, args *wire.Rename4Args) Status {
 	for _, name := range [...][]byte{args.Oldname, args.Newname} {
 		if s := k.checkName(name); s != wire.NFS4OK {
 			return s
@@ -182,11 +170,7 @@ func (k *Compound) apart() Status {
 
 // link is LINK: it gives the saved object another name, in the current directory (RFC 8881
 // §18.9, RFC 7530 §16.9).
-func link(k *Compound) Status {
-	var args wire.Link4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func link(k *Compound, args *wire.Link4Args) Status {
 	if s := k.checkName(args.Newname); s != wire.NFS4OK {
 		return s
 	}

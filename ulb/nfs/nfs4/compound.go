@@ -66,6 +66,9 @@ type Compound struct {
 	running
 	schedule
 	scratch
+
+	// args holds, by operation, the memory for its arguments: see WithArgs.
+	args *[lastOperation + 1]any
 }
 
 // running is the stage of a Compound in which it executes one operation. Each operation begins with
@@ -166,11 +169,27 @@ func (k *Compound) Failed(err error) Status {
 	return StatusOf(err)
 }
 
-// Decode decodes the arguments of the operation. If it returns false, the operation's status is
-// NFS4ERR_BADXDR. The compiler inlines Decode, so that args need no allocation.
-func (k *Compound) Decode(args interface{ Decode(*xdr.Decoder) }) bool {
-	args.Decode(k.Args)
-	return k.Decoded()
+// WithArgs returns the Operation.Run of an operation with arguments: it decodes them and calls run. The
+// arguments are valid until run returns.
+func WithArgs[A any, P interface {
+	*A
+	Decode(d *xdr.Decoder)
+}](run func(k *Compound, args P) Status) func(k *Compound) Status {
+	return func(k *Compound) Status {
+		kept := &k.args[k.Number]
+		args, _ := (*kept).(P)
+		if args == nil {
+			args = new(A)
+		}
+		*kept = nil // if run panics, these arguments are not used again
+		s := wire.NFS4ErrBadXDR
+		if args.Decode(k.Args); k.Decoded() {
+			s = run(k, args)
+		}
+		*args = *new(A)
+		*kept = args
+		return s
+	}
 }
 
 // Decoded reports whether everything so far could be decoded.
@@ -204,12 +223,12 @@ func (k *Compound) decodeHead(p *Program, c *rpc.Call, w *xdr.Writer) Status {
 	return s
 }
 
-// recycle returns the compound to the pool. It keeps the buffers for the names of owners and
-// groups.
+// recycle returns the compound to the pool. It keeps the memory for arguments and for the names of
+// owners and groups.
 func (k *Compound) recycle() {
 	k.Call.Progress = nil
 	p, owner, group := k.Program, k.facts.owner[:0], k.facts.group[:0]
-	*k = Compound{scratch: scratch{facts: facts{owner: owner, group: group}}}
+	*k = Compound{scratch: scratch{facts: facts{owner: owner, group: group}}, args: k.args}
 	p.compounds.Put(k)
 }
 

@@ -65,12 +65,8 @@ func (k *Compound) borrowSparse(id *wire.StateID4, want state.Access) (vfs.Spars
 }
 
 // reserve is the common part of ALLOCATE and DEALLOCATE, which have the same arguments.
-func (k *Compound) reserve(do func(fs vfs.Sparse, f vfs.File, offset, length uint64) error) Status {
-	var args wire.Allocate4Args
-	switch {
-	case !k.Decode(&args):
-		return wire.NFS4ErrBadXDR
-	case args.Length == 0, args.Offset > 1<<64-1-args.Length:
+func (k *Compound) reserve(args *wire.Allocate4Args, do func(vfs.Sparse, *vfs.Op, vfs.File, uint64, uint64) error) Status {
+	if args.Length == 0 || args.Offset > 1<<64-1-args.Length {
 		return wire.NFS4ErrInvalid
 	}
 	fs, f, s := k.borrowSparse(&args.Stateid, state.AccessWrite)
@@ -78,37 +74,31 @@ func (k *Compound) reserve(do func(fs vfs.Sparse, f vfs.File, offset, length uin
 		return s
 	}
 	defer f.giveBack()
-	if err := do(fs, f.File, args.Offset, args.Length); err != nil {
+	if err := do(fs, &k.Op, f.File, args.Offset, args.Length); err != nil {
 		return k.closedOr(err)
 	}
 	return wire.NFS4OK
 }
 
 // allocate is ALLOCATE (RFC 7862 §15.1).
-func allocate(k *Compound) Status {
-	return k.reserve(func(fs vfs.Sparse, f vfs.File, offset, length uint64) error {
-		return fs.Allocate(&k.Op, f, offset, length)
-	})
+func allocate(k *Compound, args *wire.Allocate4Args) Status {
+	return k.reserve(args, vfs.Sparse.Allocate)
 }
 
 // deallocate is DEALLOCATE (RFC 7862 §15.4).
-func deallocate(k *Compound) Status {
-	return k.reserve(func(fs vfs.Sparse, f vfs.File, offset, length uint64) error {
-		return fs.Deallocate(&k.Op, f, offset, length)
-	})
+func deallocate(k *Compound, args *wire.Allocate4Args) Status {
+	return k.reserve(args, vfs.Sparse.Deallocate)
 }
 
 // seek is SEEK (RFC 7862 §15.11). It returns NFS4ERR_NXIO if the offset is not within the
 // file, and NFS4ERR_UNION_NOTSUPP if the client looks for neither data nor a hole.
-func seek(k *Compound) Status {
-	var args wire.Seek4Args
+func seek(k *Compound, args *wire.Seek4Args) Status {
 	what := vfs.SeekData
-	switch {
-	case !k.Decode(&args):
-		return wire.NFS4ErrBadXDR
-	case args.What == wire.NFS4ContentHole:
+	switch args.What {
+	case wire.NFS4ContentData:
+	case wire.NFS4ContentHole:
 		what = vfs.SeekHole
-	case args.What != wire.NFS4ContentData:
+	default:
 		return wire.NFS4ErrUnionNotSupp
 	}
 	fs, f, s := k.borrowSparse(&args.Stateid, state.AccessRead)
@@ -127,12 +117,8 @@ func seek(k *Compound) Status {
 
 // advise is IO_ADVISE (RFC 7862 §15.5). The server follows no advice and says so in the
 // result.
-func advise(k *Compound) Status {
-	var args wire.IOAdvise4Args
-	switch {
-	case !k.Decode(&args):
-		return wire.NFS4ErrBadXDR
-	case args.Offset > 1<<64-1-args.Count:
+func advise(k *Compound, args *wire.IOAdvise4Args) Status {
+	if args.Offset > 1<<64-1-args.Count {
 		return wire.NFS4ErrInvalid
 	}
 	_, s := k.openFor(&k.Current, &args.Stateid, state.AccessRead)
@@ -158,11 +144,8 @@ const (
 
 // copyRange is COPY within this server (RFC 7862 §15.2). It always copies in order and finishes
 // before the reply, even if the client would accept a copy out of order or after the reply.
-func copyRange(k *Compound) Status {
-	var args wire.Copy4Args
+func copyRange(k *Compound, args *wire.Copy4Args) Status {
 	switch {
-	case !k.Decode(&args):
-		return wire.NFS4ErrBadXDR
 	case args.SourceServer.Len() > 0:
 		return wire.NFS4ErrPartnerNotsupp
 	case k.Saved.key() == k.key():
@@ -187,11 +170,7 @@ func copyRange(k *Compound) Status {
 }
 
 // clone is CLONE (RFC 7862 §15.13).
-func clone(k *Compound) Status {
-	var args wire.Clone4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func clone(k *Compound, args *wire.Clone4Args) Status {
 	p := pair{k: k, fromOffset: args.SrcOffset, toOffset: args.DstOffset, count: args.Count}
 	if s := p.open(&args.SrcStateid, &args.DstStateid); s != wire.NFS4OK {
 		return s

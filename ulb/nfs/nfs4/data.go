@@ -12,11 +12,7 @@ import (
 
 // read is READ (RFC 8881 §18.22). The file system reads into the memory reserved for the
 // call, and the transport sends from there.
-func read(k *Compound) Status {
-	var args wire.Read4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func read(k *Compound, args *wire.Read4Args) Status {
 	f, s := k.openFor(&k.Current, &args.Stateid, state.AccessRead)
 	if s != wire.NFS4OK {
 		return s
@@ -77,11 +73,7 @@ func (k *Compound) readable(count uint32) (buf []byte, lent bool, s Status) {
 
 // write is WRITE (RFC 8881 §18.32). The file system gets the slice in which the transport
 // placed the data, without a copy.
-func write(k *Compound) Status {
-	var args wire.Write4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func write(k *Compound, args *wire.Write4Args) Status {
 	f, s := k.openFor(&k.Current, &args.Stateid, state.AccessWrite)
 	if s != wire.NFS4OK {
 		return s
@@ -114,11 +106,7 @@ func write(k *Compound) Status {
 }
 
 // commit is COMMIT (RFC 8881 §18.3).
-func commit(k *Compound) Status {
-	var args wire.Commit4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func commit(k *Compound, args *wire.Commit4Args) Status {
 	if args.Offset > 1<<64-1-uint64(args.Count) {
 		if k.Minor == 0 {
 			return wire.NFS4ErrInvalid

@@ -28,11 +28,7 @@ type facts struct {
 }
 
 // getattr is GETATTR (RFC 8881 §18.7, RFC 7530 §16.7).
-func getattr(k *Compound) Status {
-	var args wire.Getattr4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func getattr(k *Compound, args *wire.Getattr4Args) Status {
 	set, needs, s := k.answer(&args.AttrRequest)
 	if s != wire.NFS4OK {
 		return s
@@ -155,9 +151,7 @@ func (f *facts) writeAttributes(w *xdr.Writer, set wire.Bitmap4) {
 }
 
 // verify is VERIFY (RFC 8881 §18.31, RFC 7530 §16.35).
-func verify(k *Compound) Status {
-	var args wire.Verify4Args
-	args.Decode(k.Args)
+func verify(k *Compound, args *wire.Verify4Args) Status {
 	same, s := k.compare(&args.Attributes)
 	if s == wire.NFS4OK && !same {
 		return wire.NFS4ErrNotSame
@@ -166,9 +160,7 @@ func verify(k *Compound) Status {
 }
 
 // nverify is NVERIFY (RFC 8881 §18.15, RFC 7530 §16.15).
-func nverify(k *Compound) Status {
-	var args wire.Nverify4Args
-	args.Decode(k.Args)
+func nverify(k *Compound, args *wire.Nverify4Args) Status {
 	same, s := k.compare(&args.Attributes)
 	if s == wire.NFS4OK && same {
 		return wire.NFS4ErrSame
@@ -179,9 +171,6 @@ func nverify(k *Compound) Status {
 // compare reports whether the current object's attributes equal those that the client gives.
 // It compares the encoded values.
 func (k *Compound) compare(given *wire.FAttr4) (same bool, s Status) {
-	if !k.Decoded() {
-		return false, wire.NFS4ErrBadXDR
-	}
 	f := k.newFacts(k.Current)
 	f.attr = &k.Attr
 	asked := given.Attrmask

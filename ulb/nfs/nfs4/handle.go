@@ -20,11 +20,7 @@ type Object struct {
 func (o *Object) IsSet() bool { return o.Export != nil }
 
 // putFH is PUTFH (RFC 8881 §18.19).
-func putFH(k *Compound) Status {
-	var args wire.PutFH4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func putFH(k *Compound, args *wire.PutFH4Args) Status {
 	o, err := k.Program.exports.Find(args.Object)
 	switch {
 	case errors.Is(err, export.ErrGone):

@@ -9,8 +9,8 @@ import (
 // lock is LOCK (RFC 8881 §18.10, RFC 7530 §16.10). If the stateid is bad and the object is no
 // regular file, minor versions 1 and 2 return the error for the object's type instead (see
 // mustBeRegular).
-func lock(k *Compound) Status {
-	s := lockFile(k)
+func lock(k *Compound, args *wire.Lock4Args) Status {
+	s := lockFile(k, args)
 	if s == wire.NFS4ErrBadStateID && k.Minor > 0 {
 		if not := k.regular(); not != wire.NFS4OK {
 			return not
@@ -19,11 +19,7 @@ func lock(k *Compound) Status {
 	return s
 }
 
-func lockFile(k *Compound) Status {
-	var args wire.Lock4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func lockFile(k *Compound, args *wire.Lock4Args) Status {
 	claimer, s := k.claimer()
 	if s != wire.NFS4OK {
 		return s
@@ -168,11 +164,7 @@ func (k *Compound) denied(d *state.Denied) Status {
 }
 
 // lockTest is LOCKT (RFC 8881 §18.11, RFC 7530 §16.11).
-func lockTest(k *Compound) Status {
-	var args wire.Lockt4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func lockTest(k *Compound, args *wire.Lockt4Args) Status {
 	c, s := k.ClientOf(args.Owner.Clientid)
 	if s != wire.NFS4OK {
 		return s
@@ -195,11 +187,7 @@ func lockTest(k *Compound) Status {
 }
 
 // unlock is LOCKU (RFC 8881 §18.12, RFC 7530 §16.12).
-func unlock(k *Compound) Status {
-	var args wire.Locku4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func unlock(k *Compound, args *wire.Locku4Args) Status {
 	claimer, s := k.claimer()
 	if s != wire.NFS4OK {
 		return s

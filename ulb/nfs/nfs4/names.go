@@ -183,11 +183,7 @@ func (k *Compound) kind() (vfs.Type, Status) {
 }
 
 // lookup is LOOKUP (RFC 8881 §18.13, RFC 7530 §16.13).
-func lookup(k *Compound) Status {
-	var args wire.Lookup4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func lookup(k *Compound, args *wire.Lookup4Args) Status {
 	o, s := k.named(args.Objname)
 	if s == wire.NFS4OK {
 		k.SetCurrent(o)
@@ -246,11 +242,7 @@ const (
 
 // access is ACCESS (RFC 8881 §18.1, RFC 7530 §16.1). On a read-only export it grants no right
 // that allows a change.
-func access(k *Compound) Status {
-	var args wire.Access4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func access(k *Compound, args *wire.Access4Args) Status {
 	if args.Access&^k.rights() != 0 {
 		return wire.NFS4ErrInvalid
 	}

@@ -10,18 +10,15 @@ import (
 )
 
 // open is OPEN (RFC 8881 §18.16, RFC 7530 §16.16).
-func open(k *Compound) Status {
-	o := opening{k: k}
-	how := &o.args.Openhow
-	switch {
-	case !k.Decode(&o.args):
-		return wire.NFS4ErrBadXDR
-	case k.Minor == 0 && (o.args.Claim.Claim > wire.ClaimDelegatePrev ||
-		how.Opentype == wire.Open4Create && how.How.Mode == wire.Exclusive41):
+func open(k *Compound, args *wire.Open4Args) Status {
+	o := opening{k: k, args: args}
+	how := &args.Openhow
+	if k.Minor == 0 && (args.Claim.Claim > wire.ClaimDelegatePrev ||
+		how.Opentype == wire.Open4Create && how.How.Mode == wire.Exclusive41) {
 		return wire.NFS4ErrBadXDR // only later minor versions have these
 	}
 	var s Status
-	if o.client, s = k.ClientOf(o.args.Owner.Clientid); s != wire.NFS4OK {
+	if o.client, s = k.ClientOf(args.Owner.Clientid); s != wire.NFS4OK {
 		return s
 	}
 	if k.Op.Try && how.Opentype == wire.Open4Create {
@@ -30,11 +27,11 @@ func open(k *Compound) Status {
 		return k.Block(k.FS().Lane())
 	}
 	if k.Minor == 0 {
-		if o.owner, s = k.Program.state.OwnerOf(o.client, o.args.Owner.Owner, false); s != wire.NFS4OK {
+		if o.owner, s = k.Program.state.OwnerOf(o.client, args.Owner.Owner, false); s != wire.NFS4OK {
 			return s
 		}
 	}
-	return k.numbered(o.owner, o.args.Seqid, o.run)
+	return k.numbered(o.owner, args.Seqid, o.run)
 }
 
 // An opening is one OPEN while it is executed, in this order: checks of the arguments, the
@@ -42,7 +39,7 @@ func open(k *Compound) Status {
 // file is closed again.
 type opening struct {
 	k      *Compound
-	args   wire.Open4Args
+	args   *wire.Open4Args
 	client *state.Client
 	owner  *state.Owner // nil from minor version 1 on
 

@@ -21,11 +21,7 @@ const (
 
 // readPlus is READ_PLUS (RFC 7862 §15.10). Its data is part of the XDR stream and is never
 // placed directly (RFC 8267 §6.1).
-func readPlus(k *Compound) Status {
-	var args wire.ReadPlus4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func readPlus(k *Compound, args *wire.ReadPlus4Args) Status {
 	fs, f, s := k.borrowSparse(&args.Stateid, state.AccessRead)
 	if s != wire.NFS4OK {
 		return s

@@ -63,11 +63,7 @@ type aside struct {
 var noVerifier wire.Verifier4
 
 // readdir is READDIR (RFC 8881 §18.23, RFC 7530 §16.24).
-func readdir(k *Compound) Status {
-	var args wire.Readdir4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func readdir(k *Compound, args *wire.Readdir4Args) Status {
 	set, needs, s := k.answer(&args.AttrRequest)
 	switch {
 	case s != wire.NFS4OK:

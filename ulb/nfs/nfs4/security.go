@@ -169,23 +169,15 @@ func (k *Compound) willMaintain() bool {
 const maxBitmap = 16
 
 // secinfo is SECINFO (RFC 8881 §18.29, RFC 7530 §16.31).
-func secinfo(k *Compound) Status {
-	var args wire.SecInfo4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func secinfo(k *Compound, args *wire.SecInfo4Args) Status {
 	o, s := k.named(args.Name)
 	return k.flavors(&o, s)
 }
 
 // secinfoNoName is SECINFO_NO_NAME (RFC 8881 §18.45).
-func secinfoNoName(k *Compound) Status {
-	var style wire.SecinfoStyle4
-	if !k.Decode(&style) {
-		return wire.NFS4ErrBadXDR
-	}
+func secinfoNoName(k *Compound, style *wire.SecinfoStyle4) Status {
 	o, s := k.Current, wire.NFS4OK
-	if style == wire.SecinfoStyle4Parent {
+	if *style == wire.SecinfoStyle4Parent {
 		o, s = k.parent()
 	}
 	return k.flavors(&o, s)

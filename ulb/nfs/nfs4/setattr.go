@@ -14,11 +14,7 @@ import (
 // setattr is SETATTR (RFC 8881 §18.30, RFC 7530 §16.32). The file system sets all
 // attributes or none. The result of a failed SETATTR therefore lists no attribute, unless
 // setSize has already set the size.
-func setattr(k *Compound) Status {
-	var args wire.Setattr4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func setattr(k *Compound, args *wire.Setattr4Args) Status {
 	a := &k.assignment
 	if s := k.assign(&args.ObjAttributes, a); s != wire.NFS4OK {
 		return s

@@ -133,11 +133,7 @@ func (k *Compound) closed() Status {
 }
 
 // closeFile is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2).
-func closeFile(k *Compound) Status {
-	var args wire.Close4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func closeFile(k *Compound, args *wire.Close4Args) Status {
 	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (wire.StateID4, Status) {
 		id, s := k.Program.state.CloseOpen(r, k.Op.Try)
 		if s == state.WouldWait {
@@ -151,11 +147,7 @@ func closeFile(k *Compound) Status {
 }
 
 // openDowngrade is OPEN_DOWNGRADE (RFC 8881 §18.18, RFC 7530 §16.19).
-func openDowngrade(k *Compound) Status {
-	var args wire.OpenDowngrade4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func openDowngrade(k *Compound, args *wire.OpenDowngrade4Args) Status {
 	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (wire.StateID4, Status) {
 		access, deny, s := shareOf(args.ShareAccess, args.ShareDeny, k.Minor)
 		if s != wire.NFS4OK {
@@ -188,11 +180,7 @@ func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run
 }
 
 // freeStateID is FREE_STATEID (RFC 8881 §18.38).
-func freeStateID(k *Compound) Status {
-	var args wire.FreeStateID4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func freeStateID(k *Compound, args *wire.FreeStateID4Args) Status {
 	r, s := k.ref(&args.Stateid)
 	if s != wire.NFS4OK {
 		return s
@@ -203,11 +191,7 @@ func freeStateID(k *Compound) Status {
 // testStateID is TEST_STATEID (RFC 8881 §18.48). The status of a special stateid is
 // NFS4ERR_BAD_STATEID. The status is never NFS4ERR_STALE_STATEID, because a client would repeat the
 // test for ever.
-func testStateID(k *Compound) Status {
-	var args wire.TestStateID4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func testStateID(k *Compound, args *wire.TestStateID4Args) Status {
 	ids := args.Stateids
 	if 4+4*ids.Len() > k.Room() {
 		return k.tooBig()
@@ -223,11 +207,7 @@ func testStateID(k *Compound) Status {
 
 // delegReturn is DELEGRETURN (RFC 8881 §18.6). The server grants no delegations, so no
 // stateid belongs to one.
-func delegReturn(k *Compound) Status {
-	var args wire.DelegReturn4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func delegReturn(k *Compound, args *wire.DelegReturn4Args) Status {
 	r, s := k.ref(&args.Stateid)
 	if s != wire.NFS4OK {
 		return s
@@ -241,11 +221,7 @@ func delegReturn(k *Compound) Status {
 
 // delegPurge is DELEGPURGE (RFC 8881 §18.5). It is not supported, because the server keeps no
 // delegations for a client that restarts.
-func delegPurge(k *Compound) Status {
-	var args wire.DelegPurge4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func delegPurge(k *Compound, args *wire.DelegPurge4Args) Status {
 	if _, s := k.ClientOf(args.Clientid); s != wire.NFS4OK && k.Minor == 0 {
 		return s
 	}

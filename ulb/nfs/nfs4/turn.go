@@ -108,26 +108,18 @@ func (k *Compound) ownerOf(id *wire.StateID4, kind state.Kind) (*state.Owner, St
 // OwnerOperations returns the operations on owners, which only minor version 0 has.
 func OwnerOperations() []Operation {
 	return []Operation{
-		{Number: wire.OpOpenConfirm, Run: openConfirm, Handle: true, Once: true, Most: wire.StateID4MaxSize},
-		{Number: wire.OpReleaseLockOwner, Run: releaseLockOwner, Once: true},
+		{Number: wire.OpOpenConfirm, Run: WithArgs(openConfirm), Handle: true, Once: true, Most: wire.StateID4MaxSize},
+		{Number: wire.OpReleaseLockOwner, Run: WithArgs(releaseLockOwner), Once: true},
 	}
 }
 
 // openConfirm is OPEN_CONFIRM (RFC 7530 §16.18).
-func openConfirm(k *Compound) Status {
-	var args wire.OpenConfirm4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func openConfirm(k *Compound, args *wire.OpenConfirm4Args) Status {
 	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, k.Program.state.ConfirmOpen)
 }
 
 // releaseLockOwner is RELEASE_LOCKOWNER (RFC 7530 §16.37).
-func releaseLockOwner(k *Compound) Status {
-	var args wire.ReleaseLockOwner4Args
-	if !k.Decode(&args) {
-		return wire.NFS4ErrBadXDR
-	}
+func releaseLockOwner(k *Compound, args *wire.ReleaseLockOwner4Args) Status {
 	c, s := k.ClientOf(args.LockOwner.Clientid)
 	if s != wire.NFS4OK {
 		return s

@@ -100,12 +100,7 @@ const epochs = 256
 // every principal that has opened files for the client. If a client with delegations cannot be
 // called back, renew renews the lease, answers NFS4ERR_CB_PATH_DOWN, and tries to reach the client
 // in the background.
-func (m *Minor) renew(k *nfs4.Compound) nfs4.Status {
-	var args wire.Renew4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
+func (m *Minor) renew(k *nfs4.Compound, args *wire.Renew4Args) nfs4.Status {
 	c, s := m.client(args.Clientid)
 	if s != wire.NFS4OK {
 		return s

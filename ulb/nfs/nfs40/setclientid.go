@@ -19,12 +19,7 @@ const maxSetClientID = 2 * (4 + maxAddress)
 type disk struct{}
 
 // setClientID is SETCLIENTID (RFC 7530 §16.33).
-func (m *Minor) setClientID(k *nfs4.Compound) nfs4.Status {
-	var args wire.SetClientID4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
+func (m *Minor) setClientID(k *nfs4.Compound, args *wire.SetClientID4Args) nfs4.Status {
 	if !k.Served() {
 		return nfs4.Denied
 	}
@@ -33,7 +28,7 @@ func (m *Minor) setClientID(k *nfs4.Compound) nfs4.Status {
 		Owner: args.Client.ID, Verifier: args.Client.Verifier, Principal: nfs4.PrincipalOf(&k.Call.Cred), Proven: k.Call.Cred.Flavor == rpc.AuthGSS, Address: from,
 		Companion: &client{channel: m.channel(&k.Call.Cred)},
 	}
-	cb := callbackOf(&args, from)
+	cb := callbackOf(args, from)
 	for {
 		r := m.state.SetClientID(&id, cb)
 		switch {
@@ -107,12 +102,7 @@ func (m *Minor) channel(c *rpc.Cred) *Channel {
 
 // setClientIDConfirm is SETCLIENTID_CONFIRM (RFC 7530 §16.34). If it succeeds, it starts
 // Channel.Probe, which finds out in the background whether the client can be called back.
-func (m *Minor) setClientIDConfirm(k *nfs4.Compound) nfs4.Status {
-	var args wire.SetClientIDConfirm4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
+func (m *Minor) setClientIDConfirm(k *nfs4.Compound, args *wire.SetClientIDConfirm4Args) nfs4.Status {
 	s := m.state.ConfirmClientID(args.Clientid, args.SetclientidConfirm, nfs4.PrincipalOf(&k.Call.Cred))
 	if s != wire.NFS4OK {
 		return s

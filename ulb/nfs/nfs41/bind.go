@@ -9,12 +9,7 @@ import (
 
 // bindConnToSession is BIND_CONN_TO_SESSION (RFC 8881 §18.34). It ignores a request to switch the
 // connection to RDMA: the connection keeps its framing.
-func (m *Minor) bindConnToSession(k *nfs4.Compound) nfs4.Status {
-	var args wire.BindConnToSession4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
+func (m *Minor) bindConnToSession(k *nfs4.Compound, args *wire.BindConnToSession4Args) nfs4.Status {
 	s := m.sessions.find(&args.Sessid)
 	switch {
 	case s == nil:
@@ -82,12 +77,7 @@ func (b *binding) agrees(d wire.ChannelDirFromClient4, callable bool) (fore, bac
 }
 
 // backchannelCtl is BACKCHANNEL_CTL (RFC 8881 §18.33).
-func (m *Minor) backchannelCtl(k *nfs4.Compound) nfs4.Status {
-	var args wire.BackchannelCtl4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
+func (m *Minor) backchannelCtl(k *nfs4.Compound, args *wire.BackchannelCtl4Args) nfs4.Status {
 	s := SessionOf(k)
 	if !s.client.protect.permits(&k.Call.Cred, wire.OpBackchannelCtl) {
 		return wire.NFS4ErrWrongCred

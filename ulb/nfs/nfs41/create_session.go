@@ -10,12 +10,7 @@ import (
 const sessionFlags = wire.CreateSession4FlagPersist | wire.CreateSession4FlagConnBackChan | wire.CreateSession4FlagConnRDMA
 
 // createSession is CREATE_SESSION (RFC 8881 §18.36).
-func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
-	var args wire.CreateSession4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
+func (m *Minor) createSession(k *nfs4.Compound, args *wire.CreateSession4Args) nfs4.Status {
 	owner := m.state.Client(args.Clientid)
 	c := clientOf(owner)
 	if c == nil || !m.mayManage(k, owner) {
@@ -40,7 +35,7 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	default:
 		return wire.NFS4ErrSeqMisordered
 	}
-	made, s := m.createLocked(k, owner, &args)
+	made, s := m.createLocked(k, owner, args)
 	switch s {
 	case wire.NFS4OK:
 		c.sequence.Store(args.Sequence)
@@ -128,12 +123,7 @@ func (m *Minor) createLocked(k *nfs4.Compound, owner *state.Client, args *wire.C
 
 // destroySession is DESTROY_SESSION (RFC 8881 §18.37). The request may come in the session
 // that it destroys. The slots are then gone when the reply is sent.
-func (m *Minor) destroySession(k *nfs4.Compound) nfs4.Status {
-	var args wire.DestroySession4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
+func (m *Minor) destroySession(k *nfs4.Compound, args *wire.DestroySession4Args) nfs4.Status {
 	s := m.sessions.find(&args.Sessionid)
 	switch {
 	case s == nil:
@@ -152,12 +142,7 @@ func (m *Minor) destroySession(k *nfs4.Compound) nfs4.Status {
 }
 
 // destroyClientID is DESTROY_CLIENTID (RFC 8881 §18.50).
-func (m *Minor) destroyClientID(k *nfs4.Compound) nfs4.Status {
-	var args wire.DestroyClientID4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
+func (m *Minor) destroyClientID(k *nfs4.Compound, args *wire.DestroyClientID4Args) nfs4.Status {
 	found := m.state.Client(args.Clientid)
 	c := clientOf(found)
 	switch {

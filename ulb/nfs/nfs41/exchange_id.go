@@ -15,12 +15,7 @@ const (
 )
 
 // exchangeID is EXCHANGE_ID (RFC 8881 §18.35).
-func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
-	var args wire.ExchangeID4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
+func (m *Minor) exchangeID(k *nfs4.Compound, args *wire.ExchangeID4Args) nfs4.Status {
 	if !k.Served() {
 		return nfs4.Denied
 	}

@@ -64,15 +64,15 @@ func New(cfg Config) *Minor {
 // Operations implements nfs4.Minor.
 func (m *Minor) Operations() []nfs4.Operation {
 	return []nfs4.Operation{
-		{Number: wire.OpBackchannelCtl, Run: m.backchannelCtl},
-		{Number: wire.OpBindConnToSession, Run: m.bindConnToSession},
-		{Number: wire.OpExchangeID, Run: m.exchangeID, Once: true, Most: nfs.MaxExchangeID4},
-		{Number: wire.OpCreateSession, Run: m.createSession, Once: true, Most: wire.CreateSession4ResOKMaxSize},
-		{Number: wire.OpDestroySession, Run: m.destroySession, Once: true},
-		{Number: wire.OpSequence, Run: m.sequence},
-		{Number: wire.OpSetSSV, Run: m.setSSV},
-		{Number: wire.OpDestroyClientID, Run: m.destroyClientID, Once: true},
-		{Number: wire.OpReclaimComplete, Run: m.reclaimComplete, Once: true},
+		{Number: wire.OpBackchannelCtl, Run: nfs4.WithArgs(m.backchannelCtl)},
+		{Number: wire.OpBindConnToSession, Run: nfs4.WithArgs(m.bindConnToSession)},
+		{Number: wire.OpExchangeID, Run: nfs4.WithArgs(m.exchangeID), Once: true, Most: nfs.MaxExchangeID4},
+		{Number: wire.OpCreateSession, Run: nfs4.WithArgs(m.createSession), Once: true, Most: wire.CreateSession4ResOKMaxSize},
+		{Number: wire.OpDestroySession, Run: nfs4.WithArgs(m.destroySession), Once: true},
+		{Number: wire.OpSequence, Run: nfs4.WithArgs(m.sequence)},
+		{Number: wire.OpSetSSV, Run: nfs4.WithArgs(m.setSSV)},
+		{Number: wire.OpDestroyClientID, Run: nfs4.WithArgs(m.destroyClientID), Once: true},
+		{Number: wire.OpReclaimComplete, Run: nfs4.WithArgs(m.reclaimComplete), Once: true},
 	}
 }
 
@@ -150,12 +150,8 @@ func SessionOf(k *nfs4.Compound) *Session {
 
 // reclaimComplete is RECLAIM_COMPLETE (RFC 8881 §18.51). If the request is about one file system
 // only (rca_one_fs), it does nothing, because no file system migrates to this server.
-func (m *Minor) reclaimComplete(k *nfs4.Compound) nfs4.Status {
-	var args wire.ReclaimComplete4Args
-	args.Decode(k.Args)
+func (m *Minor) reclaimComplete(k *nfs4.Compound, args *wire.ReclaimComplete4Args) nfs4.Status {
 	switch {
-	case !k.Decoded():
-		return wire.NFS4ErrBadXDR
 	case args.OneFs && !k.Current.IsSet():
 		return wire.NFS4ErrNoFileHandle
 	case args.OneFs:
@@ -170,11 +166,6 @@ func (m *Minor) reclaimComplete(k *nfs4.Compound) nfs4.Status {
 
 // setSSV is SET_SSV (RFC 8881 §18.47). It always fails, because it needs SP4_SSV and the
 // server gives that to no client.
-func (m *Minor) setSSV(k *nfs4.Compound) nfs4.Status {
-	var args wire.SetSsv4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
+func (m *Minor) setSSV(k *nfs4.Compound, args *wire.SetSsv4Args) nfs4.Status {
 	return wire.NFS4ErrInvalid
 }

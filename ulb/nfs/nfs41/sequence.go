@@ -10,12 +10,7 @@ import (
 )
 
 // sequence is SEQUENCE (RFC 8881 §18.46). It completes all checks before it changes anything.
-func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
-	var args wire.Sequence4Args
-	args.Decode(k.Args)
-	if !k.Decoded() {
-		return wire.NFS4ErrBadXDR
-	}
+func (m *Minor) sequence(k *nfs4.Compound, args *wire.Sequence4Args) nfs4.Status {
 	s := m.sessions.find(&args.Sessionid)
 	if s == nil {
 		return wire.NFS4ErrBadSession
@@ -42,7 +37,7 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 	if args.Cachethis && args.Slotid > 0 && !m.cache.holds(s.share, 0, s.fore.maxCached()) {
 		m.relieve(s.share)
 	}
-	if st := l.accept(k, &args); st != wire.NFS4OK {
+	if st := l.accept(k, args); st != wire.NFS4OK {
 		return st
 	}
 	if k.Session == l {
