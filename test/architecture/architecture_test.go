@@ -26,7 +26,7 @@ var rooms = map[string][]string{
 	"internal/ownaddr":    {},
 	"internal/queue":      {},
 	"internal/seats":      {"internal/census", "rdmacm"},
-	"internal/turns":      {},
+	"internal/turns":      {"internal/queue"},
 	"rdmacm":              {"mem", "internal/ownaddr", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/turns"},
 	"rpc":                 {"mem", "internal/census", "internal/clientaddr", "internal/queue", "internal/turns"},
 	"vfs":                 {"mem", "internal/mountinfo"},

@@ -1,0 +1,342 @@
+// Package turns decides which waiter gets a shared resource next, such that each client address
+// gets it as often as any other.
+//
+// A Line has three levels: client addresses, the connections of an address, and the waiters of a
+// connection. Next takes the first waiter of the first connection of the first address; then that
+// connection goes to the end of its address's connections, and that address to the end of the
+// addresses. So each waiting address is served as often as any other, however many connections it
+// has, and so are the connections of one address. A new waiter of an address that waits already
+// delays no other address.
+//
+// Take is Next for a resource that consists of a limited number of units. A waiter that Take
+// returns holds a unit until GiveBack is called for its address. An address may hold at most half,
+// rounded up, of the units that the other addresses do not hold. So an address that is alone may
+// hold half of all units, and leaves the other half to newcomers. Take passes over an address that
+// may not hold more; that address keeps its position.
+//
+// A Line has no lock: the lock of the shared resource guards it. A Line keeps and uses its records
+// of addresses and connections again, so that in steady state it allocates no memory.
+//
+// A Pool lends units of a resource in that order. It has a lock of its own.
+package turns
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
+)
+
+// A Line is the order in which waiters (Place.Value) are served. C identifies a connection of an
+// address. The zero Line is empty.
+type Line[C comparable, T any] struct {
+	addresses queue.List[Place[C, T], *Place[C, T]] // those that wait
+	byAddress map[netip.Addr]*Place[C, T]
+	byConn    map[conn[C]]*Place[C, T]
+	unused    queue.List[Place[C, T], *Place[C, T]]
+	waiting   int // waiters
+	held      int // units of the resource that all addresses hold together
+}
+
+type conn[C comparable] struct {
+	address netip.Addr
+	id      C
+}
+
+// A Place is the entry of a Value in a Line. It is in at most one Line. The Line also has a Place
+// for each address and for each connection.
+type Place[C comparable, T any] struct {
+	Value T
+
+	queue.Links[Place[C, T]]
+	up   *Place[C, T]                          // a waiter's connection, or a connection's address
+	row  queue.List[Place[C, T], *Place[C, T]] // an address's connections, or a connection's waiters
+	key  conn[C]
+	held int // units of the resource that it holds, if it is an address
+}
+
+// Waits reports whether p, a waiter, is in a Line.
+func (p *Place[C, T]) Waits() bool { return p.up != nil }
+
+// Len returns the number of waiters.
+func (l *Line[C, T]) Len() int { return l.waiting }
+
+// Held returns the number of units of the resource that all addresses hold together.
+func (l *Line[C, T]) Held() int { return l.held }
+
+// Join puts p behind the other waiters of its connection. That is the connection id of the given
+// address.
+func (l *Line[C, T]) Join(p *Place[C, T], address netip.Addr, id C) {
+	if l.byAddress == nil {
+		l.byAddress, l.byConn = make(map[netip.Addr]*Place[C, T]), make(map[conn[C]]*Place[C, T])
+	}
+	key := conn[C]{address, id}
+	c := l.byConn[key]
+	if c == nil {
+		a := l.byAddress[address]
+		if a == nil {
+			a = l.place(key, nil)
+			l.byAddress[address] = a
+		}
+		if a.row.Len == 0 {
+			l.addresses.Add(a)
+		}
+		c = l.place(key, a)
+		l.byConn[key] = c
+		a.row.Add(c)
+	}
+	p.up = c
+	c.row.Add(p)
+	l.waiting++
+}
+
+// Next removes and returns the next waiter, or returns nil if none waits.
+func (l *Line[C, T]) Next() *Place[C, T] {
+	if a := l.addresses.First; a != nil {
+		return l.first(a)
+	}
+	return nil
+}
+
+// Take is like Next, but passes over addresses that may not hold another unit of the resource. The
+// parameter most is the number of units that the resource has. Take returns the waiter p and the
+// Place of its address, or two nils if no waiter may have a unit. The address holds one more unit
+// until the caller calls GiveBack(address).
+func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
+	if l.held >= most {
+		return nil, nil
+	}
+	for a := l.addresses.First; a != nil; a = a.Next {
+		if a.held < (most-(l.held-a.held)+1)/2 {
+			a.held++
+			l.held++
+			return l.first(a), a
+		}
+	}
+	return nil, nil
+}
+
+// GiveBack gives back a unit of the resource that Take gave to a waiter. address is what Take
+// returned with that waiter.
+func (l *Line[C, T]) GiveBack(address *Place[C, T]) {
+	address.held--
+	l.held--
+	l.leave(address)
+}
+
+// Each calls f for each waiter of a connection. f may remove the waiter from l.
+func (l *Line[C, T]) Each(address netip.Addr, id C, f func(*Place[C, T])) {
+	c := l.byConn[conn[C]{address, id}]
+	if c == nil {
+		return
+	}
+	for p := c.row.First; p != nil; {
+		next := p.Next // if f removes the last waiter, Leave also removes c
+		f(p)
+		p = next
+	}
+}
+
+// first removes and returns the first waiter of the address a. It moves a to the end of the
+// addresses, and the waiter's connection to the end of those of a.
+func (l *Line[C, T]) first(a *Place[C, T]) *Place[C, T] {
+	c := a.row.First
+	p := c.row.First
+	l.addresses.Remove(a)
+	l.addresses.Add(a)
+	a.row.Remove(c)
+	a.row.Add(c)
+	l.Leave(p)
+	return p
+}
+
+// Leave takes p out of the Line. p must be in it.
+func (l *Line[C, T]) Leave(p *Place[C, T]) {
+	c := p.up
+	a := c.up
+	p.up = nil
+	c.row.Remove(p)
+	l.waiting--
+	if c.row.Len == 0 {
+		a.row.Remove(c)
+		delete(l.byConn, c.key)
+		l.forget(c)
+	}
+	if a.row.Len == 0 {
+		l.addresses.Remove(a)
+		l.leave(a)
+	}
+}
+
+// leave removes the Place a of an address from the Line, if the address neither waits nor
+// holds a unit.
+func (l *Line[C, T]) leave(a *Place[C, T]) {
+	if a.held == 0 && a.row.Len == 0 {
+		delete(l.byAddress, a.key.address)
+		l.forget(a)
+	}
+}
+
+// place returns an empty Place for the given key. The key is an address, or a connection. For
+// a connection, up is the Place of its address.
+func (l *Line[C, T]) place(key conn[C], up *Place[C, T]) *Place[C, T] {
+	p := l.unused.First
+	if p == nil {
+		p = new(Place[C, T])
+	} else {
+		l.unused.Remove(p)
+	}
+	p.key, p.up = key, up
+	return p
+}
+
+// forget clears p, so that the method place can use p again.
+func (l *Line[C, T]) forget(p *Place[C, T]) {
+	p.key, p.up = conn[C]{}, nil
+	l.unused.Add(p)
+}
+
+// A Pool lends a limited number of units, such as buffers. Borrowers that wait for one get it in
+// turn, as in a Line. A borrower keeps its unit only while its goroutine can run, and gives it back
+// before it waits for anything. So a waiter waits only for borrowers that are at work.
+type Pool[T any] struct {
+	// Most is the largest number of units, without those that Patience adds. New makes a unit.
+	Most int
+	New  func() T
+	// If borrowers wait, and no unit has been given back for the time Patience, New makes an
+	// additional unit, because the borrowers with units are probably stuck. 0 means that borrowers
+	// wait on.
+	Patience time.Duration
+
+	mu     sync.Mutex
+	units  int // units that exist, lent and free
+	free   []T
+	line   Line[*Borrower[T], *Borrower[T]] // if a borrower waits, no unit is free
+	wanted atomic.Bool                      // a borrower waits
+	given  uint64                           // how often a unit was given back
+}
+
+// A Borrower is a connection that uses the units of a Pool, at most one at a time.
+type Borrower[T any] struct {
+	Address netip.Addr // of the client (package clientaddr)
+
+	place Place[*Borrower[T], *Borrower[T]]
+	lent  chan T // delivers the unit, or is closed by End
+	ended bool
+	// missed is the time at which b first found another borrower waiting, since b borrowed its unit.
+	// It is zero if b has not found one. Only b's goroutine uses it.
+	missed time.Time
+}
+
+// Borrow lends b a unit. If none is free, it waits for one. It returns false if b has ended.
+func (p *Pool[T]) Borrow(b *Borrower[T]) (unit T, ok bool) {
+	b.missed = time.Time{}
+	p.mu.Lock()
+	n := len(p.free)
+	switch {
+	case b.ended:
+		p.mu.Unlock()
+		return unit, false
+	case n > 0:
+		unit = p.free[n-1]
+		p.free = p.free[:n-1]
+		p.mu.Unlock()
+		return unit, true
+	case p.units < p.Most:
+		p.units++
+		p.mu.Unlock()
+		return p.New(), true
+	}
+	if b.lent == nil {
+		b.lent, b.place.Value = make(chan T, 1), b
+	}
+	p.line.Join(&b.place, b.Address, b)
+	p.wanted.Store(true)
+	var patience <-chan time.Time
+	if p.Patience > 0 {
+		ticker := time.NewTicker(p.Patience)
+		defer ticker.Stop()
+		patience = ticker.C
+	}
+	for {
+		given := p.given
+		p.mu.Unlock()
+		select {
+		case unit, ok = <-b.lent:
+			return unit, ok
+		case <-patience:
+		}
+		p.mu.Lock()
+		if p.given == given && b.place.Waits() {
+			p.leave(b)
+			p.units++
+			p.mu.Unlock()
+			return p.New(), true
+		}
+	}
+}
+
+// GiveBack ends the use of a unit. The next waiting borrower gets it.
+func (p *Pool[T]) GiveBack(unit T) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.given++
+	switch next := p.line.Next(); {
+	case next != nil:
+		p.wanted.Store(p.line.Len() > 0)
+		next.Value.lent <- unit
+	case p.units > p.Most:
+		p.units--
+	default:
+		p.free = append(p.free, unit)
+	}
+}
+
+// Overdue reports whether b, which has a unit, should give it back, because other borrowers have
+// waited for longer than `most`. Only b's goroutine may call it. The time runs from the first call
+// that finds another borrower waiting, since b borrowed its unit.
+func (p *Pool[T]) Overdue(b *Borrower[T], most time.Duration) bool {
+	switch {
+	case !p.wanted.Load():
+		return false
+	case b.missed.IsZero():
+		b.missed = time.Now()
+		return false
+	}
+	return time.Since(b.missed) >= most
+}
+
+// Wanted reports whether a borrower waits.
+func (p *Pool[T]) Wanted() bool { return p.wanted.Load() }
+
+// End ends the wait of b for a unit, because its connection ends. b gets no further unit.
+func (p *Pool[T]) End(b *Borrower[T]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.ended = true
+	if b.place.Waits() {
+		p.leave(b)
+		close(b.lent)
+	}
+}
+
+func (p *Pool[T]) leave(b *Borrower[T]) {
+	p.line.Leave(&b.place)
+	p.wanted.Store(p.line.Len() > 0)
+}
+
+// Count returns the number of units that exist, and how many of them are lent.
+func (p *Pool[T]) Count() (units, lent int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.units, p.units - len(p.free)
+}
+
+// Waits reports whether b waits for a unit of p.
+func (p *Pool[T]) Waits(b *Borrower[T]) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return b.place.Waits()
+}
