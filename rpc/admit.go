@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"maps"
 	"math"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
@@ -50,6 +49,39 @@ func (s *Server) Admit(c *Call) (Plan, bool) {
 	return s.judge(c)
 }
 
+// verify lets the Protection of the call's flavor check the caller.
+func (s *Server) verify(c *Call) Outcome {
+	flavor := c.Header.Cred.Flavor
+	c.Cred = Cred{Flavor: flavor}
+	switch flavor {
+	case AuthNone: // RFC 5531 §8.2
+	case AuthSys: // the server accepts the caller's numbers without proof
+		if !c.Cred.parseSys(c.Header.Cred.Body) {
+			return Denied(AuthBadCred)
+		}
+	default:
+		p := (*s.protections.Load())[flavor]
+		if p == nil {
+			return Denied(AuthRejectedCred)
+		}
+		return s.verifyBy(p, c)
+	}
+	if c.Header.Verf.Flavor != AuthNone { // these flavors have no verifier
+		return Denied(AuthBadVerf)
+	}
+	return Done
+}
+
+func (s *Server) verifyBy(p Protection, c *Call) (out Outcome) {
+	defer s.caught(c, &out)
+	g, out := p.Verify(&c.Arrived)
+	c.state.guard = g
+	if g != nil {
+		c.state.overhead = g.Overhead()
+	}
+	return out
+}
+
 // find looks up the program, version and procedure of a call with header h, and stores their rows
 // of the table in st. It returns Success, or the status of the error reply if one of them is not
 // served.
@@ -78,6 +110,32 @@ func (st *callState) findFallback(f Fallback, h *CallHeader) AcceptStat {
 	}
 	st.program = f
 	return Success
+}
+
+func (t *table) find(number uint32) *numberRow {
+	for _, n := range t.numbers {
+		if n.number == number {
+			return n
+		}
+	}
+	return nil
+}
+
+func (n *numberRow) find(version uint32) *versionRow {
+	for _, v := range n.versions {
+		if v.number == version {
+			return v
+		}
+	}
+	return nil
+}
+
+// find returns the procedure's row, or nil if there is no such procedure.
+func (v *versionRow) find(procedure uint32) *procedureRow {
+	if uint64(procedure) >= uint64(len(v.rows)) || v.rows[procedure].Name == "" {
+		return nil
+	}
+	return &v.rows[procedure]
 }
 
 // judge checks the call's sizes against the limits of its procedure, calls the program's Judge, and
@@ -187,6 +245,64 @@ func (s *Server) consult(c *Call) (out Outcome) {
 	return st.program.Judge(&c.Arrived, j)
 }
 
+// A Shape is the result of one walk over a call's arguments (RFC 8166 §6). All sizes are in
+// bytes.
+type Shape struct {
+	// Words is the largest size of the results without eligible payload. Payload is the largest
+	// size of the eligible payload of all results together.
+	Words, Payload int
+	// Once is true if the call changes something. If the client repeats such a call, the server
+	// does not execute it again, but sends the results of the first execution.
+	Once bool
+	// Prefix is the size of the arguments up to the content of the first Item.
+	Prefix int
+	// Object is the argument that names the object of the call, such as a file handle. It aliases
+	// the arguments. It is nil if there is none or if it cannot be read.
+	Object []byte
+
+	start  int
+	placed []Placed // the items in Read chunks that the walk has not reached
+}
+
+// Shape walks over the arguments of a call. placed are the items that travel outside the message,
+// in Read chunks. eligible is true if the Binding allows all of them to travel there.
+func (p *Procedure) Shape(args xdr.Decoder, placed []Placed) (s Shape, eligible bool) {
+	eligible = p.Measure(&args, placed, &s)
+	return s, eligible
+}
+
+// Measure is like Shape, but stores its result in *s and advances args, so that it allocates
+// nothing.
+func (p *Procedure) Measure(args *xdr.Decoder, placed []Placed, s *Shape) (eligible bool) {
+	*s = Shape{Words: p.MaxResults, Once: p.Once, start: args.Position(), placed: placed}
+	if p.Walk != nil {
+		p.Walk(args, s)
+	}
+	return len(s.placed) == 0
+}
+
+// Item skips an opaque argument of variable length that is eligible for direct data placement. It
+// reads the count, and skips the content if the content is in the message.
+func (s *Shape) Item(args *xdr.Decoder) {
+	n := args.Uint32()
+	if s.Prefix == 0 {
+		s.Prefix = args.Position() - s.start
+	}
+	if len(s.placed) > 0 && args.Err() == nil && int64(s.placed[0].Position) == int64(args.Position()) {
+		s.placed = s.placed[1:]
+		args.Jump(int(n))
+		return
+	}
+	if int64(n) > int64(args.Len()) {
+		args.Fail(xdr.ErrShort)
+		return
+	}
+	args.FixedOpaque(int(n))
+}
+
+// good reports whether the server continues with the call.
+func (o *Outcome) good() bool { return *o == Outcome{} }
+
 // resultWords returns the largest size, in bytes, of results without payload that fits into the
 // reply.
 func (c *Call) resultWords() int {
@@ -220,91 +336,9 @@ func (c *Call) carries(reply, payload int) bool {
 	return reply <= room.Largest()
 }
 
-// Oversize replies GARBAGE_ARGS to an admitted call whose message turns out to be longer than its
-// Plan allows. It ends the call.
-func (s *Server) Oversize(c *Call) { s.reject(c, GarbageArgs) }
-
-// refuse, drop, turnAway, reject and deny end a call that the server does not serve. They send an
-// error through the call's Way, or drop the call.
-
-func (s *Server) refuse(c *Call, why Refusal) (Plan, bool) {
-	s.ended(c, StatusNotACall+Status(why-RefuseNotACall))
-	c.Way.Refuse(why)
-	return Plan{}, false
-}
-
-func (s *Server) drop(c *Call) (Plan, bool) { return s.turnAway(c, Dropped) }
-
-// turnAway ends a call that the server does not serve. out is the outcome that a Protection or a
-// Service's Judge returned, or Dropped.
-func (s *Server) turnAway(c *Call, out Outcome) (Plan, bool) {
-	switch {
-	case out.Dropped:
-		s.ended(c, StatusDropped)
-		if out.Close {
-			c.Way.DropAndClose()
-		} else {
-			c.Way.Drop()
-		}
-		return Plan{}, false
-	case out.Auth != AuthOK:
-		return s.deny(c, out.Auth)
-	case out.Block || out.Pending || out.Stat == Success || out.Stat > AcceptSystemErr:
-		out = SystemErr // the program is wrong: Judge must not return such an outcome
-	}
-	return s.reject(c, out)
-}
-
-// reject sends a reply with the status of out, which is not Success.
-func (s *Server) reject(c *Call, out Outcome) (Plan, bool) {
-	w := c.Way.Writer(ErrorReply + c.state.overhead.Verifier)
-	if !c.putAccepted(w, out.Stat) {
-		return s.drop(c)
-	}
-	if out.Stat == AcceptProgMismatch {
-		c.state.putVersions(w, out.Low, out.High)
-	}
-	s.ended(c, Status(out.Stat))
-	c.Way.Send()
-	return Plan{}, false
-}
-
-// putVersions writes the data of PROG_MISMATCH: low and high or, if both are 0, the lowest and the
-// highest registered version of the program.
-func (st *callState) putVersions(w *xdr.Writer, low, high uint32) {
-	if low == 0 && high == 0 && st.number != nil {
-		low, high = st.number.low, st.number.high
-	}
-	w.Uint32(low)
-	w.Uint32(high)
-}
-
-// deny replies MSG_DENIED. If the argument why is AuthOK, it sends RPC_MISMATCH, because the server
-// does not support the call's RPC version. Otherwise it sends AUTH_ERROR with why as the status.
-func (s *Server) deny(c *Call, why AuthStat) (Plan, bool) {
-	w := c.Way.Writer(ErrorReply)
-	if why == AuthOK {
-		PutRPCMismatch(w, c.Header.XID)
-		s.ended(c, StatusRPCMismatch)
-	} else {
-		PutAuthError(w, c.Header.XID, why)
-		s.ended(c, StatusAuthError)
-	}
-	c.Way.Send()
-	return Plan{}, false
-}
-
 // laneReply is the largest reply, in bytes without payload, for which no transport uses payload
 // memory.
 const laneReply = 2048
-
-// If laneGroups has at least maxIdleLanes groups, newGroup deletes the idle ones (mem.Group.Idle)
-// before it adds another.
-const maxIdleLanes = 64
-
-// laneGroups holds the memory group of each lane. A lane stands for one resource that calls may
-// wait for (Judgement.Lane). The map is immutable: a change replaces it.
-type laneGroups map[any]*mem.Group
 
 // groupOf returns the group that limits the payload memory of a call with the Plan p. It returns
 // nil if the call needs no such memory, or has no lane. All calls of one lane share a group, so
@@ -319,23 +353,4 @@ func (s *Server) groupOf(c *Call, p *Plan) *mem.Group {
 		return g
 	}
 	return s.newGroup(lane)
-}
-
-// newGroup returns the group of a lane. It adds one if the lane has none.
-func (s *Server) newGroup(lane any) *mem.Group {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := maps.Clone(*s.groups.Load())
-	if g := now[lane]; g != nil {
-		return g
-	}
-	if len(now) >= maxIdleLanes {
-		// If another goroutine has just given an idle group to a call, the group still limits that
-		// call's memory, but later calls of the lane get a new group.
-		maps.DeleteFunc(now, func(_ any, g *mem.Group) bool { return g.Idle() })
-	}
-	g := s.cfg.Pool.NewGroup()
-	now[lane] = g
-	s.groups.Store(&now)
-	return g
 }

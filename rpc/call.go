@@ -15,6 +15,13 @@ import (
 // two authenticators of 400 bytes) and the first arguments.
 const AdmitPrefix = 2048
 
+// Placed is the position and the length of an item that travels outside the message, in a Read
+// chunk.
+type Placed struct {
+	Position uint32 // offset in bytes, in the RPC message with all items inserted
+	Length   uint32
+}
+
 // Arrived is the part of a call that Admit and a Service's Judge may use. At least the start of the
 // call has arrived. The transport sets all fields except Header and Cred.
 type Arrived struct {
@@ -89,6 +96,53 @@ func (c *Call) Reset() {
 	c.state = callState{}
 }
 
+// callState is the Server's data in a Call.
+type callState struct {
+	server *Server
+	// These are the table rows of the call's program number, version and procedure. A row is nil if
+	// the Server does not serve it.
+	number    *numberRow
+	program   Service
+	row       *procedureRow
+	procedure *Procedure
+	// handler, if not nil, serves the call instead of the program.
+	handler Handler
+
+	// guard protects the call. Without a guard, overhead is zero.
+	guard    Guard
+	overhead Overhead
+	// sealed is true while the arguments are still protected. from and behind are the numbers of
+	// bytes that Unwrap left before and after the arguments.
+	sealed       bool
+	from, behind int
+
+	judged Judgement
+	plan   Plan
+
+	// w is the reply's writer, or nil before there is one. results is the offset of the results in
+	// it.
+	w       *xdr.Writer
+	results int
+	mark    mark
+	// waits is true if the call is in the executor and has not begun.
+	waits bool
+	// close is true if the server closes the connection at the end of the call.
+	close bool
+	// entry is the call's entry in the duplicate-request cache while the call runs.
+	entry *reply
+	// apart is true if the call waits for another client's call with the same replyKey, and is
+	// executed after it.
+	apart bool
+	// waiter is data of the duplicate-request cache.
+	waiter waiter
+	// took is the time at which Serve was called. It is set if Config.Observe is not nil.
+	took time.Time
+	// place is data of the executor.
+	place lanePlace
+	// lender is not nil while the goroutine that received the call may run it as a Turn.
+	lender *Lender
+}
+
 // Changes reports whether the call changes something, so that it must not be executed twice.
 func (c *Call) Changes() bool { return c.state.judged.Once }
 
@@ -130,6 +184,23 @@ func (c *Call) detach() {
 	c.state.mark.args.Rebase(c.body())
 }
 
+// moved points the slices of Header and Cred at c.Message, after the transport has replaced it by a
+// copy of the message. The lengths are valid, because Admit has parsed the header.
+func (c *Call) moved() {
+	m, h := c.Message, &c.Header
+	at := callFixed + authFixed
+	n := len(h.Cred.Body)
+	h.Cred.Body = m[at : at+n : at+n]
+	if c.Cred.Machine != nil {
+		from := at + machineAt
+		to := from + len(c.Cred.Machine)
+		c.Cred.Machine = m[from:to:to]
+	}
+	at += n + xdr.Pad(n) + authFixed
+	n = len(h.Verf.Body)
+	h.Verf.Body = m[at : at+n : at+n]
+}
+
 // Complete ends a call whose Serve returns Outcome.Pending. results runs on the calling goroutine:
 // it encodes the results as Service.Serve would, and returns the outcome, which may be neither
 // Block nor Pending. Complete may be called before Serve has returned.
@@ -162,13 +233,6 @@ func (c *Call) GiveWay(ran time.Duration) bool {
 	}
 	runtime.Gosched()
 	return false
-}
-
-// Placed is the position and the length of an item that travels outside the message, in a Read
-// chunk.
-type Placed struct {
-	Position uint32 // offset in bytes, in the RPC message with all items inserted
-	Length   uint32
 }
 
 // ResultMemory returns n bytes of the call's reserved memory for a result's payload. They are valid
@@ -262,67 +326,6 @@ type Plan struct {
 	// Group, if not nil, limits the memory that is reserved for all calls of the call's lane
 	// together (see Judgement.Lane). The limit of the connection holds as well.
 	Group *mem.Group
-}
-
-// A verdict is the result of parsing a call's header.
-type verdict uint8
-
-const (
-	headerGood verdict = iota
-	headerNotACall
-	headerMismatch // rpcvers is not 2
-	headerBadCred
-	headerBadVerf
-)
-
-// parse reads a call's header from the start of message. The fields alias message. If the verdict
-// is not headerGood, the fields before the fault are set.
-func (h *CallHeader) parse(message []byte) verdict {
-	*h = CallHeader{}
-	var d xdr.Decoder
-	d.Reset(message, 0, nil)
-	h.XID = d.Uint32()
-	t := MsgType(d.Uint32())
-	v := d.Uint32()
-	switch {
-	case d.Err() != nil || t != TypeCall:
-		return headerNotACall
-	case v != Version:
-		return headerMismatch
-	}
-	h.Program, h.Version, h.Procedure = d.Uint32(), d.Uint32(), d.Uint32()
-	if d.Err() != nil {
-		return headerNotACall
-	}
-	h.Cred.Flavor = Flavor(d.Uint32())
-	h.Cred.Body = d.Opaque(MaxAuthBytes)
-	if d.Err() != nil {
-		return headerBadCred
-	}
-	h.Verf.Flavor = Flavor(d.Uint32())
-	h.Verf.Body = d.Opaque(MaxAuthBytes)
-	if d.Err() != nil {
-		return headerBadVerf
-	}
-	h.Size = d.Position()
-	return headerGood
-}
-
-// moved points the slices of Header and Cred at c.Message, after the transport has replaced it by a
-// copy of the message. The lengths are valid, because Admit has parsed the header.
-func (c *Call) moved() {
-	m, h := c.Message, &c.Header
-	at := callFixed + authFixed
-	n := len(h.Cred.Body)
-	h.Cred.Body = m[at : at+n : at+n]
-	if c.Cred.Machine != nil {
-		from := at + machineAt
-		to := from + len(c.Cred.Machine)
-		c.Cred.Machine = m[from:to:to]
-	}
-	at += n + xdr.Pad(n) + authFixed
-	n = len(h.Verf.Body)
-	h.Verf.Body = m[at : at+n : at+n]
 }
 
 // Room is the space that the caller offers for the reply to one call, in bytes of the RPC message.

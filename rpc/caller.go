@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
@@ -125,4 +126,121 @@ func Do(ctx context.Context, k Caller, x *Exchange, decode func(d *xdr.Decoder) 
 		k.Cancel(x, context.Cause(ctx))
 		return <-done
 	}
+}
+
+// AuthSysCred returns a caller's AUTH_SYS authenticator (RFC 5531 §14). It fails if machine is
+// longer than MaxMachineName, or if there are more than MaxGroups groups: the caller of
+// AuthSysCred decides which groups to leave out.
+func AuthSysCred(stamp uint32, machine string, uid, gid uint32, groups []uint32) (AuthBytes, error) {
+	if len(machine) > MaxMachineName {
+		return AuthBytes{}, errors.New("rpc: machine name is too long for AUTH_SYS")
+	}
+	if len(groups) > MaxGroups {
+		return AuthBytes{}, errors.New("rpc: too many groups for AUTH_SYS")
+	}
+	size := machineAt + len(machine) + xdr.Pad(len(machine)) + 3*4 + 4*len(groups)
+	w := xdr.NewWriter(make([]byte, 0, size))
+	w.Uint32(stamp)
+	w.String(machine)
+	w.Uint32(uid)
+	w.Uint32(gid)
+	w.Uint32(uint32(len(groups)))
+	for _, g := range groups {
+		w.Uint32(g)
+	}
+	return AuthBytes{Flavor: AuthSys, Body: w.Bytes()}, nil
+}
+
+// PutCall writes the header of a call. The arguments follow.
+func PutCall(w *xdr.Writer, h *CallHeader) {
+	putCallFixed(w, h.XID, h.Program, h.Version, h.Procedure)
+	putAuth(w, &h.Cred)
+	putAuth(w, &h.Verf)
+}
+
+// putCallFixed writes the part of a call before the authenticators.
+func putCallFixed(w *xdr.Writer, xid, program, version, procedure uint32) {
+	w.Uint32(xid)
+	w.Uint32(uint32(TypeCall))
+	w.Uint32(Version)
+	w.Uint32(program)
+	w.Uint32(version)
+	w.Uint32(procedure)
+}
+
+// ErrBadReply means that the reply violates the format of RFC 5531.
+var ErrBadReply = errors.New("rpc: malformed reply")
+
+// A ReplyError is a reply other than SUCCESS: the server refused the call, or could not execute it
+// (RFC 5531 §9).
+type ReplyError struct {
+	// Denied is true if the reply is MSG_DENIED. Auth is then the reason; AuthOK means that the
+	// server does not support the RPC version of the call. If Denied is false, Stat is the reason.
+	Denied bool
+	Auth   AuthStat
+	Stat   AcceptStat
+	// If the server does not support the version of RPC or of the program, Low and High are the
+	// lowest and the highest version that it supports.
+	Low, High uint32
+}
+
+func (e *ReplyError) Error() string {
+	switch {
+	case e.Denied && e.Auth != AuthOK:
+		return "rpc: denied: " + e.Auth.String()
+	case e.Denied:
+		return fmt.Sprintf("rpc: denied: RPC version mismatch (%d to %d served)", e.Low, e.High)
+	case e.Stat == AcceptProgMismatch:
+		return fmt.Sprintf("rpc: %v (%d to %d served)", e.Stat, e.Low, e.High)
+	}
+	return "rpc: " + e.Stat.String()
+}
+
+// ReadReply reads a reply's header. d must be at the reply's XID. Afterwards it is at the results.
+// err is nil for SUCCESS, a *ReplyError for every other status, or wraps ErrBadReply.
+func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
+	xid = d.Uint32()
+	t := MsgType(d.Uint32())
+	stat := replyStat(d.Uint32())
+	if d.Err() != nil || t != TypeReply || stat > msgDenied {
+		return xid, verf, badReply(d)
+	}
+	var re ReplyError // The error is a copy of re, so that only an unsuccessful reply allocates memory.
+	if stat == msgDenied {
+		re.Denied = true
+		switch rejectStat(d.Uint32()) {
+		case rejectMismatch:
+			re.Low, re.High = d.Uint32(), d.Uint32()
+		case rejectAuth:
+			if re.Auth = AuthStat(d.Uint32()); re.Auth == AuthOK {
+				d.Fail(xdr.ErrBadValue)
+			}
+		default:
+			d.Fail(xdr.ErrBadValue)
+		}
+	} else {
+		verf.Flavor = Flavor(d.Uint32())
+		verf.Body = d.Opaque(MaxAuthBytes)
+		re.Stat = AcceptStat(d.Uint32())
+		switch {
+		case re.Stat == AcceptProgMismatch:
+			re.Low, re.High = d.Uint32(), d.Uint32()
+		case re.Stat > AcceptSystemErr:
+			d.Fail(xdr.ErrBadValue)
+		case re.Stat == Success && d.Err() == nil:
+			return xid, verf, nil
+		}
+	}
+	if d.Err() != nil {
+		return xid, verf, badReply(d)
+	}
+	refused := re
+	return xid, verf, &refused
+}
+
+func badReply(d *xdr.Decoder) error {
+	if d.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrBadReply, d.Err())
+	}
+	return ErrBadReply
 }

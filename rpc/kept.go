@@ -66,3 +66,27 @@ func (k *Kept) put(w *xdr.Writer, copied bool) Outcome {
 	w.FixedOpaque(k.body[at:k.words])
 	return Outcome{Auth: k.auth, Stat: k.stat, Low: k.low, High: k.high}
 }
+
+// answer sends the stored result k as the reply to c. c repeats the call that had this result.
+func (s *Server) answer(c *Call, k *Kept) {
+	o := &c.state.overhead
+	size := ReplyHeader + o.Verifier + o.Before + k.words + o.Behind
+	if o.Wraps {
+		for _, m := range k.marks {
+			size += m.length + 3
+		}
+	}
+	w := c.Way.Writer(max(size, ErrorReply+o.Verifier))
+	ok := c.putResultsHeader(w)
+	out := k.put(w, o.Wraps)
+	if w.Overflow() && out.good() {
+		w.Release()
+		s.refuse(c, RefuseRoom)
+		s.leave()
+		return
+	}
+	if ok {
+		_, ok = s.putEnd(w, c, out)
+	}
+	s.send(c, w, StatusReplayed, ok)
+}

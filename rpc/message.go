@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -117,8 +116,23 @@ const (
 	ErrorReply = ReplyHeader + 2*4
 )
 
+// MaxAuthBytes is the longest body of an authenticator, in bytes (RFC 5531 §8.2).
+const MaxAuthBytes = 400
+
+// MaxGroups is the largest number of supplementary groups in AUTH_SYS (RFC 5531 §14).
+const MaxGroups = 16
+
+// MaxMachineName is the longest machine name of AUTH_SYS, in bytes (RFC 5531 §14).
+const MaxMachineName = 255
+
 // MaxCallHeader is the longest header of a call (RFC 5531 §8.2), in bytes.
 const MaxCallHeader = callFixed + 2*(authFixed+MaxAuthBytes)
+
+// AuthBytes is an authenticator on the wire: flavor and body.
+type AuthBytes struct {
+	Flavor Flavor
+	Body   []byte
+}
 
 // A CallHeader is the part of a call before the arguments (RFC 5531 §9).
 type CallHeader struct {
@@ -139,21 +153,114 @@ func MessageType(message []byte) (xid uint32, t MsgType, ok bool) {
 	return xid, t, t <= TypeReply
 }
 
-// PutCall writes the header of a call. The arguments follow.
-func PutCall(w *xdr.Writer, h *CallHeader) {
-	putCallFixed(w, h.XID, h.Program, h.Version, h.Procedure)
-	putAuth(w, &h.Cred)
-	putAuth(w, &h.Verf)
+// A verdict is the result of parsing a call's header.
+type verdict uint8
+
+const (
+	headerGood verdict = iota
+	headerNotACall
+	headerMismatch // rpcvers is not 2
+	headerBadCred
+	headerBadVerf
+)
+
+// parse reads a call's header from the start of message. The fields alias message. If the verdict
+// is not headerGood, the fields before the fault are set.
+func (h *CallHeader) parse(message []byte) verdict {
+	*h = CallHeader{}
+	var d xdr.Decoder
+	d.Reset(message, 0, nil)
+	h.XID = d.Uint32()
+	t := MsgType(d.Uint32())
+	v := d.Uint32()
+	switch {
+	case d.Err() != nil || t != TypeCall:
+		return headerNotACall
+	case v != Version:
+		return headerMismatch
+	}
+	h.Program, h.Version, h.Procedure = d.Uint32(), d.Uint32(), d.Uint32()
+	if d.Err() != nil {
+		return headerNotACall
+	}
+	h.Cred.Flavor = Flavor(d.Uint32())
+	h.Cred.Body = d.Opaque(MaxAuthBytes)
+	if d.Err() != nil {
+		return headerBadCred
+	}
+	h.Verf.Flavor = Flavor(d.Uint32())
+	h.Verf.Body = d.Opaque(MaxAuthBytes)
+	if d.Err() != nil {
+		return headerBadVerf
+	}
+	h.Size = d.Position()
+	return headerGood
 }
 
-// putCallFixed writes the part of a call before the authenticators.
-func putCallFixed(w *xdr.Writer, xid, program, version, procedure uint32) {
-	w.Uint32(xid)
-	w.Uint32(uint32(TypeCall))
-	w.Uint32(Version)
-	w.Uint32(program)
-	w.Uint32(version)
-	w.Uint32(procedure)
+// A Cred is a caller's verified identity. Groups may alias an array in the Cred itself, so do not
+// copy a Cred by value.
+type Cred struct {
+	Flavor   Flavor
+	UID, GID uint32
+	Groups   []uint32
+	// Machine is AUTH_SYS's machine name; it aliases the message.
+	Machine []byte
+	// Principal is the caller's name, such as user@REALM, if the flavor proves that name. Otherwise
+	// it is "".
+	Principal string
+	// If Principal is set, Target is the name of this server that the caller authenticated to, such
+	// as nfs/host@REALM. The server uses the same name in its callbacks to the client (RFC 7530
+	// §3.3.3).
+	Target string
+	// Anonymous is true if the caller has proven that it is Principal, but Principal has no user
+	// number on this machine. UID and GID are then NobodyID.
+	Anonymous bool
+	// Unsure is true if the server could not find out whether Principal has a user number.
+	// Anonymous is set as well, but may be wrong: a program that acts for the caller has to tell
+	// the client to try later.
+	Unsure bool
+	// GSS is the service by which RPCSEC_GSS protects the call, 0 for other flavors. Mechanism is
+	// the object identifier of the RPCSEC_GSS mechanism: its content octets, which must not be
+	// changed.
+	GSS       GSSService
+	Mechanism []byte
+
+	groups [MaxGroups]uint32
+}
+
+// NobodyID is the user number and the group number of callers that have none on this machine. Linux
+// uses the same number.
+const NobodyID = 65534
+
+// GSSService is the protection that RPCSEC_GSS gives a call and its reply (RFC 2203 §5.2.2).
+type GSSService uint32
+
+// Services of RPCSEC_GSS. GSSNone authenticates the header alone, GSSIntegrity also protects
+// arguments and results against change, and GSSPrivacy encrypts them as well.
+const (
+	GSSNone      GSSService = 1
+	GSSIntegrity GSSService = 2
+	GSSPrivacy   GSSService = 3
+)
+
+// machineAt is the offset of the machine name in an AUTH_SYS body: after the stamp and the name's
+// length.
+const machineAt = 8
+
+// parseSys decodes an AUTH_SYS body (RFC 5531 §14). It returns false if the body is malformed, or
+// if the name or the list of groups is longer than RFC 5531 allows.
+func (c *Cred) parseSys(body []byte) bool {
+	var d xdr.Decoder
+	d.Reset(body, 0, nil)
+	d.Skip(4) // the stamp, which the server does not use
+	c.Machine = d.Opaque(MaxMachineName)
+	c.UID, c.GID = d.Uint32(), d.Uint32()
+	n := d.Count(MaxGroups, 4)
+	for i := range n {
+		c.groups[i] = d.Uint32()
+	}
+	c.Groups = c.groups[:n]
+	return d.Finish() == nil
 }
 
 func putAuth(w *xdr.Writer, a *AuthBytes) {
@@ -193,81 +300,4 @@ func PutRPCMismatch(w *xdr.Writer, xid uint32) {
 func putDenied(w *xdr.Writer, xid uint32, why rejectStat) {
 	putReply(w, xid, msgDenied)
 	w.Uint32(uint32(why))
-}
-
-// ErrBadReply means that the reply violates the format of RFC 5531.
-var ErrBadReply = errors.New("rpc: malformed reply")
-
-// A ReplyError is a reply other than SUCCESS: the server refused the call, or could not execute it
-// (RFC 5531 §9).
-type ReplyError struct {
-	// Denied is true if the reply is MSG_DENIED. Auth is then the reason; AuthOK means that the
-	// server does not support the RPC version of the call. If Denied is false, Stat is the reason.
-	Denied bool
-	Auth   AuthStat
-	Stat   AcceptStat
-	// If the server does not support the version of RPC or of the program, Low and High are the
-	// lowest and the highest version that it supports.
-	Low, High uint32
-}
-
-func (e *ReplyError) Error() string {
-	switch {
-	case e.Denied && e.Auth != AuthOK:
-		return "rpc: denied: " + e.Auth.String()
-	case e.Denied:
-		return fmt.Sprintf("rpc: denied: RPC version mismatch (%d to %d served)", e.Low, e.High)
-	case e.Stat == AcceptProgMismatch:
-		return fmt.Sprintf("rpc: %v (%d to %d served)", e.Stat, e.Low, e.High)
-	}
-	return "rpc: " + e.Stat.String()
-}
-
-// ReadReply reads a reply's header. d must be at the reply's XID. Afterwards it is at the results.
-// err is nil for SUCCESS, a *ReplyError for every other status, or wraps ErrBadReply.
-func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
-	xid = d.Uint32()
-	t := MsgType(d.Uint32())
-	stat := replyStat(d.Uint32())
-	if d.Err() != nil || t != TypeReply || stat > msgDenied {
-		return xid, verf, badReply(d)
-	}
-	var re ReplyError // The error is a copy of re, so that only an unsuccessful reply allocates memory.
-	if stat == msgDenied {
-		re.Denied = true
-		switch rejectStat(d.Uint32()) {
-		case rejectMismatch:
-			re.Low, re.High = d.Uint32(), d.Uint32()
-		case rejectAuth:
-			if re.Auth = AuthStat(d.Uint32()); re.Auth == AuthOK {
-				d.Fail(xdr.ErrBadValue)
-			}
-		default:
-			d.Fail(xdr.ErrBadValue)
-		}
-	} else {
-		verf.Flavor = Flavor(d.Uint32())
-		verf.Body = d.Opaque(MaxAuthBytes)
-		re.Stat = AcceptStat(d.Uint32())
-		switch {
-		case re.Stat == AcceptProgMismatch:
-			re.Low, re.High = d.Uint32(), d.Uint32()
-		case re.Stat > AcceptSystemErr:
-			d.Fail(xdr.ErrBadValue)
-		case re.Stat == Success && d.Err() == nil:
-			return xid, verf, nil
-		}
-	}
-	if d.Err() != nil {
-		return xid, verf, badReply(d)
-	}
-	refused := re
-	return xid, verf, &refused
-}
-
-func badReply(d *xdr.Decoder) error {
-	if d.Err() != nil {
-		return fmt.Errorf("%w: %w", ErrBadReply, d.Err())
-	}
-	return ErrBadReply
 }

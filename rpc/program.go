@@ -75,9 +75,6 @@ func WouldBlock(lane any) Outcome { return Outcome{Block: true, Lane: lane} }
 // Denied returns the outcome for a call whose caller is refused, with the reason.
 func Denied(why AuthStat) Outcome { return Outcome{Auth: why} }
 
-// good reports whether the server continues with the call.
-func (o *Outcome) good() bool { return *o == Outcome{} }
-
 // A Judgement holds the facts that Admit and the program's Judge find out about a call, before the
 // transport receives the rest of the call or reserves memory for it.
 type Judgement struct {
@@ -221,85 +218,4 @@ func (n *numberRow) join(other *numberRow) *numberRow {
 		both.versions = append(both.versions, v)
 	}
 	return both
-}
-
-func (t *table) find(number uint32) *numberRow {
-	for _, n := range t.numbers {
-		if n.number == number {
-			return n
-		}
-	}
-	return nil
-}
-
-func (n *numberRow) find(version uint32) *versionRow {
-	for _, v := range n.versions {
-		if v.number == version {
-			return v
-		}
-	}
-	return nil
-}
-
-// find returns the procedure's row, or nil if there is no such procedure.
-func (v *versionRow) find(procedure uint32) *procedureRow {
-	if uint64(procedure) >= uint64(len(v.rows)) || v.rows[procedure].Name == "" {
-		return nil
-	}
-	return &v.rows[procedure]
-}
-
-// A Shape is the result of one walk over a call's arguments (RFC 8166 §6). All sizes are in
-// bytes.
-type Shape struct {
-	// Words is the largest size of the results without eligible payload. Payload is the largest
-	// size of the eligible payload of all results together.
-	Words, Payload int
-	// Once is true if the call changes something. If the client repeats such a call, the server
-	// does not execute it again, but sends the results of the first execution.
-	Once bool
-	// Prefix is the size of the arguments up to the content of the first Item.
-	Prefix int
-	// Object is the argument that names the object of the call, such as a file handle. It aliases
-	// the arguments. It is nil if there is none or if it cannot be read.
-	Object []byte
-
-	start  int
-	placed []Placed // the items in Read chunks that the walk has not reached
-}
-
-// Item skips an opaque argument of variable length that is eligible for direct data placement. It
-// reads the count, and skips the content if the content is in the message.
-func (s *Shape) Item(args *xdr.Decoder) {
-	n := args.Uint32()
-	if s.Prefix == 0 {
-		s.Prefix = args.Position() - s.start
-	}
-	if len(s.placed) > 0 && args.Err() == nil && int64(s.placed[0].Position) == int64(args.Position()) {
-		s.placed = s.placed[1:]
-		args.Jump(int(n))
-		return
-	}
-	if int64(n) > int64(args.Len()) {
-		args.Fail(xdr.ErrShort)
-		return
-	}
-	args.FixedOpaque(int(n))
-}
-
-// Shape walks over the arguments of a call. placed are the items that travel outside the message,
-// in Read chunks. eligible is true if the Binding allows all of them to travel there.
-func (p *Procedure) Shape(args xdr.Decoder, placed []Placed) (s Shape, eligible bool) {
-	eligible = p.Measure(&args, placed, &s)
-	return s, eligible
-}
-
-// Measure is like Shape, but stores its result in *s and advances args, so that it allocates
-// nothing.
-func (p *Procedure) Measure(args *xdr.Decoder, placed []Placed, s *Shape) (eligible bool) {
-	*s = Shape{Words: p.MaxResults, Once: p.Once, start: args.Position(), placed: placed}
-	if p.Walk != nil {
-		p.Walk(args, s)
-	}
-	return len(s.placed) == 0
 }

@@ -82,49 +82,10 @@ func (s *Server) Protect(f Flavor, p Protection) {
 	s.protections.Store(&now)
 }
 
-// verify lets the Protection of the call's flavor check the caller.
-func (s *Server) verify(c *Call) Outcome {
-	flavor := c.Header.Cred.Flavor
-	c.Cred = Cred{Flavor: flavor}
-	switch flavor {
-	case AuthNone: // RFC 5531 §8.2
-	case AuthSys: // the server accepts the caller's numbers without proof
-		if !c.Cred.parseSys(c.Header.Cred.Body) {
-			return Denied(AuthBadCred)
-		}
-	default:
-		p := (*s.protections.Load())[flavor]
-		if p == nil {
-			return Denied(AuthRejectedCred)
-		}
-		return s.verifyBy(p, c)
-	}
-	if c.Header.Verf.Flavor != AuthNone { // these flavors have no verifier
-		return Denied(AuthBadVerf)
-	}
-	return Done
-}
-
-func (s *Server) verifyBy(p Protection, c *Call) (out Outcome) {
-	defer s.caught(c, &out)
-	g, out := p.Verify(&c.Arrived)
-	c.state.guard = g
-	if g != nil {
-		c.state.overhead = g.Overhead()
-	}
-	return out
-}
-
 // maxUnwrapAtOnce is the longest message, in bytes, that the receiving goroutine unwraps itself,
 // and the longest payload of results that it wraps itself. Longer ones go to the executor, because
 // the next calls of the connection wait while the receiving goroutine computes.
 const maxUnwrapAtOnce = 64 << 10
-
-// wrapsMuch reports whether the Guard wraps results, and these may have more payload than
-// maxUnwrapAtOnce.
-func (st *callState) wrapsMuch() bool {
-	return st.overhead.Wraps && st.plan.Results > maxUnwrapAtOnce
-}
 
 // unwrap removes the protection from the arguments. It returns false if the Guard could not remove
 // it.
@@ -139,55 +100,4 @@ func (s *Server) unwrap(c *Call) (ok bool) {
 	}
 	st.from, st.behind = from, len(body)-to
 	return true
-}
-
-// body returns the arguments in the current Message, without the bytes that Unwrap left around
-// them.
-func (c *Call) body() []byte {
-	return c.Message[c.Header.Size+c.state.from : len(c.Message)-c.state.behind]
-}
-
-// putAccepted writes the header of an accepted reply with the verifier of the call's flavor. It
-// returns false if PutVerifier failed.
-func (c *Call) putAccepted(w *xdr.Writer, stat AcceptStat) bool {
-	g := c.state.guard
-	if g == nil {
-		PutAccepted(w, c.Header.XID, stat)
-		return true
-	}
-	putReply(w, c.Header.XID, msgAccepted)
-	if !g.PutVerifier(w) {
-		return false
-	}
-	w.Uint32(uint32(stat))
-	return true
-}
-
-// putResultsHeader writes everything before the results: the header of a successful reply, and
-// space for Overhead.Before.
-func (c *Call) putResultsHeader(w *xdr.Writer) bool {
-	ok := c.putAccepted(w, Success)
-	if n := c.state.overhead.Before; n > 0 {
-		w.Reserve(n)
-	}
-	c.state.results = w.Len()
-	return ok
-}
-
-// wrap protects the results, if the Guard wraps results. If it returns false, the server must not
-// send them.
-func (s *Server) wrap(c *Call, w *xdr.Writer) (ok bool) {
-	st := &c.state
-	if !st.overhead.Wraps {
-		return true
-	}
-	defer s.failed(c, &ok)
-	if st.overhead.Rewrites {
-		var own xdr.Releaser // other payloads belong to other replies as well: pages of a file, or a stored result (Kept)
-		if c.Memory != nil {
-			own = c.Memory
-		}
-		w.CopyPayloads(own)
-	}
-	return st.guard.Wrap(w, st.results) && !w.Overflow()
 }

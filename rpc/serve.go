@@ -1,11 +1,6 @@
 package rpc
 
 import (
-	"runtime"
-	"runtime/debug"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -42,6 +37,22 @@ func (s *Server) start(c *Call, elsewhere bool) {
 		return
 	}
 	s.startInPlace(c)
+}
+
+// enter counts a call as in progress and returns true. If the Server drains, it returns false.
+func (s *Server) enter() bool {
+	s.inProgress.Add(1)
+	if !s.draining.Load() {
+		return true
+	}
+	s.leave()
+	return false
+}
+
+// wrapsMuch reports whether the Guard wraps results, and these may have more payload than
+// maxUnwrapAtOnce.
+func (st *callState) wrapsMuch() bool {
+	return st.overhead.Wraps && st.plan.Results > maxUnwrapAtOnce
 }
 
 // whole reports whether all arguments have arrived. It may return false only if the program answers
@@ -88,6 +99,12 @@ func (s *Server) startInPlace(c *Call) {
 	s.run(c)
 }
 
+// body returns the arguments in the current Message, without the bytes that Unwrap left around
+// them.
+func (c *Call) body() []byte {
+	return c.Message[c.Header.Size+c.state.from : len(c.Message)-c.state.behind]
+}
+
 // run executes the call on the calling goroutine, or continues it.
 func (s *Server) run(c *Call) {
 	st := &c.state
@@ -119,6 +136,53 @@ func (s *Server) run(c *Call) {
 	s.conclude(c, w, out)
 }
 
+// putResultsHeader writes everything before the results: the header of a successful reply, and
+// space for Overhead.Before.
+func (c *Call) putResultsHeader(w *xdr.Writer) bool {
+	ok := c.putAccepted(w, Success)
+	if n := c.state.overhead.Before; n > 0 {
+		w.Reserve(n)
+	}
+	c.state.results = w.Len()
+	return ok
+}
+
+// putAccepted writes the header of an accepted reply with the verifier of the call's flavor. It
+// returns false if PutVerifier failed.
+func (c *Call) putAccepted(w *xdr.Writer, stat AcceptStat) bool {
+	g := c.state.guard
+	if g == nil {
+		PutAccepted(w, c.Header.XID, stat)
+		return true
+	}
+	putReply(w, c.Header.XID, msgAccepted)
+	if !g.PutVerifier(w) {
+		return false
+	}
+	w.Uint32(uint32(stat))
+	return true
+}
+
+// perform calls the Serve of the program or of the flavor's Handler. If Serve panics, perform
+// returns SystemErr. If Serve panics after the program has detached the call, perform returns
+// Pending, because the program still has to call Complete or Resume, or has already called it on
+// another goroutine.
+func (s *Server) perform(c *Call, w *xdr.Writer) (out Outcome) {
+	number, row, detached := c.state.number, c.state.row, c.detached.Load()
+	defer func() {
+		if v := recover(); v != nil {
+			s.panicked(number, row, v)
+			if out = SystemErr; c.detached.Load() != detached {
+				out = Outcome{Pending: true}
+			}
+		}
+	}()
+	if h := c.state.handler; h != nil {
+		return h.Serve(c, w)
+	}
+	return c.state.program.Serve(c, w)
+}
+
 // runBlocking runs a call on a worker of the executor, where it may block.
 func (s *Server) runBlocking(c *Call) {
 	st := &c.state
@@ -138,6 +202,12 @@ func (s *Server) runBlocking(c *Call) {
 func (s *Server) complete(c *Call, results func(w *xdr.Writer) Outcome) {
 	w := c.state.w
 	s.conclude(c, w, s.encode(c, w, results))
+}
+
+// encode calls the function that a program passed to Complete.
+func (s *Server) encode(c *Call, w *xdr.Writer, results func(w *xdr.Writer) Outcome) (out Outcome) {
+	defer s.caught(c, &out)
+	return results(w)
 }
 
 // conclude sends the reply of the call, and answers the copies of the call that wait for it. Other
@@ -180,18 +250,6 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	s.send(c, w, how, ok)
 }
 
-// send sends the reply in w. If ok is false, because the reply has no verifier, it drops the call.
-func (s *Server) send(c *Call, w *xdr.Writer, how Status, ok bool) {
-	if ok {
-		s.ended(c, how)
-		c.Way.Send()
-	} else {
-		w.Release()
-		s.drop(c)
-	}
-	s.leave()
-}
-
 // putEnd completes the reply for the outcome out in w, which already holds the results that the
 // call has written. putEnd returns the call's Status. It returns false if the reply's verifier
 // cannot be written.
@@ -220,28 +278,69 @@ func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 	return Status(out.Stat), true
 }
 
-// answer sends the stored result k as the reply to c. c repeats the call that had this result.
-func (s *Server) answer(c *Call, k *Kept) {
-	o := &c.state.overhead
-	size := ReplyHeader + o.Verifier + o.Before + k.words + o.Behind
-	if o.Wraps {
-		for _, m := range k.marks {
-			size += m.length + 3
-		}
+// wrap protects the results, if the Guard wraps results. If it returns false, the server must not
+// send them.
+func (s *Server) wrap(c *Call, w *xdr.Writer) (ok bool) {
+	st := &c.state
+	if !st.overhead.Wraps {
+		return true
 	}
-	w := c.Way.Writer(max(size, ErrorReply+o.Verifier))
-	ok := c.putResultsHeader(w)
-	out := k.put(w, o.Wraps)
-	if w.Overflow() && out.good() {
+	defer s.failed(c, &ok)
+	if st.overhead.Rewrites {
+		var own xdr.Releaser // other payloads belong to other replies as well: pages of a file, or a stored result (Kept)
+		if c.Memory != nil {
+			own = c.Memory
+		}
+		w.CopyPayloads(own)
+	}
+	return st.guard.Wrap(w, st.results) && !w.Overflow()
+}
+
+// send sends the reply in w. If ok is false, because the reply has no verifier, it drops the call.
+func (s *Server) send(c *Call, w *xdr.Writer, how Status, ok bool) {
+	if ok {
+		s.ended(c, how)
+		c.Way.Send()
+	} else {
 		w.Release()
-		s.refuse(c, RefuseRoom)
-		s.leave()
+		s.drop(c)
+	}
+	s.leave()
+}
+
+// ended counts the end of c, releases its Guard, and calls Config.Observe. The server calls it
+// before Send, Refuse or Drop of the Way, because the transport may reuse c after these.
+func (s *Server) ended(c *Call, how Status) {
+	st := &c.state
+	if st.guard != nil {
+		st.guard.Release()
+		st.guard = nil
+	}
+	if st.row != nil {
+		st.row.counts[how].Add(1)
+	} else {
+		s.unknown[how].Add(1)
+	}
+	if s.cfg.Observe == nil {
 		return
 	}
-	if ok {
-		_, ok = s.putEnd(w, c, out)
+	e := Event{
+		Conn: c.Conn, Status: how,
+		Program: c.Header.Program, Version: c.Header.Version, Procedure: c.Header.Procedure,
 	}
-	s.send(c, w, StatusReplayed, ok)
+	if st.row != nil {
+		e.Name = st.row.Name
+	}
+	if !st.took.IsZero() {
+		e.Nanoseconds = int64(time.Since(st.took))
+	}
+	s.cfg.Observe(&e)
+}
+
+func (s *Server) leave() {
+	if s.inProgress.Add(-1) == 0 && s.draining.Load() {
+		s.wakeDrain()
+	}
 }
 
 // abandon drops a call without a reply. The executor then begins the calls that waited for the end
@@ -257,113 +356,6 @@ func (s *Server) abandon(c *Call) {
 	}
 	s.turnAway(c, Outcome{Dropped: true, Close: st.close})
 	s.leave()
-}
-
-// A Panic reports that a Program panicked while it served a call. The caller gets SYSTEM_ERR,
-// unless the program had already detached the call. The server continues.
-type Panic struct {
-	// Program and Procedure are the number of the call's program and the name of its procedure.
-	// They are zero if the call has no registered procedure.
-	Program   uint32
-	Procedure string
-	// Value is the value that recover returned. Stack is the goroutine's stack as debug.Stack
-	// returns it, including the function that panicked.
-	Value any
-	Stack []byte
-}
-
-// maxPanics is the largest number of code places whose panics are reported. Panics at further
-// places are only counted.
-const maxPanics = 64
-
-// A place is the program counter of a panic and those of its callers, the innermost first.
-type place [8]uintptr
-
-// panics counts the panics of programs, and stores the places of reported panics.
-type panics struct {
-	count    atomic.Uint64
-	mu       sync.Mutex
-	reported map[place]struct{}
-}
-
-// first reports whether this is the first panic at p. It also returns false if maxPanics places are
-// in reported.
-func (f *panics) first(p place) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, again := f.reported[p]; again || len(f.reported) == maxPanics {
-		return false
-	}
-	if f.reported == nil {
-		f.reported = make(map[place]struct{})
-	}
-	f.reported[p] = struct{}{}
-	return true
-}
-
-// panicked counts a panic of a program, and reports it if it is the first at its place. The
-// deferred function that recovered calls it.
-func (s *Server) panicked(number *numberRow, row *procedureRow, value any) {
-	s.panics.count.Add(1)
-	if s.cfg.Panicked == nil || !s.panics.first(placeOfPanic()) {
-		return
-	}
-	f := Panic{Value: value, Stack: debug.Stack()}
-	if row != nil {
-		f.Program, f.Procedure = number.number, row.Name
-	}
-	s.cfg.Panicked(&f)
-}
-
-// placeOfPanic returns the place of the panic that is being recovered. It reads the stack up to the
-// function of this package that called the program. It leaves out the callers of that function,
-// because they differ by transport.
-func placeOfPanic() (p place) {
-	var pcs [64]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
-	panicking := false
-	for at := 0; at < len(p); {
-		f, more := frames.Next()
-		switch {
-		case f.Function == "runtime.gopanic":
-			panicking = true
-		case panicking && strings.Contains(f.Function, "/rpc.(*Server)."):
-			return p
-		case panicking && (at > 0 || !strings.HasPrefix(f.Function, "runtime.")):
-			p[at] = f.PC
-			at++
-		}
-		if !more {
-			return p
-		}
-	}
-	return p
-}
-
-// perform calls the Serve of the program or of the flavor's Handler. If Serve panics, perform
-// returns SystemErr. If Serve panics after the program has detached the call, perform returns
-// Pending, because the program still has to call Complete or Resume, or has already called it on
-// another goroutine.
-func (s *Server) perform(c *Call, w *xdr.Writer) (out Outcome) {
-	number, row, detached := c.state.number, c.state.row, c.detached.Load()
-	defer func() {
-		if v := recover(); v != nil {
-			s.panicked(number, row, v)
-			if out = SystemErr; c.detached.Load() != detached {
-				out = Outcome{Pending: true}
-			}
-		}
-	}()
-	if h := c.state.handler; h != nil {
-		return h.Serve(c, w)
-	}
-	return c.state.program.Serve(c, w)
-}
-
-// encode calls the function that a program passed to Complete.
-func (s *Server) encode(c *Call, w *xdr.Writer, results func(w *xdr.Writer) Outcome) (out Outcome) {
-	defer s.caught(c, &out)
-	return results(w)
 }
 
 // caught is for a defer statement. If the function that defers it panics, caught counts the panic

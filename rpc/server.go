@@ -3,6 +3,7 @@ package rpc
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/mem"
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
 // Config configures a Server.
@@ -143,94 +143,29 @@ func (s *Server) CloseWithin(ctx context.Context) error {
 	return s.exec.close(ctx)
 }
 
-// enter counts a call as in progress and returns true. If the Server drains, it returns false.
-func (s *Server) enter() bool {
-	s.inProgress.Add(1)
-	if !s.draining.Load() {
-		return true
-	}
-	s.leave()
-	return false
-}
+// If laneGroups has at least maxIdleLanes groups, newGroup deletes the idle ones (mem.Group.Idle)
+// before it adds another.
+const maxIdleLanes = 64
 
-func (s *Server) leave() {
-	if s.inProgress.Add(-1) == 0 && s.draining.Load() {
-		s.wakeDrain()
-	}
-}
+// laneGroups holds the memory group of each lane. A lane stands for one resource that calls may
+// wait for (Judgement.Lane). The map is immutable: a change replaces it.
+type laneGroups map[any]*mem.Group
 
-// callState is the Server's data in a Call.
-type callState struct {
-	server *Server
-	// These are the table rows of the call's program number, version and procedure. A row is nil if
-	// the Server does not serve it.
-	number    *numberRow
-	program   Service
-	row       *procedureRow
-	procedure *Procedure
-	// handler, if not nil, serves the call instead of the program.
-	handler Handler
-
-	// guard protects the call. Without a guard, overhead is zero.
-	guard    Guard
-	overhead Overhead
-	// sealed is true while the arguments are still protected. from and behind are the numbers of
-	// bytes that Unwrap left before and after the arguments.
-	sealed       bool
-	from, behind int
-
-	judged Judgement
-	plan   Plan
-
-	// w is the reply's writer, or nil before there is one. results is the offset of the results in
-	// it.
-	w       *xdr.Writer
-	results int
-	mark    mark
-	// waits is true if the call is in the executor and has not begun.
-	waits bool
-	// close is true if the server closes the connection at the end of the call.
-	close bool
-	// entry is the call's entry in the duplicate-request cache while the call runs.
-	entry *reply
-	// apart is true if the call waits for another client's call with the same replyKey, and is
-	// executed after it.
-	apart bool
-	// waiter is data of the duplicate-request cache.
-	waiter waiter
-	// took is the time at which Serve was called. It is set if Config.Observe is not nil.
-	took time.Time
-	// place is data of the executor.
-	place lanePlace
-	// lender is not nil while the goroutine that received the call may run it as a Turn.
-	lender *Lender
-}
-
-// ended counts the end of c, releases its Guard, and calls Config.Observe. The server calls it
-// before Send, Refuse or Drop of the Way, because the transport may reuse c after these.
-func (s *Server) ended(c *Call, how Status) {
-	st := &c.state
-	if st.guard != nil {
-		st.guard.Release()
-		st.guard = nil
+// newGroup returns the group of a lane. It adds one if the lane has none.
+func (s *Server) newGroup(lane any) *mem.Group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := maps.Clone(*s.groups.Load())
+	if g := now[lane]; g != nil {
+		return g
 	}
-	if st.row != nil {
-		st.row.counts[how].Add(1)
-	} else {
-		s.unknown[how].Add(1)
+	if len(now) >= maxIdleLanes {
+		// If another goroutine has just given an idle group to a call, the group still limits that
+		// call's memory, but later calls of the lane get a new group.
+		maps.DeleteFunc(now, func(_ any, g *mem.Group) bool { return g.Idle() })
 	}
-	if s.cfg.Observe == nil {
-		return
-	}
-	e := Event{
-		Conn: c.Conn, Status: how,
-		Program: c.Header.Program, Version: c.Header.Version, Procedure: c.Header.Procedure,
-	}
-	if st.row != nil {
-		e.Name = st.row.Name
-	}
-	if !st.took.IsZero() {
-		e.Nanoseconds = int64(time.Since(st.took))
-	}
-	s.cfg.Observe(&e)
+	g := s.cfg.Pool.NewGroup()
+	now[lane] = g
+	s.groups.Store(&now)
+	return g
 }
