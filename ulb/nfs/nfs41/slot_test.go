@@ -281,37 +281,6 @@ func TestRequestThatIsOvertakenTakesNoReply(t *testing.T) {
 	want(t, "the one that the client has its reply to", s.with(first, rootOp), wire.NFS4ErrRetryUncachedRep, 2)
 }
 
-// After the first requests, a SEQUENCE allocates no memory.
-func TestSequenceAllocatesNothing(t *testing.T) {
-	site, _ := site(t, Config{}, state.Config{})
-	p := site.Peer(1)
-	s := newClientSession(p, "client")
-	for _, cache := range []bool{false, true} {
-		const runs = 200
-		var messages [][]byte
-		for range runs + 2 {
-			seq := s.sequenceOp(1)
-			seq.Cachethis = cache
-			s.seq[1]++
-			messages = append(messages, p.Message("", op(wire.OpSequence, seq), rootOp))
-		}
-		c := rpctest.NewCall(p.Conn, messages[0])
-		c.Run(site.RPC)
-		i := 1
-		n := testing.AllocsPerRun(runs, func() {
-			c.Again(p.Conn, messages[i])
-			i++
-			c.Run(site.RPC)
-		})
-		if d, err := c.Results(); err != nil || wire.NFSStat4(d.Int32()) != wire.NFS4OK {
-			t.Fatal(err)
-		}
-		if n != 0 {
-			t.Errorf("kept %v: %v allocations", cache, n)
-		}
-	}
-}
-
 // BenchmarkSequence serves compounds with only SEQUENCE, over one connection.
 func BenchmarkSequence(b *testing.B) {
 	site, _ := site(b, Config{}, state.Config{})
