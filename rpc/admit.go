@@ -1,8 +1,6 @@
 package rpc
 
 import (
-	"math"
-
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
@@ -24,15 +22,11 @@ func (s *Server) Admit(c *Call) (Plan, bool) {
 		return s.drop(c)
 	}
 	h := &c.Header
-	switch h.parse(c.Message) {
-	case headerNotACall:
+	switch version, why, ok := h.parse(c.Message); {
+	case !ok:
 		return s.refuse(c, RefuseNotACall)
-	case headerMismatch:
-		return s.deny(c, AuthOK)
-	case headerBadCred:
-		return s.deny(c, AuthBadCred)
-	case headerBadVerf:
-		return s.deny(c, AuthBadVerf)
+	case version != Version || why != AuthOK:
+		return s.deny(c, why)
 	}
 	if out := s.verify(c); !out.good() {
 		return s.turnAway(c, out)
@@ -60,7 +54,7 @@ func (s *Server) verify(c *Call) Outcome {
 			return Denied(AuthBadCred)
 		}
 	default:
-		p := (*s.protections.Load())[flavor]
+		p := s.table.Load().protections[flavor]
 		if p == nil {
 			return Denied(AuthRejectedCred)
 		}
@@ -86,56 +80,28 @@ func (s *Server) verifyBy(p Protection, c *Call) (out Outcome) {
 // of the table in st. It returns Success, or the status of the error reply if one of them is not
 // served.
 func (st *callState) find(t *table, h *CallHeader) AcceptStat {
-	if st.number = t.find(h.Program); st.number == nil {
-		return st.findFallback(t.fallback, h)
-	}
-	v := st.number.find(h.Version)
-	if v == nil {
-		return AcceptProgMismatch
-	}
-	st.program = v.program
-	if st.row = v.find(h.Procedure); st.row == nil {
-		return AcceptProcUnavail
-	}
-	st.procedure = st.row.Procedure
-	return Success
-}
-
-func (st *callState) findFallback(f Fallback, h *CallHeader) AcceptStat {
-	if f == nil {
-		return AcceptProgUnavail
-	}
-	if st.procedure = f.Procedure(h.Program, h.Version, h.Procedure); st.procedure == nil {
-		return AcceptProcUnavail
-	}
-	st.program = f
-	return Success
-}
-
-func (t *table) find(number uint32) *numberRow {
-	for _, n := range t.numbers {
-		if n.number == number {
-			return n
+	stat := AcceptProgUnavail
+	for _, v := range t.versions {
+		switch {
+		case v.number != h.Program:
+		case v.version != h.Version:
+			stat = AcceptProgMismatch
+		case uint64(h.Procedure) >= uint64(len(v.procedures)) || v.procedures[h.Procedure].Name == "":
+			return AcceptProcUnavail
+		default:
+			st.program, st.row = v.program, &v.procedures[h.Procedure]
+			st.procedure = st.row.Procedure
+			return Success
 		}
 	}
-	return nil
-}
-
-func (n *numberRow) find(version uint32) *versionRow {
-	for _, v := range n.versions {
-		if v.number == version {
-			return v
+	if f := t.fallback; f != nil && stat == AcceptProgUnavail {
+		if st.procedure = f.Procedure(h.Program, h.Version, h.Procedure); st.procedure == nil {
+			return AcceptProcUnavail
 		}
+		st.program = f
+		return Success
 	}
-	return nil
-}
-
-// find returns the procedure's row, or nil if there is no such procedure.
-func (v *versionRow) find(procedure uint32) *procedureRow {
-	if uint64(procedure) >= uint64(len(v.rows)) || v.rows[procedure].Name == "" {
-		return nil
-	}
-	return &v.rows[procedure]
+	return stat
 }
 
 // judge checks the call's sizes against the limits of its procedure, calls the program's Judge, and
@@ -306,22 +272,14 @@ func (o *Outcome) good() bool { return *o == Outcome{} }
 // resultWords returns the largest size, in bytes, of results without payload that fits into the
 // reply.
 func (c *Call) resultWords() int {
-	room := c.Way.Room()
-	if room.Continued {
-		return math.MaxInt32
-	}
 	o := &c.state.overhead
-	return max(room.Largest()-ReplyHeader-o.Verifier-o.Before-o.Behind, 0)
+	return max(c.Way.Room().Largest()-ReplyHeader-o.Verifier-o.Before-o.Behind, 0)
 }
 
 // carries reports whether a reply fits into the space that the caller offers. The parameter reply
 // is the reply's size in bytes without payload and protection; payload is the size of its payload
 // in bytes.
 func (c *Call) carries(reply, payload int) bool {
-	room := c.Way.Room()
-	if room.Continued {
-		return true
-	}
 	o := &c.state.overhead
 	reply += o.Verifier + o.Before + o.Behind
 	if payload > 0 {
@@ -333,7 +291,7 @@ func (c *Call) carries(reply, payload int) bool {
 			reply += payload + xdr.Pad(payload)
 		}
 	}
-	return reply <= room.Largest()
+	return reply <= c.Way.Room().Largest()
 }
 
 // laneReply is the largest reply, in bytes without payload, for which no transport uses payload

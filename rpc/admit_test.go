@@ -253,7 +253,6 @@ func TestRoomForTheReply(t *testing.T) {
 		{"Reply chunk", rpctest.WIDE, rpc.Room{Inline: 1024, ReplyChunk: wide}, nil, true},
 		{"Reply chunk, a byte short", rpctest.WIDE, rpc.Room{Inline: 1024, ReplyChunk: wide - 1}, nil, false},
 		{"Write chunk does not help", rpctest.WIDE, rpc.Room{Inline: 1024}, []int{1 << 20}, false},
-		{"continued", rpctest.WIDE, rpc.Room{Inline: 1024, Continued: true}, nil, true},
 		{"payload in a Write chunk", rpctest.FETCH, rpc.Room{Inline: 1024}, []int{9999}, true},
 		{"payload beyond the Write chunk", rpctest.FETCH, rpc.Room{Inline: 1024}, []int{9998}, false},
 		{"payload beyond the Write chunk, inline", rpctest.FETCH, rpc.Room{Inline: 10032}, []int{9998}, true},

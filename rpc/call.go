@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -99,9 +98,8 @@ func (c *Call) Reset() {
 // callState is the Server's data in a Call.
 type callState struct {
 	server *Server
-	// These are the table rows of the call's program number, version and procedure. A row is nil if
-	// the Server does not serve it.
-	number    *numberRow
+	// program serves the call. row is the table's row of the call's procedure, or nil if the Server
+	// does not serve the procedure, or a Fallback or a handler serves it.
 	program   Service
 	row       *procedureRow
 	procedure *Procedure
@@ -291,11 +289,7 @@ func (c *Call) unplaced(w *xdr.Writer) (next, left int) {
 			without += len(p.Data) + xdr.Pad(len(p.Data))
 		}
 	}
-	room := c.Way.Room()
-	if room.Continued {
-		return next, math.MaxInt32
-	}
-	return next, room.Largest() - without - c.state.overhead.Behind
+	return next, c.Way.Room().Largest() - without - c.state.overhead.Behind
 }
 
 // place returns the length, in bytes, of the Write chunk that the caller offers for eligible result
@@ -336,9 +330,6 @@ type Room struct {
 	// ReplyChunk is the largest reply in a Reply chunk, or 0 if the caller offers none. Over TCP it
 	// is 0, and Inline limits all replies.
 	ReplyChunk int
-	// Continued is true if a reply larger than Inline may continue in further messages
-	// (RPC-over-RDMA version 2). Inline then does not limit the reply.
-	Continued bool
 }
 
 // Largest returns the size of the largest reply message that fits, in bytes, without directly

@@ -153,48 +153,35 @@ func MessageType(message []byte) (xid uint32, t MsgType, ok bool) {
 	return xid, t, t <= TypeReply
 }
 
-// A verdict is the result of parsing a call's header.
-type verdict uint8
-
-const (
-	headerGood verdict = iota
-	headerNotACall
-	headerMismatch // rpcvers is not 2
-	headerBadCred
-	headerBadVerf
-)
-
-// parse reads a call's header from the start of message. The fields alias message. If the verdict
-// is not headerGood, the fields before the fault are set.
-func (h *CallHeader) parse(message []byte) verdict {
+// parse reads a call's header from the start of message. The fields alias message. ok is false if
+// the message is not a call. Unless version, which is the RPC version, is Version and why is AuthOK,
+// only the fields before the fault are set.
+func (h *CallHeader) parse(message []byte) (version uint32, why AuthStat, ok bool) {
 	*h = CallHeader{}
 	var d xdr.Decoder
 	d.Reset(message, 0, nil)
 	h.XID = d.Uint32()
 	t := MsgType(d.Uint32())
-	v := d.Uint32()
-	switch {
-	case d.Err() != nil || t != TypeCall:
-		return headerNotACall
-	case v != Version:
-		return headerMismatch
+	version = d.Uint32()
+	if d.Err() != nil || t != TypeCall || version != Version {
+		return version, AuthOK, d.Err() == nil && t == TypeCall
 	}
 	h.Program, h.Version, h.Procedure = d.Uint32(), d.Uint32(), d.Uint32()
 	if d.Err() != nil {
-		return headerNotACall
+		return version, AuthOK, false
 	}
 	h.Cred.Flavor = Flavor(d.Uint32())
 	h.Cred.Body = d.Opaque(MaxAuthBytes)
 	if d.Err() != nil {
-		return headerBadCred
+		return version, AuthBadCred, true
 	}
 	h.Verf.Flavor = Flavor(d.Uint32())
 	h.Verf.Body = d.Opaque(MaxAuthBytes)
 	if d.Err() != nil {
-		return headerBadVerf
+		return version, AuthBadVerf, true
 	}
 	h.Size = d.Position()
-	return headerGood
+	return version, AuthOK, true
 }
 
 // A Cred is a caller's verified identity. Groups may alias an array in the Cred itself, so do not

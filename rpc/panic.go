@@ -52,14 +52,14 @@ func (f *panics) first(p place) bool {
 
 // panicked counts a panic of a program, and reports it if it is the first at its place. The
 // deferred function that recovered calls it.
-func (s *Server) panicked(number *numberRow, row *procedureRow, value any) {
+func (s *Server) panicked(row *procedureRow, value any) {
 	s.panics.count.Add(1)
 	if s.cfg.Panicked == nil || !s.panics.first(placeOfPanic()) {
 		return
 	}
 	f := Panic{Value: value, Stack: debug.Stack()}
 	if row != nil {
-		f.Program, f.Procedure = number.number, row.Name
+		f.Program, f.Procedure = row.program, row.Name
 	}
 	s.cfg.Panicked(&f)
 }

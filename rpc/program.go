@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
@@ -133,89 +135,70 @@ type Service interface {
 	Serve(c *Call, w *xdr.Writer) Outcome
 }
 
-// A table lists the programs that the Server serves. It is immutable: Register and SetFallback
-// replace it.
+// A table lists what the Server serves. It is immutable: Register, SetFallback and Protect replace
+// it.
 type table struct {
-	numbers  []*numberRow
-	fallback Fallback // nil if there is none
+	versions    []*versionRow
+	fallback    Fallback // nil if there is none
+	protections map[Flavor]Protection
 }
 
-// numberRow is one program number and its versions, each served by one Program.
-type numberRow struct {
-	number    uint32
-	low, high uint32
-	versions  []*versionRow
-}
-
+// versionRow is one version of a program. low and high are Program.Versions.
 type versionRow struct {
-	program Program
-	number  uint32
-	rows    []procedureRow
+	program         Program
+	number, version uint32
+	low, high       uint32
+	procedures      []procedureRow
 }
 
 type procedureRow struct {
 	*Procedure
-	counts counts
+	program uint32
+	counts  counts
 }
 
 // maxVersions is how many versions one program may have.
 const maxVersions = 64
 
-// Register serves p from now on. It panics if a version of the program is already registered, if
-// p's highest version is below its lowest, or if p has more than maxVersions versions.
-func (s *Server) Register(p Program) {
-	row := newNumberRow(p)
+// change replaces the table by a copy that change has changed.
+func (s *Server) change(change func(t *table)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.table.Load()
-	now := &table{fallback: old.fallback}
-	for _, n := range old.numbers {
-		if n.number == row.number {
-			row = n.join(row)
-		} else {
-			now.numbers = append(now.numbers, n)
-		}
-	}
-	now.numbers = append(now.numbers, row)
-	s.table.Store(now)
+	now := *s.table.Load()
+	now.versions, now.protections = slices.Clone(now.versions), maps.Clone(now.protections)
+	change(&now)
+	s.table.Store(&now)
 }
 
 // SetFallback makes f serve the calls to unregistered programs from now on.
-func (s *Server) SetFallback(f Fallback) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.table.Store(&table{numbers: s.table.Load().numbers, fallback: f})
-}
+func (s *Server) SetFallback(f Fallback) { s.change(func(t *table) { t.fallback = f }) }
 
-func newNumberRow(p Program) *numberRow {
-	row := &numberRow{number: p.Number()}
-	row.low, row.high = p.Versions()
-	if row.high < row.low || row.high-row.low >= maxVersions {
-		panic(fmt.Sprintf("rpc: program %d serves versions %d to %d", row.number, row.low, row.high))
+// Protect adds p for a flavor, or replaces the flavor's Protection.
+func (s *Server) Protect(f Flavor, p Protection) { s.change(func(t *table) { t.protections[f] = p }) }
+
+// Register serves p from now on. It panics if a version of the program is already registered, if
+// p's highest version is below its lowest, or if p has more than maxVersions versions.
+func (s *Server) Register(p Program) {
+	number := p.Number()
+	low, high := p.Versions()
+	if high < low || high-low >= maxVersions {
+		panic(fmt.Sprintf("rpc: program %d serves versions %d to %d", number, low, high))
 	}
-	for v := row.low; ; v++ {
-		if b := p.Binding(v); b != nil {
-			vr := &versionRow{program: p, number: v, rows: make([]procedureRow, len(b.Procedures))}
-			for i := range b.Procedures {
-				vr.rows[i].Procedure = &b.Procedures[i]
+	s.change(func(t *table) {
+		for i := range high - low + 1 {
+			version := low + i
+			if slices.ContainsFunc(t.versions, func(v *versionRow) bool { return v.number == number && v.version == version }) {
+				panic(fmt.Sprintf("rpc: version %d of program %d is registered already", version, number))
 			}
-			row.versions = append(row.versions, vr)
+			b := p.Binding(version)
+			if b == nil {
+				continue
+			}
+			row := &versionRow{program: p, number: number, version: version, low: low, high: high}
+			for i := range b.Procedures {
+				row.procedures = append(row.procedures, procedureRow{Procedure: &b.Procedures[i], program: number})
+			}
+			t.versions = append(t.versions, row)
 		}
-		if v == row.high {
-			return row
-		}
-	}
-}
-
-// join merges two rows of the same program number.
-func (n *numberRow) join(other *numberRow) *numberRow {
-	both := &numberRow{number: n.number, low: min(n.low, other.low), high: max(n.high, other.high)}
-	both.versions = append(both.versions, n.versions...)
-	for _, v := range other.versions {
-		if n.find(v.number) != nil {
-			panic(fmt.Sprintf("rpc: version %d of program %d is registered already", v.number, n.number))
-		}
-		both.versions = append(both.versions, v)
-	}
-	return both
+	})
 }

@@ -1,10 +1,6 @@
 package rpc
 
-import (
-	"maps"
-
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
-)
+import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
 // A Protection implements one authentication flavor: it verifies the caller by the call's header,
 // and returns the Guard that protects arguments and results. AUTH_NONE and AUTH_SYS are built in;
@@ -68,18 +64,6 @@ type Handler interface {
 	// To send another verifier, Serve truncates w to VerifierAt, and writes verifier, SUCCESS and
 	// results.
 	Serve(c *Call, w *xdr.Writer) Outcome
-}
-
-// protections maps each flavor to its Protection. The map is immutable: a change replaces it.
-type protections map[Flavor]Protection
-
-// Protect adds p for a flavor, or replaces the flavor's Protection.
-func (s *Server) Protect(f Flavor, p Protection) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := maps.Clone(*s.protections.Load())
-	now[f] = p
-	s.protections.Store(&now)
 }
 
 // maxUnwrapAtOnce is the longest message, in bytes, that the receiving goroutine unwraps itself,

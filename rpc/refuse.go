@@ -40,7 +40,7 @@ func (s *Server) reject(c *Call, out Outcome) (Plan, bool) {
 		return s.drop(c)
 	}
 	if out.Stat == AcceptProgMismatch {
-		c.state.putVersions(w, out.Low, out.High)
+		c.putVersions(w, out.Low, out.High)
 	}
 	s.ended(c, Status(out.Stat))
 	c.Way.Send()
@@ -49,9 +49,16 @@ func (s *Server) reject(c *Call, out Outcome) (Plan, bool) {
 
 // putVersions writes the data of PROG_MISMATCH: low and high or, if both are 0, the lowest and the
 // highest registered version of the program.
-func (st *callState) putVersions(w *xdr.Writer, low, high uint32) {
-	if low == 0 && high == 0 && st.number != nil {
-		low, high = st.number.low, st.number.high
+func (c *Call) putVersions(w *xdr.Writer, low, high uint32) {
+	if low == 0 && high == 0 {
+		for _, v := range c.state.server.table.Load().versions {
+			if v.number == c.Header.Program {
+				if high == 0 {
+					low = v.low
+				}
+				low, high = min(low, v.low), max(high, v.high)
+			}
+		}
 	}
 	w.Uint32(low)
 	w.Uint32(high)

@@ -168,10 +168,10 @@ func (c *Call) putAccepted(w *xdr.Writer, stat AcceptStat) bool {
 // Pending, because the program still has to call Complete or Resume, or has already called it on
 // another goroutine.
 func (s *Server) perform(c *Call, w *xdr.Writer) (out Outcome) {
-	number, row, detached := c.state.number, c.state.row, c.detached.Load()
+	row, detached := c.state.row, c.detached.Load()
 	defer func() {
 		if v := recover(); v != nil {
-			s.panicked(number, row, v)
+			s.panicked(row, v)
 			if out = SystemErr; c.detached.Load() != detached {
 				out = Outcome{Pending: true}
 			}
@@ -273,7 +273,7 @@ func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 		return 0, false
 	}
 	if out.Stat == AcceptProgMismatch {
-		c.state.putVersions(w, out.Low, out.High)
+		c.putVersions(w, out.Low, out.High)
 	}
 	return Status(out.Stat), true
 }
@@ -362,7 +362,7 @@ func (s *Server) abandon(c *Call) {
 // and sets *out to SystemErr.
 func (s *Server) caught(c *Call, out *Outcome) {
 	if v := recover(); v != nil {
-		s.panicked(c.state.number, c.state.row, v)
+		s.panicked(c.state.row, v)
 		*out = SystemErr
 	}
 }
@@ -370,7 +370,7 @@ func (s *Server) caught(c *Call, out *Outcome) {
 // failed is like caught, but sets *ok to false.
 func (s *Server) failed(c *Call, ok *bool) {
 	if v := recover(); v != nil {
-		s.panicked(c.state.number, c.state.row, v)
+		s.panicked(c.state.row, v)
 		*ok = false
 	}
 }

@@ -67,13 +67,11 @@ func (c *Config) defaults() {
 type Server struct {
 	cfg     Config
 	connID  atomic.Uint64
-	mu      sync.Mutex // held by Register, Protect, SetFallback and newGroup
+	mu      sync.Mutex // held by change and newGroup
 	table   atomic.Pointer[table]
 	groups  atomic.Pointer[laneGroups]
 	replies *replyCache
 	exec    *executor
-
-	protections atomic.Pointer[protections]
 
 	inProgress atomic.Int64
 	draining   atomic.Bool
@@ -91,9 +89,8 @@ type Server struct {
 func NewServer(cfg Config) *Server {
 	cfg.defaults()
 	s := &Server{cfg: cfg, drained: make(chan struct{}, 1)}
-	s.table.Store(&table{})
+	s.table.Store(&table{protections: make(map[Flavor]Protection)})
 	s.groups.Store(&laneGroups{})
-	s.protections.Store(&protections{})
 	s.replies = newReplyCache(cfg.ReplyCacheBytes)
 	s.exec = newExecutor(&cfg, s.runBlocking, s.abandon)
 	return s

@@ -140,17 +140,15 @@ func (s *Server) Stats() Stats {
 	}
 	s.exec.count(&st)
 	st.Unknown = s.unknown.read()
-	for _, p := range s.table.Load().numbers {
-		for _, v := range p.versions {
-			for i := range v.rows {
-				r := &v.rows[i]
-				ps := ProcedureStats{
-					Program: p.number, Version: v.number, Procedure: uint32(i),
-					Name: r.Name, Calls: r.counts.read(),
-				}
-				if ps.Calls != [statuses]uint64{} {
-					st.Procedures = append(st.Procedures, ps)
-				}
+	for _, v := range s.table.Load().versions {
+		for i := range v.procedures {
+			r := &v.procedures[i]
+			ps := ProcedureStats{
+				Program: v.number, Version: v.version, Procedure: uint32(i),
+				Name: r.Name, Calls: r.counts.read(),
+			}
+			if ps.Calls != [statuses]uint64{} {
+				st.Procedures = append(st.Procedures, ps)
 			}
 		}
 	}

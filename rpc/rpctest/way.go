@@ -123,10 +123,7 @@ func (c *Call) Place(i int) (int, bool) {
 // Writer implements rpc.Way.
 func (c *Call) Writer(words int) *xdr.Writer {
 	c.inUse("Writer")
-	n := words
-	if !c.Space.Continued {
-		n = min(words, c.Space.Largest())
-	}
+	n := min(words, c.Space.Largest())
 	if cap(c.buf) < n {
 		c.buf = make([]byte, 0, n)
 	}

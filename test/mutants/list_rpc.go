@@ -12,7 +12,7 @@ var rpcMutants = []mutant{
 	{"V1-104, V1-106: Read chunks of protected calls are read", "rpc", "Server.judge",
 		"placed > row.MaxArgs || wraps {", "placed > row.MaxArgs {", "transport/rdma", "TestNoPlacementUnderProtection"},
 	{"V1-109: a program serves every version", "rpc", "callState.find",
-		"return AcceptProgMismatch", "return AcceptProgUnavail", "rpc", "TestCallsThatAreNotExecuted"},
+		"stat = AcceptProgMismatch", "stat = AcceptProgUnavail", "rpc", "TestCallsThatAreNotExecuted"},
 	{"V1-28: an item that is not eligible comes from a chunk", "rpc/xdr", "Decoder.Opaque",
 		"return d.FixedOpaque(d.length(limit))", "return d.EligibleOpaque(limit)", "rpc/xdr", "TestExcisedItemNotEligible"},
 	{"V1-34: padding stays in the stream", "rpc/xdr", "Decoder.takeExcised",
