@@ -15,59 +15,68 @@ var databases = [2]string{User: "passwd", Group: "group"}
 
 func digits(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
 
-// look looks up a user or a group by its name, or by the digits of its number: first in the file,
-// then through Config.Ask.
+// look looks up a user or a group by its name, or by the digits of its number.
 func (m *Map) look(kind Kind, key string) *entry {
-	line, err := fileLine(m.files[kind], func(f []string) bool { return f[0] == key || f[2] == key })
-	e := parse(line)
-	if err == nil && (!e.found || e.name != key && digits(e.id) != key) {
-		var answer []byte
-		answer, err = m.cfg.Ask(context.Background(), databases[kind], key)
-		e = parse(string(answer))
-	}
-	if err != nil {
-		e = &entry{failed: true}
-	}
-	if e.found && e.name != key && digits(e.id) != key {
-		// The answer is about another key, such as another spelling of the name.
-		e.found = false
-	}
-	age := m.cfg.Age
+	a, err := m.find(context.Background(), kind, key, func(a *account) bool { return a.name == key || digits(a.id) == key })
+	e, age := &entry{failed: err != nil}, m.cfg.Age
 	switch {
-	case e.failed:
+	case err != nil:
 		age = failedFor
-	case !e.found:
+	case a == nil:
 		age = m.cfg.UnknownAge
+	default:
+		e.name, e.id, e.found = a.name, a.id, true
 	}
 	e.until = m.cfg.Now().Add(age)
 	return e
 }
 
-// parse reads a line of passwd or group. The name is the first field, the number the third.
-func parse(line string) *entry {
-	f := strings.Split(strings.TrimRight(line, "\n"), ":")
-	if len(f) < 4 {
-		return &entry{}
+// An account is one line of passwd or group. gid is the group of a user; hasGroup is false if it is
+// missing.
+type account struct {
+	name     string
+	id, gid  uint32
+	hasGroup bool
+}
+
+// parse reads a line of passwd or group. It returns nil if the line has no valid name or number.
+func parse(line string) *account {
+	f := strings.SplitN(strings.TrimRight(line, "\n"), ":", 5)
+	if len(f) < 4 || !wellFormed([]byte(f[0])) {
+		return nil
 	}
-	id, ok := ParseNumber([]byte(f[2]))
-	return &entry{name: f[0], id: id, found: ok && wellFormed([]byte(f[0]))}
+	a := &account{name: f[0]}
+	var ok bool
+	if a.id, ok = ParseNumber([]byte(f[2])); !ok {
+		return nil
+	}
+	a.gid, a.hasGroup = ParseNumber([]byte(f[3]))
+	return a
+}
+
+// find returns the first account in the file for which the function is returns true. If there is
+// none, find asks the services of the machine for key. It returns nil if their answer is no account,
+// or is about another key, such as another spelling of the name.
+func (m *Map) find(ctx context.Context, kind Kind, key string, is func(*account) bool) (a *account, err error) {
+	fits := func(line string) bool {
+		if a = parse(line); a != nil && !is(a) {
+			a = nil
+		}
+		return a != nil
+	}
+	if err = eachLine(m.files[kind], func(line string) bool { return !fits(line) }); err != nil || a != nil {
+		return a, err
+	}
+	answer, err := m.cfg.Ask(ctx, databases[kind], key)
+	if err == nil {
+		fits(string(answer))
+	}
+	return a, err
 }
 
 // maxLine is the length of the longest line that is read, in bytes. The line of a group with
 // many members is long.
 const maxLine = 1 << 20
-
-// fileLine splits each line of a file into fields at the colons, and passes the fields to fits. It
-// returns the first line for which fits returns true, or "" if there is none.
-func fileLine(path string, fits func(fields []string) bool) (found string, err error) {
-	err = eachLine(path, func(line string) bool {
-		if f := strings.SplitN(line, ":", 5); len(f) >= 4 && fits(f) {
-			found = line
-		}
-		return found == ""
-	})
-	return found, err
-}
 
 // eachLine calls f for each line of a file until f returns false. A missing file has no
 // lines.
@@ -90,9 +99,6 @@ func eachLine(path string, f func(line string) bool) error {
 // maxGroups is the maximum number of groups of a user. The package ignores further ones.
 const maxGroups = 65536
 
-// errNoAccount: the user does not exist.
-var errNoAccount = errors.New("identity: no account")
-
 // Account returns the user and groups of the account that has the given name on this machine. ok is
 // false if there is no such account. Account does not use remembered answers, and may block. An
 // error means that no answer was available.
@@ -101,28 +107,22 @@ func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool, e
 		return 0, 0, nil, false, nil
 	}
 	ctx := context.Background()
-	a, err := m.account(ctx, name, 0)
-	switch {
-	case errors.Is(err, errNoAccount), err == nil && a.name != name:
-		return 0, 0, nil, false, nil
-	case err != nil:
+	a, err := m.find(ctx, User, name, func(a *account) bool { return a.hasGroup && a.name == name })
+	if a == nil || err != nil {
 		return 0, 0, nil, false, err
 	}
 	if groups, err = m.groupsOf(ctx, name); err != nil {
 		return 0, 0, nil, false, err
 	}
-	return a.uid, a.gid, groups, true, nil
+	return a.id, a.gid, groups, true, nil
 }
 
 // GroupsOf returns the groups of the user that has the number uid on this machine, the account's
 // own group first. ok is false if there is no such user. GroupsOf does not use remembered answers,
 // and may block until ctx ends. An error means that no answer was available.
 func (m *Map) GroupsOf(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error) {
-	a, err := m.account(ctx, digits(uid), 2)
-	switch {
-	case errors.Is(err, errNoAccount), err == nil && a.uid != uid:
-		return nil, false, nil
-	case err != nil:
+	a, err := m.find(ctx, User, digits(uid), func(a *account) bool { return a.hasGroup && a.id == uid })
+	if a == nil || err != nil {
 		return nil, false, err
 	}
 	groups, err = m.groupsOf(ctx, a.name)
@@ -130,39 +130,6 @@ func (m *Map) GroupsOf(ctx context.Context, uid uint32) (groups []uint32, ok boo
 		groups = slices.Delete(groups, i, i+1)
 	}
 	return slices.Insert(groups, 0, a.gid), err == nil, err
-}
-
-// account is one user, as in passwd.
-type account struct {
-	name     string
-	uid, gid uint32
-}
-
-// account returns the first account in passwd in which one field equals key: field is the index of
-// that field, from 0. If the file has none, account asks the services of the machine for key. If
-// they have none either, it returns errNoAccount.
-func (m *Map) account(ctx context.Context, key string, field int) (account, error) {
-	line, err := fileLine(m.files[User], func(f []string) bool { return f[field] == key })
-	if err != nil {
-		return account{}, err
-	}
-	if line == "" {
-		answer, err := m.cfg.Ask(ctx, databases[User], key)
-		if err != nil {
-			return account{}, err
-		}
-		line = string(answer)
-	}
-	f := strings.Split(line, ":")
-	if len(f) < 4 || !wellFormed([]byte(f[0])) {
-		return account{}, errNoAccount
-	}
-	uid, ok := ParseNumber([]byte(f[2]))
-	gid, hasGroup := ParseNumber([]byte(f[3]))
-	if !ok || !hasGroup {
-		return account{}, errNoAccount
-	}
-	return account{f[0], uid, gid}, nil
 }
 
 // groupsOf returns the numbers of the groups that list a user as a member.

@@ -73,8 +73,7 @@ type Groups struct {
 	turns   []*asker
 	numbers int // number of groups in all answers
 	running int
-	// round counts the calls of Forget, so that settle notices if Forget was called during a
-	// look-up.
+	// round counts the calls of Forget, so that look notices if Forget was called during a look-up.
 	round  int
 	closed bool
 	stats  GroupsStats
@@ -98,13 +97,6 @@ type answer struct {
 	// Once the time renew is past, the next Find queues the user for a new look-up. The answer
 	// expires at the time until. If no look-up succeeds, Find may use it up to the time stale.
 	renew, until, stale time.Time
-}
-
-// old returns a copy of the answer that is expired: Find uses it only if no look-up succeeds.
-func (a *answer) old() *answer {
-	old := *a
-	old.renew, old.until = time.Time{}, time.Time{}
-	return &old
 }
 
 // NewGroups returns a Groups whose cache is empty.
@@ -149,7 +141,9 @@ func (g *Groups) Forget() {
 		m.failed = time.Time{}
 		switch {
 		case m.answer != nil && m.answer.known:
-			g.keepLocked(m, m.answer.old())
+			expired := *m.answer
+			expired.renew, expired.until = time.Time{}, time.Time{}
+			g.keepLocked(m, &expired)
 		case m.asked.IsZero():
 			g.removeLocked(m)
 		default:
@@ -230,18 +224,15 @@ func (w *Wait) Error() string { return "identity: the groups of a user are being
 // Await calls resume once: when the look-up has ended or, if it takes longer than patience, when
 // that time is over. resume runs on any goroutine, perhaps before Await returns. It must not block.
 func (w *Wait) Await(resume func()) {
-	if !w.g.await(w, resume) {
-		resume()
-	}
-}
-
-func (g *Groups) await(w *Wait, resume func()) bool {
+	g, now := w.g, time.Now()
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	now, m := time.Now(), g.members[w.uid]
+	m := g.members[w.uid]
 	if g.closed || m == nil || m.asked.IsZero() || m.hopeless(now) {
-		return false
+		g.mu.Unlock()
+		resume()
+		return
 	}
+	defer g.mu.Unlock()
 	a := g.askerOfLocked(w.client)
 	a.waiting++
 	g.stats.Waiting++
@@ -249,7 +240,6 @@ func (g *Groups) await(w *Wait, resume func()) bool {
 	if m.timer == nil {
 		m.timer = time.AfterFunc(patience-now.Sub(m.asked), func() { g.giveUp(m) })
 	}
-	return true
 }
 
 // giveUp resumes the calls that have waited too long for a user. The look-up continues.
@@ -305,31 +295,32 @@ func (g *Groups) askLocked(client netip.Addr, m *member, uid uint32, now time.Ti
 	return true
 }
 
-// look looks users up, for each address in turn, until no user is queued.
+// look looks users up, for each address in turn, until no user is queued. If Forget was called
+// during a look-up, look does it once more.
 func (g *Groups) look() {
-	for {
-		g.mu.Lock()
-		m := g.nextLocked()
-		round := g.round
+	g.mu.Lock()
+	for m := g.nextLocked(); m != nil; m = g.nextLocked() {
+		var groups []uint32
+		var ok bool
+		var err error
+		for again := true; again; {
+			round := g.round
+			g.mu.Unlock()
+			groups, ok, err = g.cfg.Look(g.ctx, m.uid)
+			g.mu.Lock()
+			again = round != g.round && !g.closed
+		}
+		resume := g.settleLocked(m, groups, ok, err)
 		g.mu.Unlock()
-		if m == nil {
-			return
+		if err != nil && g.ctx.Err() == nil {
+			g.cfg.Failed(m.uid, err)
 		}
-		for {
-			groups, ok, err := g.cfg.Look(g.ctx, m.uid)
-			resume, again := g.settle(m, groups, ok, err, &round)
-			if again {
-				continue
-			}
-			if err != nil && g.ctx.Err() == nil {
-				g.cfg.Failed(m.uid, err)
-			}
-			for _, f := range resume {
-				f()
-			}
-			break
+		for _, f := range resume {
+			f()
 		}
+		g.mu.Lock()
 	}
+	g.mu.Unlock()
 }
 
 // nextLocked returns the next user to look up, or nil if the calling goroutine has to end.
@@ -352,16 +343,9 @@ func (g *Groups) nextLocked() *member {
 	return m
 }
 
-// settle stores the outcome of a look-up. *round is the value of g.round when the look-up began.
-// again is true if Forget was called meanwhile: settle then updates *round, and the caller looks
-// the user up once more.
-func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *int) (resume []func(), again bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if *round != g.round && !g.closed {
-		*round = g.round
-		return nil, true
-	}
+// settleLocked stores the outcome of a look-up. It returns the functions that resume the calls that
+// wait for it.
+func (g *Groups) settleLocked(m *member, groups []uint32, ok bool, err error) (resume []func()) {
 	now := time.Now()
 	defer func() { m.asked = time.Time{} }() // last, because removeOldest skips a member that is being looked up
 	g.stats.Queued--
@@ -369,7 +353,7 @@ func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *i
 	if err != nil {
 		g.stats.Failed++
 		m.failed = now.Add(failedFor)
-		return g.releaseLocked(m), false
+		return g.releaseLocked(m)
 	}
 	m.failed = time.Time{}
 	age, stale := g.cfg.Age, max(g.cfg.Age, staleFor)
@@ -383,5 +367,5 @@ func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *i
 		next.groups, next.known, next.until, next.stale = was.groups, true, was.until, was.stale
 	}
 	g.keepLocked(m, next)
-	return g.releaseLocked(m), false
+	return g.releaseLocked(m)
 }

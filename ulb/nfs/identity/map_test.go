@@ -279,7 +279,7 @@ func TestAccount(t *testing.T) {
 // The getent of this machine finds entries that every machine has.
 func TestGetent(t *testing.T) {
 	ctx := t.Context()
-	if line, err := New(Config{}).getent(ctx, "passwd", "0"); err != nil || parse(string(line)).id != 0 || !parse(string(line)).found {
+	if line, err := New(Config{}).getent(ctx, "passwd", "0"); err != nil || parse(string(line)) == nil || parse(string(line)).id != 0 {
 		t.Skip("this machine has no getent")
 	}
 	for _, database := range []string{"passwd", "no-such-database"} {
