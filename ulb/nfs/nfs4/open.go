@@ -162,13 +162,10 @@ func (o *opening) claim() Status {
 	if s != wire.NFS4OK || !first {
 		return s
 	}
-	switch blocked, err := m.Record(o.client, o.deny, o.k.Op.Try); {
-	case blocked:
+	if s = m.Record(o.client, o.deny, o.k.Op.Try); s == state.WouldWait {
 		return o.k.Block(o.k.FS().Lane())
-	case err != nil:
-		return wire.NFS4ErrDelay
 	}
-	return wire.NFS4OK
+	return s
 }
 
 // find finds the file by its handle or its name, or creates it.

@@ -157,8 +157,8 @@ func (m *Minor) reclaimComplete(k *nfs4.Compound, args *wire.ReclaimComplete4Arg
 	case args.OneFs:
 		return wire.NFS4OK
 	}
-	s, blocked := m.state.ReclaimComplete(k.Client, k.Call.Try)
-	if blocked {
+	s := m.state.ReclaimComplete(k.Client, k.Call.Try)
+	if s == state.WouldWait {
 		return k.Block(disk{})
 	}
 	return s

@@ -27,7 +27,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 				return o, s
 			}
 			if first {
-				if _, err := m.Record(c, deny, false); err != nil {
+				if s := m.Record(c, deny, false); s != ok {
 					return o, delay
 				}
 			}
@@ -40,7 +40,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 		completes := func(t *testing.T, m *Manager, c *Client) {
 			t.Helper()
 			if minor > 0 {
-				s, _ := m.ReclaimComplete(c, false)
+				s := m.ReclaimComplete(c, false)
 				is(t, "RECLAIM_COMPLETE", s, ok)
 			}
 		}

@@ -370,7 +370,7 @@ func TestGuardedClientIsKnownByIntegrityAloneAfterARestart(t *testing.T) {
 		return func(t *testing.T, m *Manager) {
 			c := confirmed(t, m, request(verifier, intact, guarded))
 			is(t, "a claim", m.mayHoldNow(c, true), ok)
-			s, _ := m.ReclaimComplete(c, false)
+			s := m.ReclaimComplete(c, false)
 			is(t, "RECLAIM_COMPLETE", s, ok)
 		}
 	}

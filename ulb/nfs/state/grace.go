@@ -217,28 +217,27 @@ func (g *guard) settle(r *claim) {
 
 // ReclaimComplete executes a RECLAIM_COMPLETE for all file systems (RFC 8881 §18.51): it writes the
 // record of the client. The client may get new state when the grace period is over. If try is true,
-// ReclaimComplete does not wait for the disk: blocked is true if it would have to. s is
+// ReclaimComplete does not wait for the disk, and returns WouldWait if it would have to. It returns
 // NFS4ERR_COMPLETE_ALREADY if an earlier RECLAIM_COMPLETE of the client succeeded, and
 // NFS4ERR_DELAY if the record could not be written or the Manager has removed the client.
-func (m *Manager) ReclaimComplete(c *Client, try bool) (s Status, blocked bool) {
+func (m *Manager) ReclaimComplete(c *Client, try bool) Status {
+	k := &c.known.reclaim
 	g := m.acquire()
-	if m.cfg.Records == nil || c.known.reclaim.complete {
-		defer g.release()
-		return g.complete(c), false
+	defer func() { g.release() }()
+	if m.cfg.Records == nil || k.complete {
+		return g.complete(c)
 	}
 	if try {
-		g.release()
-		return 0, true
+		return WouldWait
 	}
-	c.known.reclaim.said = true
+	k.said = true
 	g.release()
-	defer m.record(c)()
+	m.record(c)
 	g = m.acquire()
-	defer g.release()
-	if c.known.reclaim.stored == nil && !c.known.reclaim.complete {
-		return nfs4wire.NFS4ErrDelay, false
+	if k.stored == nil && !k.complete {
+		return nfs4wire.NFS4ErrDelay
 	}
-	return g.complete(c), false
+	return g.complete(c)
 }
 
 // complete does the part of ReclaimComplete that needs no disk.

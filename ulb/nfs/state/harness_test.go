@@ -73,8 +73,8 @@ func (f *countedFile) Close() {
 func open(t testing.TB, m *Manager, c *Client, owner string, key FileKey, access, deny Access) nfs4wire.StateID4 {
 	t.Helper()
 	if _, first := m.MayHold(c, deny, false); first && deny != 0 {
-		if _, err := m.Record(c, deny, false); err != nil {
-			t.Fatal(err)
+		if s := m.Record(c, deny, false); s != ok {
+			t.Fatal(s)
 		}
 	}
 	o, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte(owner), Key: key, Access: access, Deny: deny})

@@ -1,9 +1,10 @@
 package state
 
 import (
-	"errors"
 	"net/netip"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Records stores on stable storage which clients hold state, so that after a restart only these
@@ -77,41 +78,41 @@ func (m *Manager) Epoch() uint32 { return m.epoch }
 
 // Record stores on stable storage that a client may hold opens with this deny mode. The caller
 // calls it before the client gets its first such open. If try is true, Record does not wait for the
-// disk: blocked is then true if the record still has to be written. Record returns an error if the
+// disk: it returns WouldWait if the record still has to be written. It returns NFS4ERR_DELAY if the
 // record could not be written: the caller then grants no such open.
-func (m *Manager) Record(c *Client, deny Access, try bool) (blocked bool, err error) {
+func (m *Manager) Record(c *Client, deny Access, try bool) Status {
 	if m.cfg.Records == nil {
-		return false, nil
+		return nfs4wire.NFS4OK
 	}
 	m.mu.Lock()
 	recorded := c.known.reclaim.covers(heldBy(deny))
 	c.known.reclaim.held |= heldBy(deny)
 	m.mu.Unlock()
-	if recorded || try {
-		return !recorded, nil
+	switch {
+	case recorded:
+		return nfs4wire.NFS4OK
+	case try:
+		return WouldWait
 	}
-	defer m.record(c)()
+	m.record(c)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !c.known.reclaim.covers(heldBy(deny)) {
-		return false, errNotRecorded
+		return nfs4wire.NFS4ErrDelay
 	}
-	return false, nil
+	return nfs4wire.NFS4OK
 }
-
-// errNotRecorded means that Records returned an error. It does not contain that error, because the
-// implementation of Records itself reports it to the administrator.
-var errNotRecorded = errors.New("state: the client could not be recorded")
 
 // record writes the record of c if it is missing or outdated. It writes the records of all clients
 // in m.unrecorded together: however many goroutines call it at once, each waits for one or two disk
-// writes. It takes m.recording and returns the function that releases it. Afterwards reclaim.stored
-// shows whether the write succeeded.
-func (m *Manager) record(c *Client) (release func()) {
+// writes. Afterwards reclaim.stored shows whether the write succeeded; the implementation of Records
+// reports its errors to the administrator.
+func (m *Manager) record(c *Client) {
 	m.mu.Lock()
 	m.unrecorded = append(m.unrecorded, c)
 	m.mu.Unlock()
 	m.recording.lock()
+	defer m.recording.unlock()
 	g := m.acquire()
 	var all []*Client
 	var more []Record
@@ -132,17 +133,16 @@ func (m *Manager) record(c *Client) (release func()) {
 	m.unrecorded = nil
 	g.release()
 	if len(more) == 0 || m.cfg.Records.Put(more) != nil {
-		return m.recording.unlock
+		return
 	}
 	g = m.acquire()
+	defer g.release()
 	for i, c := range all {
 		c.known.reclaim.stored = &more[i]
 		if c.known.gone { // the Manager removed the client meanwhile, when it had no record to remove
 			g.forget(c)
 		}
 	}
-	g.release()
-	return m.recording.unlock
 }
 
 // forget makes the sweep remove the record of a client that is gone, or whose lease ran out and

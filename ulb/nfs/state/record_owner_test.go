@@ -29,7 +29,7 @@ func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 		if err := <-evicted; err != nil {
 			t.Fatal(err)
 		}
-		s, _ := m.ReclaimComplete(next, false)
+		s := m.ReclaimComplete(next, false)
 		is(t, "RECLAIM_COMPLETE of the next", s, ok)
 		if !d.has(1, "client") {
 			t.Error("a client that may open files has no record")
@@ -51,8 +51,8 @@ func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 		d := &disk{}
 		lives(t, d, func(t *testing.T, m *Manager) {
 			old := v40(t, m, identity("client", 1, "me"))
-			if _, err := m.Record(old, 0, false); err != nil {
-				t.Fatal(err)
+			if s := m.Record(old, 0, false); s != ok {
+				t.Fatal(s)
 			}
 			id := open(t, m, old, "o", fileKey(1), AccessBoth, 0)
 			_, s := m.ConfirmOpen(&Ref{ID: id, Key: fileKey(1)})
@@ -78,11 +78,11 @@ func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 			if d.has(0, "client") != fails {
 				t.Errorf("recorded: %v", !fails)
 			}
-			if blocked, err := m.Record(r.Client, 0, true); blocked == fails || err != nil {
-				t.Errorf("its record is to be written: %v, %v", blocked, err)
+			if s := m.Record(r.Client, 0, true); (s == WouldWait) == fails {
+				t.Errorf("its record is to be written: %v", s)
 			}
-			if _, err := m.Record(r.Client, 0, false); err != nil {
-				t.Fatal(err)
+			if s := m.Record(r.Client, 0, false); s != ok {
+				t.Fatal(s)
 			}
 			open(t, m, r.Client, "o", fileKey(1), AccessBoth, AccessBoth)
 			if !d.has(0, "client") {
@@ -124,7 +124,7 @@ func TestEachLivingClientHasARecord(t *testing.T) {
 				for m.Confirm(next) == delay {
 					time.Sleep(5 * time.Microsecond)
 				}
-				s, _ := m.ReclaimComplete(next, false)
+				s := m.ReclaimComplete(next, false)
 				complete = s == ok
 			})
 			w.Wait()

@@ -160,7 +160,7 @@ func (r *restartModel) come(c *restartClient) {
 		})
 		m.Renew(next)
 		if c.minor == 0 && len(c.holds) > 0 {
-			if _, err := m.Record(next, AccessBoth, false); err != nil {
+			if m.Record(next, AccessBoth, false) != ok {
 				return
 			}
 		}
@@ -189,7 +189,7 @@ func (r *restartModel) come(c *restartClient) {
 			})
 		}
 		if c.minor > 0 {
-			if s, _ := m.ReclaimComplete(next, false); s != ok && s != nfs4wire.NFS4ErrCompleteAlready {
+			if s := m.ReclaimComplete(next, false); s != ok && s != nfs4wire.NFS4ErrCompleteAlready {
 				return
 			}
 		}
@@ -228,7 +228,7 @@ func (r *restartModel) open(c *restartClient, file int) {
 	}
 	r.do(c, func(m *Manager, life int) {
 		if _, first := m.MayHold(c.c, AccessBoth, false); first {
-			if _, err := m.Record(c.c, AccessBoth, false); err != nil {
+			if m.Record(c.c, AccessBoth, false) != ok {
 				return
 			}
 		}
@@ -453,7 +453,7 @@ func TestThousandClientsClaimSlowly(t *testing.T) {
 			}
 		}
 		for _, c := range all {
-			s, _ := m.ReclaimComplete(c, false)
+			s := m.ReclaimComplete(c, false)
 			is(t, "RECLAIM_COMPLETE", s, ok)
 		}
 		synctest.Wait()
