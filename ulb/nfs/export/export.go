@@ -4,10 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
-	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -89,21 +86,6 @@ func (e *Export) sameOptions(as *Export) bool {
 		slices.Equal(e.Security, as.Security) && slices.EqualFunc(e.Networks, as.Networks, NetworkSecurity.equal)
 }
 
-// Serves reports whether a caller on a connection may use the export at all. A caller with
-// Kerberos proves its identity, so its port does not matter.
-func (e *Export) Serves(c *rpc.Conn, cred *rpc.Cred) bool {
-	return e.ServesAddr(c.Peer.Addr()) && (!e.Secure || c.Privileged || cred.Flavor == rpc.AuthGSS)
-}
-
-// ServesAddr reports whether an address belongs to the export's clients.
-func (e *Export) ServesAddr(a netip.Addr) bool {
-	if len(e.Clients) == 0 {
-		return true
-	}
-	a = a.Unmap().WithZone("")
-	return slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Contains(a) })
-}
-
 // within returns the part of path below the export's name, without a leading '/'. It returns false
 // if path is neither the export's name nor below it.
 func (e *Export) within(path string) (string, bool) {
@@ -115,86 +97,4 @@ func (e *Export) within(path string) (string, bool) {
 		prefix += "/"
 	}
 	return strings.CutPrefix(path, prefix)
-}
-
-// stripes is the number of counters of running calls in an export. A connection always uses the
-// same counter, chosen by the connection's ID. Connections on different processors thus rarely
-// write to the same memory.
-const stripes = 16
-
-// use counts the calls that use an export's file system. The zero value is ready.
-type use struct {
-	calls   [stripes]stripe
-	retired atomic.Bool
-	settled sync.Once
-	idle    chan struct{} // made before retired is set
-}
-
-// A stripe counts calls in the field n: the low half counts the calls that are inside, and the high
-// half all calls that ever entered. A stripe fills a cache line.
-type stripe struct {
-	n atomic.Uint64
-	_ [56]byte
-}
-
-const (
-	oneEnters = 1<<32 + 1
-	oneLeaves = ^uint64(0) // subtracts one
-	inside    = 1<<32 - 1
-)
-
-// entries returns the number of calls that have entered, modulo 1<<32 for each stripe, and
-// whether any call is inside.
-func (u *use) entries() (n uint64, busy bool) {
-	for i := range u.calls {
-		v := u.calls[i].n.Load()
-		n += v >> 32
-		busy = busy || v&inside != 0
-	}
-	return n, busy
-}
-
-// Enter counts a call that is about to use the file system, until the call's Leave. It returns
-// false if the export is retired: the call must not use the export, and asks Table.Awake for its
-// successor.
-func (e *Export) Enter(c *rpc.Conn) bool {
-	s := &e.use.calls[c.ID%stripes]
-	s.n.Add(oneEnters)
-	if e.use.retired.Load() {
-		e.use.leave(s)
-		return false
-	}
-	return true
-}
-
-// Leave ends the use that began when Enter returned true for the same connection.
-func (e *Export) Leave(c *rpc.Conn) { e.use.leave(&e.use.calls[c.ID%stripes]) }
-
-// Retire makes Enter refuse all further calls. The channel is closed when all calls that had
-// entered have left; then the file system can be closed. The caller calls Retire once, after the
-// Table has replaced or removed the export.
-func (e *Export) Retire() (idle <-chan struct{}) {
-	e.use.idle = make(chan struct{})
-	e.use.retired.Store(true)
-	e.use.settle()
-	return e.use.idle
-}
-
-func (u *use) leave(s *stripe) {
-	if s.n.Add(oneLeaves)&inside == 0 && u.retired.Load() {
-		u.settle()
-	}
-}
-
-// settle closes idle if no call is inside. It runs after retired is set. If settle finds the
-// counter of a stripe at zero, no call uses the file system through that stripe any more, because
-// calls that enter later leave at once. The call that leaves last therefore finds all stripes at
-// zero.
-func (u *use) settle() {
-	for i := range u.calls {
-		if u.calls[i].n.Load()&inside != 0 {
-			return
-		}
-	}
-	u.settled.Do(func() { close(u.idle) })
 }

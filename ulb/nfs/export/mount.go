@@ -340,9 +340,6 @@ func (m *Mount) End() (closed <-chan struct{}) {
 	return m.work.done
 }
 
-// If e is a mount below another export, Mount returns its Mount. Otherwise it returns nil.
-func (e *Export) Mount() *Mount { return e.mount }
-
 // Lane returns the executor's lane (rpc.Call.Resume) for calls to the mount that may wait.
 func (m *Mount) Lane() any { return m.now.Load().FS.Lane() }
 

@@ -43,15 +43,6 @@ func (s Security) String() string {
 	return fmt.Sprintf("flavor %d", uint32(s))
 }
 
-// SecurityOf returns the flavor of a caller. For a caller under AUTH_NONE it returns Sys; such a
-// caller acts as the anonymous user.
-func SecurityOf(c *rpc.Cred) Security {
-	if c.Flavor != rpc.AuthGSS {
-		return Sys
-	}
-	return Krb5 + Security(c.GSS-rpc.GSSNone)
-}
-
 // NetworkSecurity is Export.Security for the clients of one network.
 type NetworkSecurity struct {
 	Network  netip.Prefix
@@ -60,29 +51,6 @@ type NetworkSecurity struct {
 
 func (n NetworkSecurity) equal(as NetworkSecurity) bool {
 	return n.Network == as.Network && slices.Equal(n.Security, as.Security)
-}
-
-// SecurityFor returns the security flavors that callers from an address may use, the
-// preferred first; empty means all.
-func (e *Export) SecurityFor(a netip.Addr) []Security {
-	all, bits := e.Security, -1
-	if len(e.Networks) == 0 {
-		return all
-	}
-	a = a.Unmap().WithZone("")
-	for i := range e.Networks {
-		if n := &e.Networks[i]; n.Network.Bits() > bits && n.Network.Contains(a) {
-			all, bits = n.Security, n.Network.Bits()
-		}
-	}
-	return all
-}
-
-// Admits reports whether the export accepts the caller's security flavor from the peer of a
-// connection.
-func (e *Export) Admits(c *rpc.Conn, cred *rpc.Cred) bool {
-	all := e.SecurityFor(c.Peer.Addr())
-	return len(all) == 0 || slices.Contains(all, SecurityOf(cred))
 }
 
 // Opener compares the access that two exports give to the same files. If e is more open than inner,

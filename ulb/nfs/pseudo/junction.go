@@ -3,6 +3,7 @@ package pseudo
 import (
 	"errors"
 	"path"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -30,6 +31,55 @@ type View struct {
 	Op vfs.Op
 	// cred is the caller's identity in the export in use. Op.Cred points to it.
 	cred vfs.Cred
+}
+
+// FS is the tree of names of an export table. It holds the directories above and between the
+// exports.
+type FS struct {
+	exports *export.Table
+	export  *export.Export // the export of the tree's own directories
+	tree    atomic.Pointer[tree]
+}
+
+// Attach makes the pseudo file system of an export table, and makes it the table's root. It must be
+// called before the table's first Replace.
+func Attach(t *export.Table) *FS {
+	f := &FS{exports: t}
+	f.export = &export.Export{Name: "/", FS: Seen{FS: f}, Options: export.Options{ReadOnly: true, Squash: export.AllSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}}
+	t.SetRoot(f.export)
+	return f
+}
+
+// Of returns the pseudo file system of a table, or nil if the table has none.
+func Of(t *export.Table) *FS {
+	root := t.Root()
+	if root == nil {
+		return nil
+	}
+	s, _ := vfs.As[Seen](root.FS)
+	return s.FS
+}
+
+// FileSystem returns the file system of export e for a caller. Code that needs the directories of
+// the tree must call FileSystem, because the field FS of the tree's own export shows only an empty
+// root.
+func (f *FS) FileSystem(e *export.Export, by *rpc.Conn, caller *rpc.Cred) vfs.FileSystem {
+	if f == nil || e != f.export {
+		return e.FS
+	}
+	return Seen{f, by, caller}
+}
+
+// now returns the tree of the present exports. It builds a new tree if the exports have
+// changed.
+func (f *FS) now() *tree {
+	of := f.exports.Tree()
+	t := f.tree.Load()
+	if t == nil || t.of != of {
+		t = grow(of)
+		f.tree.Store(t)
+	}
+	return t
 }
 
 // Start returns the root of the tree for a caller.

@@ -1,0 +1,245 @@
+package export
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Serves reports whether a caller on a connection may use the export at all. A caller with
+// Kerberos proves its identity, so its port does not matter.
+func (e *Export) Serves(c *rpc.Conn, cred *rpc.Cred) bool {
+	return e.ServesAddr(c.Peer.Addr()) && (!e.Secure || c.Privileged || cred.Flavor == rpc.AuthGSS)
+}
+
+// ServesAddr reports whether an address belongs to the export's clients.
+func (e *Export) ServesAddr(a netip.Addr) bool {
+	if len(e.Clients) == 0 {
+		return true
+	}
+	a = a.Unmap().WithZone("")
+	return slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// SecurityOf returns the flavor of a caller. For a caller under AUTH_NONE it returns Sys; such a
+// caller acts as the anonymous user.
+func SecurityOf(c *rpc.Cred) Security {
+	if c.Flavor != rpc.AuthGSS {
+		return Sys
+	}
+	return Krb5 + Security(c.GSS-rpc.GSSNone)
+}
+
+// SecurityFor returns the security flavors that callers from an address may use, the
+// preferred first; empty means all.
+func (e *Export) SecurityFor(a netip.Addr) []Security {
+	all, bits := e.Security, -1
+	if len(e.Networks) == 0 {
+		return all
+	}
+	a = a.Unmap().WithZone("")
+	for i := range e.Networks {
+		if n := &e.Networks[i]; n.Network.Bits() > bits && n.Network.Contains(a) {
+			all, bits = n.Security, n.Network.Bits()
+		}
+	}
+	return all
+}
+
+// Admits reports whether the export accepts the caller's security flavor from the peer of a
+// connection.
+func (e *Export) Admits(c *rpc.Conn, cred *rpc.Cred) bool {
+	all := e.SecurityFor(c.Peer.Addr())
+	return len(all) == 0 || slices.Contains(all, SecurityOf(cred))
+}
+
+// Refuses reports whether the export refuses a caller because the caller's principal has no
+// account here. The program must still allow operations that show only the export's root: a
+// client needs them when it mounts, with the credential of its machine (RFC 2623 §2.3.2).
+func (e *Export) Refuses(c *rpc.Cred) bool { return e.RequireAccount && c.Anonymous && !c.Unsure }
+
+// unsure reports whether the caller's identity matters and cannot be determined at present.
+func (e *Export) unsure(c *rpc.Cred) bool {
+	return c.Unsure && (e.Squash != AllSquash || e.RequireAccount)
+}
+
+// Tree returns the positions of the exports in the tree of names.
+func (t *Table) Tree() *Tree { return &t.current.Load().tree }
+
+// If e is a mount below another export, Mount returns its Mount. Otherwise it returns nil.
+func (e *Export) Mount() *Mount { return e.mount }
+
+// stripes is the number of counters of running calls in an export. A connection always uses the
+// same counter, chosen by the connection's ID. Connections on different processors thus rarely
+// write to the same memory.
+const stripes = 16
+
+// use counts the calls that use an export's file system. The zero value is ready.
+type use struct {
+	calls   [stripes]stripe
+	retired atomic.Bool
+	settled sync.Once
+	idle    chan struct{} // made before retired is set
+}
+
+// A stripe counts calls in the field n: the low half counts the calls that are inside, and the high
+// half all calls that ever entered. A stripe fills a cache line.
+type stripe struct {
+	n atomic.Uint64
+	_ [56]byte
+}
+
+const (
+	oneEnters = 1<<32 + 1
+	oneLeaves = ^uint64(0) // subtracts one
+	inside    = 1<<32 - 1
+)
+
+// Enter counts a call that is about to use the file system, until the call's Leave. It returns
+// false if the export is retired: the call must not use the export, and asks Table.Awake for its
+// successor.
+func (e *Export) Enter(c *rpc.Conn) bool {
+	s := &e.use.calls[c.ID%stripes]
+	s.n.Add(oneEnters)
+	if e.use.retired.Load() {
+		e.use.leave(s)
+		return false
+	}
+	return true
+}
+
+// Leave ends the use that began when Enter returned true for the same connection.
+func (e *Export) Leave(c *rpc.Conn) { e.use.leave(&e.use.calls[c.ID%stripes]) }
+
+func (u *use) leave(s *stripe) {
+	if s.n.Add(oneLeaves)&inside == 0 && u.retired.Load() {
+		u.settle()
+	}
+}
+
+// settle closes idle if no call is inside. It runs after retired is set. If settle finds the
+// counter of a stripe at zero, no call uses the file system through that stripe any more, because
+// calls that enter later leave at once. The call that leaves last therefore finds all stripes at
+// zero.
+func (u *use) settle() {
+	for i := range u.calls {
+		if u.calls[i].n.Load()&inside != 0 {
+			return
+		}
+	}
+	u.settled.Do(func() { close(u.idle) })
+}
+
+// entries returns the number of calls that have entered, modulo 1<<32 for each stripe, and
+// whether any call is inside.
+func (u *use) entries() (n uint64, busy bool) {
+	for i := range u.calls {
+		v := u.calls[i].n.Load()
+		n += v >> 32
+		busy = busy || v&inside != 0
+	}
+	return n, busy
+}
+
+// Retire makes Enter refuse all further calls. The channel is closed when all calls that had
+// entered have left; then the file system can be closed. The caller calls Retire once, after the
+// Table has replaced or removed the export.
+func (e *Export) Retire() (idle <-chan struct{}) {
+	e.use.idle = make(chan struct{})
+	e.use.retired.Store(true)
+	e.use.settle()
+	return e.use.idle
+}
+
+// Groups looks up the supplementary groups of users, for exports that manage them. Its
+// methods may be called from any goroutine and do not block.
+type Groups interface {
+	// Find returns the groups of a user for a call of a client. The caller must not change them. A
+	// user that does not exist has no groups. If the groups are not known yet, the error is a
+	// Pending, or vfs.ErrDelay if the client should repeat the call.
+	Find(client netip.Addr, uid uint32) ([]uint32, error)
+	// Delays reports whether Find would return vfs.ErrDelay, by the answers known so far. It
+	// starts no look-up.
+	Delays(uid uint32) bool
+}
+
+// A Pending is the error of a look-up that is still running.
+type Pending interface {
+	error
+	// Await calls resume once, as soon as the caller should try again: on any goroutine, perhaps
+	// before Await returns. resume must not block.
+	Await(resume func())
+}
+
+// Looked holds the groups that Look has found for the caller of one call. They are valid for all
+// exports that the call enters. found is false until Look has stored groups.
+type Looked struct {
+	groups []uint32
+	found  bool
+}
+
+// manages reports whether the server has to look up the groups of a caller. That is so if the
+// export manages groups, the caller uses AUTH_SYS, which proves no groups, and is not squashed.
+func (e *Export) manages(c *rpc.Cred) bool {
+	return e.ManageGIDs && c.Flavor == rpc.AuthSys && !c.Anonymous && e.Squash != AllSquash && (e.Squash != RootSquash || c.UID != 0)
+}
+
+// Delays reports whether Look would return vfs.ErrDelay, by the answers known so far. If so,
+// the server need not fetch data for the call.
+func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {
+	return e.unsure(cred) || e.manages(cred) && t.Groups.Delays(cred.UID)
+}
+
+// Look looks up the groups of a caller in an export, if Identify needs them (manages), and stores
+// them in l. It returns the error of Groups.Find, or vfs.ErrDelay for a caller that cannot be
+// identified at present. If it returns nil, Identify may be called.
+func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err error) {
+	if e.unsure(cred) {
+		return vfs.ErrDelay
+	}
+	if l.found || !e.manages(cred) {
+		return nil
+	}
+	l.groups, err = t.Groups.Find(c.Peer.Addr(), cred.UID)
+	l.found = err == nil
+	return err
+}
+
+// Identify stores in *as the user and the groups that the file system of this export sees instead
+// of those of the caller. The server calls Look before, with the same l. as.Groups may share memory
+// with c.Groups.
+func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) {
+	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous {
+		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}
+		return
+	}
+	*as = vfs.Cred{UID: c.UID, GID: c.GID, Groups: c.Groups}
+	if e.manages(c) {
+		as.Groups = l.groups
+	}
+	if e.Squash != RootSquash {
+		return
+	}
+	if as.UID == 0 {
+		// Group 0 and the other groups of root are squashed too.
+		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}
+		return
+	}
+	if as.GID == 0 {
+		as.GID = e.AnonGID
+	}
+	if slices.Contains(as.Groups, 0) {
+		groups := make([]uint32, 0, len(as.Groups))
+		for _, g := range as.Groups {
+			if g == 0 {
+				g = e.AnonGID
+			}
+			groups = append(groups, g)
+		}
+		as.Groups = groups
+	}
+}
