@@ -59,14 +59,6 @@ func (m *Manager) Usage() Usage {
 	return n
 }
 
-// charge adds n bytes to the memory that c, its address and all clients together use. n may be
-// negative.
-func (g *guard) charge(c *Client, n int) {
-	g.files.usage.Memory += n
-	c.holding.memory += n
-	c.known.origin.memory += n
-}
-
 // crowded reports whether c can get no more state, because the clients of its address together
 // already use as much memory as is free. crowded then also makes the sweep free memory. If the
 // address uses less than half its fair share (clients.part), the sweep may even evict clients of

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -243,23 +242,129 @@ func (s *State) size() int {
 	return sizeState
 }
 
-// mayBegin returns NFS4_OK if the Manager may grant c state, or else the status to answer. A client
-// that is being evicted gets no state, because the eviction is about to end all its state.
-func (g *guard) mayBegin(c *Client) Status {
-	switch {
-	case c.known.gone:
-		return gone(c)
-	case c.Dying():
-		return nfs4wire.NFS4ErrDelay // the eviction may still fail
-	}
-	return nfs4wire.NFS4OK
+// charge adds n bytes to the memory that c, its address and all clients together use. n may be
+// negative.
+func (g *guard) charge(c *Client, n int) {
+	g.files.usage.Memory += n
+	c.holding.memory += n
+	c.known.origin.memory += n
 }
 
-// gone returns the status for a client that no longer exists. From minor version 1 on it is
-// NFS4ERR_DELAY: the client's next SEQUENCE reports that the client is gone.
-func gone(c *Client) Status {
-	if c.Minor == 0 {
-		return nfs4wire.NFS4ErrStaleClientID
+// An Owner is an open-owner or a lock-owner of a client, usually a process on the client's
+// machine.
+type Owner struct {
+	Client *Client
+
+	key ownerKey
+	// confirmed is false for an open-owner of minor version 0 until its first OPEN is confirmed.
+	confirmed atomic.Bool
+
+	// Manager.mu guards the fields below.
+
+	known  bool                // true while the client's tables contain the owner
+	states map[shown]*State    // opens of an open-owner, by file
+	own    map[*State]struct{} // lock states of a lock-owner
+	idle   time.Time           // when the owner lost its last state, or was created
+	turn   turn
+	// closed is the state that the owner's latest CLOSE ended, in minor version 0. Its stateid
+	// stays known until the next CLOSE, because the client may repeat the CLOSE.
+	closed *State
+}
+
+// An ownerKey identifies an owner of one client. An open-owner and a lock-owner may have the same
+// name, which the client chose.
+type ownerKey struct {
+	locks bool // it is a lock-owner
+	name  string
+}
+
+// Name is the client's name for the owner.
+func (o *Owner) Name() string { return o.key.name }
+
+// Confirmed reports whether the client may use the owner's stateids.
+func (o *Owner) Confirmed() bool { return o.confirmed.Load() }
+
+// owner finds or makes the owner of c with this name: a lock-owner if locks is true, else an
+// open-owner. It returns nil if c is gone. The caller has checked that c may use more memory
+// (crowded).
+func (g *guard) owner(c *Client, name []byte, locks bool) *Owner {
+	if o := c.holding.owners[ownerKey{locks, string(name)}]; o != nil {
+		return o
 	}
-	return nfs4wire.NFS4ErrDelay
+	g.prune(c)
+	if c.known.gone {
+		return nil
+	}
+	o := &Owner{Client: c, key: ownerKey{locks, string(name)}, known: true}
+	o.confirmed.Store(locks || c.Minor != 0)
+	c.holding.owners[o.key] = o
+	g.files.usage.Owners++
+	g.charge(c, o.size())
+	g.rest(o)
+	return o
+}
+
+// size returns the memory of o, in bytes.
+func (o *Owner) size() int {
+	if o.Client.Minor == 0 {
+		return sizeOwner + sizeNumbered + len(o.key.name)
+	}
+	return sizeOwner + len(o.key.name)
+}
+
+func (o *Owner) holds() bool { return len(o.own) > 0 || len(o.states) > 0 }
+
+// rest stores that o holds no state from now on. In minor version 0 it adds o to holdings.idle,
+// from which prune forgets owners.
+func (g *guard) rest(o *Owner) {
+	if o.Client.Minor == 0 && o.idle.IsZero() {
+		h := &o.Client.holding
+		h.idle = append(h.idle, o)
+	}
+	o.idle = time.Now()
+}
+
+// prune forgets owners of c that have held no state for longer than a lease. While c can get no
+// more state (see crowded), it forgets owners that hold no state even earlier, the longest idle
+// first. Their last replies are lost (RFC 7530 §9.1.10).
+func (g *guard) prune(c *Client) {
+	h := &c.holding
+	for n := len(h.idle); n > 0; n-- {
+		o := h.idle[0]
+		long := time.Since(o.idle) > g.cfg.Lease || g.crowded(c)
+		if !o.holds() && !o.turn.busy && !long {
+			return // the later ones in the list became idle later
+		}
+		h.idle[0] = nil
+		h.idle = h.idle[1:]
+		switch {
+		case o.holds():
+			o.idle = time.Time{} // the next call of rest appends o to the list again
+		case o.turn.busy:
+			h.idle = append(h.idle, o)
+		default:
+			g.forgetOwner(o)
+		}
+	}
+}
+
+func (g *guard) forgetOwner(o *Owner) {
+	if !o.known {
+		return
+	}
+	o.known = false
+	delete(g.files.unconfirmed, o)
+	g.outlive(o, nil)
+	delete(o.Client.holding.owners, o.key)
+	g.files.usage.Owners--
+	g.charge(o.Client, -o.size())
+}
+
+// outlive keeps the stateid of s, which a CLOSE has just ended, for a repeated CLOSE. It drops the
+// stateid of o that it kept before. If s is nil, it drops that stateid and keeps no other.
+func (g *guard) outlive(o *Owner, s *State) {
+	if o.closed != nil {
+		g.files.slab.remove(o.closed)
+	}
+	o.closed = s
 }

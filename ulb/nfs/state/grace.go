@@ -60,9 +60,6 @@ type reclaim struct {
 	revoked bool
 }
 
-// covers reports whether the client's record on stable storage lists these kinds of state.
-func (k *reclaim) covers(held Held) bool { return k.stored != nil && held&^k.stored.Held == 0 }
-
 // beginGrace begins the grace period if a client has a record whose Revoked flag is not set. The
 // period lasts Config.Grace or, if that is longer, the longest lease that the server promised to a
 // client, because a client may stay silent for a whole lease before it notices the restart (RFC
@@ -129,10 +126,6 @@ func (g *guard) keeps(minor uint32, id *Identity) bool {
 	return r.Address != clientaddr.Of(id.Address) && g.now() < g.grace.until/2
 }
 
-// InGrace reports whether clients may only reclaim state from before the restart (RFC 8881
-// §8.4.2.1). Ask says which other accesses wait for the end of the grace period.
-func (m *Manager) InGrace() bool { return m.grace.on.Load() }
-
 // claimOf returns the claim of c: its right to reclaim state from before the restart. It returns
 // nil if c has no such right, or no longer.
 func (g *guard) claimOf(c *Client) *claim {
@@ -164,30 +157,6 @@ func (g *guard) dropClaim(c *Client) {
 // mayReclaim reports whether c may reclaim state that it held before the restart.
 func (g *guard) mayReclaim(c *Client) bool {
 	return !c.known.reclaim.complete && g.claimOf(c) != nil
-}
-
-// mayHold returns NFS4_OK if the Manager may grant c an open with this deny mode, or a lock, now.
-// claimed is true if c reclaims state from before the restart. The other results are:
-// NFS4ERR_NO_GRACE if c may not reclaim, NFS4ERR_RECLAIM_BAD if c held no such state, NFS4ERR_GRACE
-// if c may not get new state yet, and NFS4ERR_DELAY if the records of clients with revoked state
-// are not on stable storage yet.
-func (g *guard) mayHold(c *Client, deny Access, claimed bool) Status {
-	switch {
-	case claimed && !g.mayReclaim(c):
-		return nfs4wire.NFS4ErrNoGrace
-	case claimed && heldBy(deny)&^g.claimOf(c).Held != 0:
-		// The record lists no open with a deny mode, so other callers may have used the file since
-		// the restart.
-		return nfs4wire.NFS4ErrReclaimBad
-	case claimed:
-		g.grace.claimed = g.now()
-		return nfs4wire.NFS4OK
-	case g.InGrace(), c.Minor > 0 && !c.known.reclaim.complete:
-		return nfs4wire.NFS4ErrGrace
-	case g.withheld:
-		return nfs4wire.NFS4ErrDelay
-	}
-	return nfs4wire.NFS4OK
 }
 
 // reclaimed marks the claim of a client of minor version 0 as done, because the client has

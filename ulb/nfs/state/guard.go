@@ -1,6 +1,9 @@
 package state
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -78,3 +81,80 @@ func (g *guard) giveUpLater(key FileKey, dropped []byterange.Range) {
 	}
 	g.claims[c] = append(g.claims[c], dropped...)
 }
+
+// courtesy collects the clients whose state conflicts with a request.
+type courtesy struct {
+	// firm is true if a client with a valid lease conflicts. The request then fails. clients are
+	// the conflicting clients without a valid lease. Once firm is true, blame adds no more of them.
+	firm    bool
+	clients map[*Client]struct{}
+}
+
+// blame stores in g.late that state of c conflicts with the request.
+func (g *guard) blame(c *Client) {
+	l := &g.late
+	switch _, known := l.clients[c]; {
+	case known:
+	case !g.expired(c, g.now()):
+		l.firm = true
+	case !l.firm:
+		if l.clients == nil {
+			l.clients = make(map[*Client]struct{})
+		}
+		l.clients[c] = struct{}{}
+	}
+}
+
+// WouldWait is the status of a request with Try that cannot be executed without a wait. The wait
+// may be for the disk, because clients have to be evicted whose leases ran out and whose state
+// conflicts with the request. Or it may be for the file system, because local claims have to be
+// given up. The request has granted and released nothing. But a LOCK with LockArgs.Wait may already
+// be in the queue for its lock.
+const WouldWait Status = -1
+
+// settled executes a request: f does the request's work. f calls blame for each client whose state
+// conflicts with the request. If the leases of all these clients ran out, settled evicts the
+// clients and calls f again. If an eviction fails, the result of f stands. If try is true, settled
+// evicts no client; it returns false if an eviction is needed.
+func (m *Manager) settled(try bool, f func(g *guard)) bool {
+	for {
+		g := m.acquire()
+		f(g)
+		g.release()
+		switch {
+		case g.late.none():
+			return true
+		case try:
+			return false
+		case !m.expel(g.late.clients):
+			return true
+		}
+	}
+}
+
+// none reports whether evictions would not help: there is no conflict, or a client with a valid
+// lease conflicts.
+func (l *courtesy) none() bool { return l.firm || len(l.clients) == 0 }
+
+// expel evicts the given clients, because another client wants their state. Their leases have run
+// out. It returns false if the record of one of them could not be removed.
+func (m *Manager) expel(clients map[*Client]struct{}) bool {
+	return m.evict(slices.Collect(maps.Keys(clients)), Wanted) == nil
+}
+
+// A LockNotice tells a client that a lock that was denied is now free (RFC 8881 §20.11).
+type LockNotice struct {
+	Client *Client
+	Owner  string
+	// Tag is the value that the caller of Lock passed in LockArgs.Tag.
+	Tag any
+}
+
+// NotifyLocks sets the function to call for each awaited lock that becomes free. The Manager calls
+// it without a mutex held. The caller of NotifyLocks sets it once, before any client has state. The
+// Manager's own goroutine may be running already.
+func (m *Manager) NotifyLocks(f func(LockNotice)) { m.files.notify.Store(&f) }
+
+// NotifiesLocks reports whether the server notifies clients when locks that they wait for become
+// free.
+func (m *Manager) NotifiesLocks() bool { return m.files.notify.Load() != nil }

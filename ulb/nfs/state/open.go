@@ -50,6 +50,81 @@ type Principal struct {
 	UID    uint32
 }
 
+// MayHold reports whether the Manager may grant c an open with this deny mode, or a lock, now.
+// claimed is true if c reclaims state from before the restart. The status is NFS4_OK,
+// NFS4ERR_GRACE, NFS4ERR_NO_GRACE, NFS4ERR_RECLAIM_BAD or NFS4ERR_DELAY. first is true if the
+// caller has to call Record before the grant.
+func (m *Manager) MayHold(c *Client, deny Access, claimed bool) (s Status, first bool) {
+	g := m.acquire()
+	defer g.release()
+	return g.mayHold(c, deny, claimed), !g.isRecorded(c, deny, claimed)
+}
+
+// mayHold returns NFS4_OK if the Manager may grant c an open with this deny mode, or a lock, now.
+// claimed is true if c reclaims state from before the restart. The other results are:
+// NFS4ERR_NO_GRACE if c may not reclaim, NFS4ERR_RECLAIM_BAD if c held no such state, NFS4ERR_GRACE
+// if c may not get new state yet, and NFS4ERR_DELAY if the records of clients with revoked state
+// are not on stable storage yet.
+func (g *guard) mayHold(c *Client, deny Access, claimed bool) Status {
+	switch {
+	case claimed && !g.mayReclaim(c):
+		return nfs4wire.NFS4ErrNoGrace
+	case claimed && heldBy(deny)&^g.claimOf(c).Held != 0:
+		// The record lists no open with a deny mode, so other callers may have used the file since
+		// the restart.
+		return nfs4wire.NFS4ErrReclaimBad
+	case claimed:
+		g.grace.claimed = g.now()
+		return nfs4wire.NFS4OK
+	case g.InGrace(), c.Minor > 0 && !c.known.reclaim.complete:
+		return nfs4wire.NFS4ErrGrace
+	case g.withheld:
+		return nfs4wire.NFS4ErrDelay
+	}
+	return nfs4wire.NFS4OK
+}
+
+// isRecorded reports whether c may get an open with this deny mode before the Manager writes the
+// record of c again. That is so if its record on stable storage covers such an open. It is also so
+// if a client of minor version 1 or later reclaims the open: its record from before the restart
+// covers the open, and the Manager renews the record at RECLAIM_COMPLETE. A client of minor version
+// 0 sends no RECLAIM_COMPLETE, so its record is renewed before its first reclaim.
+func (g *guard) isRecorded(c *Client, deny Access, claimed bool) bool {
+	return g.cfg.Records == nil || c.known.reclaim.covers(heldBy(deny)) || claimed && c.Minor > 0
+}
+
+// covers reports whether the client's record on stable storage lists these kinds of state.
+func (k *reclaim) covers(held Held) bool { return k.stored != nil && held&^k.stored.Held == 0 }
+
+// heldBy returns the kinds of state that an open with this deny mode has.
+func heldBy(deny Access) Held {
+	if deny != 0 {
+		return HeldOpens | HeldDenials
+	}
+	return HeldOpens
+}
+
+// mayBegin returns NFS4_OK if the Manager may grant c state, or else the status to answer. A client
+// that is being evicted gets no state, because the eviction is about to end all its state.
+func (g *guard) mayBegin(c *Client) Status {
+	switch {
+	case c.known.gone:
+		return gone(c)
+	case c.Dying():
+		return nfs4wire.NFS4ErrDelay // the eviction may still fail
+	}
+	return nfs4wire.NFS4OK
+}
+
+// gone returns the status for a client that no longer exists. From minor version 1 on it is
+// NFS4ERR_DELAY: the client's next SEQUENCE reports that the client is gone.
+func gone(c *Client) Status {
+	if c.Minor == 0 {
+		return nfs4wire.NFS4ErrStaleClientID
+	}
+	return nfs4wire.NFS4ErrDelay
+}
+
 // OpenArgs are the arguments of Open.
 type OpenArgs struct {
 	Client *Client

@@ -51,14 +51,6 @@ const (
 	heldAny = HeldOpens | HeldDenials
 )
 
-// heldBy returns the kinds of state that an open with this deny mode has.
-func heldBy(deny Access) Held {
-	if deny != 0 {
-		return HeldOpens | HeldDenials
-	}
-	return HeldOpens
-}
-
 // recordOf returns the record of c as it should now be on stable storage.
 func (g *guard) recordOf(c *Client) Record {
 	k := &c.known.reclaim

@@ -265,3 +265,76 @@ func (g *guard) discourteous(courteous []*Client, now time.Duration) (late []*Cl
 	}
 	return late
 }
+
+// maxCourteous is the largest number of clients without a valid lease that the server keeps. It
+// keeps half as many while maxClients/2 clients or more are confirmed: see discourteous.
+const maxCourteous = 1024
+
+// Evict removes a client whose lease ran out, with all its state, so that other clients can get the
+// state. It first removes the record on stable storage, so that the client cannot reclaim the state
+// after a restart (RFC 8881 §8.4.3). Evict waits for the disk; the caller holds no lock. If the
+// client has renewed its lease meanwhile, Evict does nothing. If the record cannot be removed, the
+// client stays, and Evict returns the error.
+func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, Named) }
+
+// evict is Evict for several clients. It removes their records together, so that it waits for the
+// disk once. It evicts clients with a valid lease only if the reason (why) is Greedy. One eviction
+// runs at a time.
+func (m *Manager) evict(all []*Client, why Why) (err error) {
+	m.recording.lock()
+	var condemned []*Client
+	var records []Record
+	g := m.acquire()
+	for _, c := range all {
+		if c.known.gone || !g.condemned(c, why == Greedy) {
+			continue
+		}
+		condemned = append(condemned, c)
+		if c.known.reclaim.stored != nil || g.claimBefore(c) != nil {
+			records = append(records, g.recordOf(c))
+		}
+	}
+	g.release()
+	if len(records) > 0 {
+		err = m.cfg.Records.Remove(records)
+	}
+	g = &guard{Manager: m}
+	for _, c := range condemned {
+		m.mu.Lock()
+		g.evicted(c, err == nil, why)
+		m.mu.Unlock()
+	}
+	m.recording.unlock() // before finish: other goroutines wait for it, and closing files may take long
+	g.finish()
+	return err
+}
+
+// condemned reports whether to evict c: its lease has run out, or anyhow is true. If so, c stays
+// marked as dying. condemned sets dying before it checks the lease: see BeginRequest.
+func (g *guard) condemned(c *Client, anyhow bool) bool {
+	c.known.dying.Store(true)
+	if anyhow || g.expired(c, g.now()) {
+		return true
+	}
+	c.known.dying.Store(false)
+	return false
+}
+
+// evicted ends the eviction of c. unrecorded is true if c has no record any more: evicted then
+// removes c. Otherwise c stays.
+func (g *guard) evicted(c *Client, unrecorded bool, why Why) {
+	if unrecorded {
+		c.known.reclaim.stored = nil
+		g.dropClaim(c)
+	}
+	switch {
+	case c.known.gone:
+	case !unrecorded:
+		c.known.dying.Store(false)
+	default:
+		if g.holds(c) {
+			g.events = append(g.events, &Event{Kind: Taken, Clients: []Record{g.recordOf(c)}, Why: why})
+		}
+		g.remove(c)
+	}
+}

@@ -31,23 +31,6 @@ func (w *waiter) gaveUp(g *guard, now time.Time) bool { return now.Sub(w.asked) 
 // lapsed reports whether the reservation ended before the owner took the lock.
 func (w *waiter) lapsed(now time.Time) bool { return w.offered && !now.Before(w.until) }
 
-// A LockNotice tells a client that a lock that was denied is now free (RFC 8881 §20.11).
-type LockNotice struct {
-	Client *Client
-	Owner  string
-	// Tag is the value that the caller of Lock passed in LockArgs.Tag.
-	Tag any
-}
-
-// NotifyLocks sets the function to call for each awaited lock that becomes free. The Manager calls
-// it without a mutex held. The caller of NotifyLocks sets it once, before any client has state. The
-// Manager's own goroutine may be running already.
-func (m *Manager) NotifyLocks(f func(LockNotice)) { m.files.notify.Store(&f) }
-
-// NotifiesLocks reports whether the server notifies clients when locks that they wait for become
-// free.
-func (m *Manager) NotifiesLocks() bool { return m.files.notify.Load() != nil }
-
 // queue adds w to the waiters. If its owner already waits for the same lock, w is not added: the
 // earlier waiter keeps its place in the queue, takes the tag of w, and loses its reservation. w is
 // not added either if the client or its address has reached a limit (mayWait, crowded), or if the

@@ -138,3 +138,82 @@ func (m *Manager) OwnerOfState(id *nfs4wire.StateID4, kind Kind) (*Owner, Status
 	}
 	return s.Owner, status
 }
+
+// OwnerOf finds or makes a lock-owner (if locks is true) or an open-owner whose requests are
+// numbered (minor version 0). If c is gone or can get no more state, it returns the error to
+// answer.
+func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Status) {
+	g := m.acquire()
+	defer g.release()
+	if c.known.gone {
+		return nil, gone(c)
+	}
+	g.prune(c)
+	if c.holding.owners[ownerKey{locks, string(name)}] == nil && g.crowded(c) {
+		return nil, g.full(c)
+	}
+	return g.owner(c, name, locks), nfs4wire.NFS4OK
+}
+
+// ReleaseLockOwner forgets a lock-owner and its stateids (RFC 7530 §16.37). If the owner still
+// holds locks, it returns NFS4ERR_LOCKS_HELD.
+func (m *Manager) ReleaseLockOwner(c *Client, name []byte) Status {
+	g := m.acquire()
+	defer g.release()
+	o := c.holding.owners[ownerKey{true, string(name)}]
+	switch {
+	case o == nil:
+		return nfs4wire.NFS4OK
+	case o.locksRanges():
+		return nfs4wire.NFS4ErrLocksHeld
+	}
+	for s := range o.own {
+		g.endLock(s)
+	}
+	g.forgetOwner(o)
+	return nfs4wire.NFS4OK
+}
+
+// locksRanges reports whether the lock-owner o has locked any range.
+func (o *Owner) locksRanges() bool {
+	for s := range o.own {
+		if len(s.held.Ranges()) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// abandon ends the opens of o, an unconfirmed open-owner, and forgets its last reply. If the client
+// repeats its OPEN, the Manager therefore opens the file again.
+func (g *guard) abandon(o *Owner) {
+	o.turn.last = nil
+	delete(g.files.unconfirmed, o)
+	for _, s := range o.states {
+		g.drop(s)
+	}
+}
+
+// Abandon ends the unconfirmed opens of an open-owner that will not be confirmed (RFC 7530
+// §16.18.4).
+func (m *Manager) Abandon(o *Owner) {
+	g := m.acquire()
+	defer g.release()
+	if !o.Confirmed() { // a lock-owner is always confirmed
+		g.abandon(o)
+	}
+}
+
+// sweepUnconfirmed ends opens that were not confirmed within a lease (RFC 7530 §16.18.5), because
+// they may deny the file to other owners, although the client may never have got the answer.
+func (m *Manager) sweepUnconfirmed() {
+	g := m.acquire()
+	defer g.release()
+	now := g.now()
+	for o, since := range g.files.unconfirmed {
+		if now-since > g.cfg.Lease && !o.turn.busy {
+			g.abandon(o)
+			g.forgetOwner(o)
+		}
+	}
+}
