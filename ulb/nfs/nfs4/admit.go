@@ -2,12 +2,15 @@ package nfs4
 
 import (
 	"encoding/hex"
+	"errors"
 	"strconv"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // perform checks that op may run (room in the reply, file handles, export, caller) and runs it.
@@ -76,23 +79,6 @@ func (k *Compound) ready(op *Operation) Status {
 	return k.identify(op)
 }
 
-// readySaved prepares an operation on the saved object. RENAME and LINK need no check of the flavor,
-// because they do not access a saved object of another export: they return NFS4ERR_XDEV.
-func (k *Compound) readySaved(n wire.OpNum) Status {
-	if s := k.enter(1, &k.Saved); s != wire.NFS4OK {
-		return s
-	}
-	e := k.Saved.Export
-	switch {
-	case n != wire.OpRename && n != wire.OpLink && !k.admits(&k.Saved):
-		return k.cannotSay(n, wire.NFS4ErrAccess)
-	case k.refused(e):
-		k.Program.exports.OnRefusedPrincipal(k.Call.Conn, e, k.Call.Cred.Principal)
-		return wire.NFS4ErrAccess
-	}
-	return k.look(e)
-}
-
 // enter marks the export of o as in use (export.Export.Enter). If the export was replaced after the
 // compound had set the file handle, enter marks the new export instead. If the export is a mount
 // whose file system was closed while idle, enter opens it. i is 0 for the current object, and 1 for
@@ -119,21 +105,37 @@ func (k *Compound) enter(i int, o *Object) Status {
 	return wire.NFS4OK
 }
 
-// leave undoes enter: the exports are no longer in use by the operation. perform defers the call of
-// leave. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
-func (k *Compound) leave() {
-	if k.inside {
-		k.inside = false
-		k.Status = wire.NFS4ErrServerFault
-		k.W.Fail() // the partial result is not a reply
-		k.minor.After(k)
+// admit checks that an operation may use the current object. If the object's export does not
+// accept the caller's flavor, secure has already refused the object, unless the operation checks
+// the flavor itself. For such an operation admit sets k.unsuited, and the operation must not
+// access the file system.
+func (k *Compound) admit(n wire.OpNum) Status {
+	if k.unsuited = !k.admits(&k.Current); !k.unsuited {
+		return wire.NFS4OK
 	}
-	for i, e := range k.entered {
-		if e != nil {
-			e.Leave(k.Call.Conn)
-			k.entered[i] = nil
-		}
+	switch n {
+	case wire.OpSaveFH, wire.OpLookup, wire.OpLookupp, wire.OpSecInfo, wire.OpSecInfoNoName, wire.OpOpen:
+		return wire.NFS4OK
 	}
+	if k.maintains && (n == wire.OpGetattr || k.machineMay(n)) {
+		return wire.NFS4OK
+	}
+	return k.cannotSay(n, wire.NFS4ErrStale)
+}
+
+// admits reports whether the export of an object accepts the caller's flavor.
+func (k *Compound) admits(o *Object) bool { return o.Export.Admits(k.Call.Conn, &k.Call.Cred) }
+
+// cannotSay returns the status for a refused flavor in an operation that cannot return
+// NFS4ERR_WRONGSEC. If the export was replaced after the compound had set the file handle, the
+// status is NFS4ERR_DELAY: the client repeats the compound, and the operation that sets the handle
+// returns NFS4ERR_WRONGSEC. Otherwise, and for GETFH, which cannot return NFS4ERR_DELAY, cannotSay
+// returns the argument other.
+func (k *Compound) cannotSay(n wire.OpNum, other Status) Status {
+	if k.replaced && n != wire.OpGetFH {
+		return wire.NFS4ErrDelay
+	}
+	return other
 }
 
 // identify fills in k.Op and k.Cred with the identity with which the operation accesses the
@@ -182,36 +184,140 @@ func (k *Compound) look(e *export.Export) Status {
 	return wire.NFS4OK
 }
 
-// counts reports whether an operation of minor version 0 uses up a seqid of an owner. It does even
-// if it fails: after most errors, NFS4ERR_DELAY included, the client goes on to the next seqid (RFC
-// 7530 §9.1.7 lists the other errors).
-func (op *Operation) counts() bool {
-	switch op.Number {
-	case wire.OpOpen, wire.OpOpenConfirm, wire.OpOpenDowngrade, wire.OpClose, wire.OpLock, wire.OpLocku:
+// readySaved prepares an operation on the saved object. RENAME and LINK need no check of the flavor,
+// because they do not access a saved object of another export: they return NFS4ERR_XDEV.
+func (k *Compound) readySaved(n wire.OpNum) Status {
+	if s := k.enter(1, &k.Saved); s != wire.NFS4OK {
+		return s
+	}
+	e := k.Saved.Export
+	switch {
+	case n != wire.OpRename && n != wire.OpLink && !k.admits(&k.Saved):
+		return k.cannotSay(n, wire.NFS4ErrAccess)
+	case k.refused(e):
+		k.Program.exports.OnRefusedPrincipal(k.Call.Conn, e, k.Call.Cred.Principal)
+		return wire.NFS4ErrAccess
+	}
+	return k.look(e)
+}
+
+// leave undoes enter: the exports are no longer in use by the operation. perform defers the call of
+// leave. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
+func (k *Compound) leave() {
+	if k.inside {
+		k.inside = false
+		k.Status = wire.NFS4ErrServerFault
+		k.W.Fail() // the partial result is not a reply
+		k.minor.After(k)
+	}
+	for i, e := range k.entered {
+		if e != nil {
+			e.Leave(k.Call.Conn)
+			k.entered[i] = nil
+		}
+	}
+}
+
+// NFS4ERR_WRONGSEC tells a client that an export does not accept the flavor of its call
+// (RFC 8881 §2.6.3.1.1). RFC 7530 §3.3.2 has less exact rules, and minor version 0 follows
+// those of RFC 8881. Few operations may return NFS4ERR_WRONGSEC:
+//
+//   - An operation that sets the current file handle (see puts) may return it about the new object.
+//     If the next operation does not use the object, or may return NFS4ERR_WRONGSEC itself, the
+//     setting succeeds.
+//   - LOOKUP, LOOKUPP and OPEN by name may return it about the object that they lead to.
+//
+// RENAME and LINK might return it about the saved file handle (§2.6.3.1.2), but this server
+// never does so. Between two exports they return NFS4ERR_XDEV under any flavor. Within one
+// export both directories have the same policy.
+
+// puts reports whether an operation sets the current file handle from its arguments, from the
+// root or from the saved handle.
+func puts(n wire.OpNum) bool {
+	switch n {
+	case wire.OpPutFH, wire.OpPutPubFH, wire.OpPutRootFH, wire.OpRestoreFH:
 		return true
 	}
 	return false
 }
 
-// principal returns the identity of the caller.
-func (k *Compound) principal() state.Principal {
-	if c := &k.Call.Cred; c.Principal == "" {
-		return state.Principal{UID: c.UID}
+// secure checks the flavor for the object that the operation has made the current one. The
+// operation that follows decides whether this one may fail with NFS4ERR_WRONGSEC.
+func (k *Compound) secure() Status {
+	admits := k.admits(&k.Current)
+	k.maintains = (!admits || k.refused(k.Current.Export)) && k.willMaintain()
+	if admits || k.maintains {
+		return wire.NFS4OK
 	}
-	return state.Principal{Proven: k.Call.Cred.Principal}
+	rest := *k.Args
+	for i := k.Index + 1; i < k.Count; i++ {
+		switch next := wire.OpNum(rest.Uint32()); {
+		case next == wire.OpSaveFH: // the operation after SAVEFH decides
+		case rest.Err() != nil || judgesItself(next, &rest):
+			return wire.NFS4OK
+		default:
+			return k.wrongSec(&k.Current)
+		}
+	}
+	return wire.NFS4OK
 }
 
-// PrincipalOf returns a caller's identity as a string, for state.Client.Principal. Equal
-// strings mean the same caller.
-func PrincipalOf(c *rpc.Cred) string {
-	switch c.Flavor {
-	case rpc.AuthGSS:
-		return "gss " + hex.EncodeToString(c.Mechanism) + " " + c.Principal
-	case rpc.AuthSys, rpc.AuthTLS:
-		return "uid " + strconv.FormatUint(uint64(c.UID), 10)
+// judgesItself reports whether operation n does not use the current object, or may return
+// NFS4ERR_WRONGSEC itself. args are the arguments of n.
+func judgesItself(n wire.OpNum, args *xdr.Decoder) bool {
+	switch n {
+	case wire.OpLookup, wire.OpLookupp, wire.OpSecInfo, wire.OpSecInfoNoName:
+		return true
+	case wire.OpOpen:
+		var open wire.Open4Args
+		open.Decode(args)
+		return args.Err() != nil || byName(open.Claim.Claim)
 	}
-	return "flavor " + strconv.FormatUint(uint64(c.Flavor), 10)
+	return puts(n)
 }
+
+// byName reports whether an OPEN with this claim names a file in the current directory,
+// instead of opening the current object.
+func byName(claim wire.OpenClaimType4) bool {
+	switch claim {
+	case wire.ClaimNull, wire.ClaimDelegateCur, wire.ClaimDelegatePrev:
+		return true
+	}
+	return false
+}
+
+// wrongSec returns NFS4ERR_WRONGSEC, and reports the refusal to the table of exports
+// (export.Table.OnRefusedFlavor).
+func (k *Compound) wrongSec(o *Object) Status {
+	k.Program.exports.OnRefusedFlavor(k.Call.Conn, o.Export, export.SecurityOf(&k.Call.Cred))
+	return wire.NFS4ErrWrongSec
+}
+
+// machineMay returns what the session's MachineMay returns, and false if the session is no
+// Maintainer.
+func (k *Compound) machineMay(n wire.OpNum) bool {
+	m, ok := k.Session.(Maintainer)
+	return ok && m.MachineMay(&k.Call.Cred, n)
+}
+
+// willMaintain reports whether the next operation, after any GETATTRs, is one that the
+// client's machine may do for its users. Such an operation comes under the flavor that the
+// client uses to maintain its state, which the export need not accept. Example: a client
+// whose users use krb5p closes their files under krb5i.
+func (k *Compound) willMaintain() bool {
+	rest := *k.Args
+	for i := k.Index + 1; i < k.Count; i++ {
+		n := wire.OpNum(rest.Uint32())
+		if n != wire.OpGetattr {
+			return rest.Err() == nil && k.machineMay(n)
+		}
+		rest.Skip(4 * rest.Count(maxBitmap, 4))
+	}
+	return false
+}
+
+// maxBitmap is the longest attribute bitmap that willMaintain skips, in words.
+const maxBitmap = 16
 
 // may returns NFS4_OK if the caller may use the object o now. by is the open or lock of the
 // stateid in the arguments, or nil. If name is not nil, o is a directory, and the file in
@@ -244,3 +350,69 @@ func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) S
 	}
 	return wire.NFS4ErrLocked
 }
+
+// principal returns the identity of the caller.
+func (k *Compound) principal() state.Principal {
+	if c := &k.Call.Cred; c.Principal == "" {
+		return state.Principal{UID: c.UID}
+	}
+	return state.Principal{Proven: k.Call.Cred.Principal}
+}
+
+// PrincipalOf returns a caller's identity as a string, for state.Client.Principal. Equal
+// strings mean the same caller.
+func PrincipalOf(c *rpc.Cred) string {
+	switch c.Flavor {
+	case rpc.AuthGSS:
+		return "gss " + hex.EncodeToString(c.Mechanism) + " " + c.Principal
+	case rpc.AuthSys, rpc.AuthTLS:
+		return "uid " + strconv.FormatUint(uint64(c.UID), 10)
+	}
+	return "flavor " + strconv.FormatUint(uint64(c.Flavor), 10)
+}
+
+// FS returns the file system of the current file handle.
+func (k *Compound) FS() vfs.FileSystem {
+	return k.Program.names.FileSystem(k.Current.Export, k.Call.Conn, &k.Call.Cred)
+}
+
+// SetCurrent makes o the current object. It forgets the current stateid, which belonged to the
+// previous object (RFC 8881 §16.2.3.1.2).
+func (k *Compound) SetCurrent(o Object) { k.Current, k.StateID = o, state.Anonymous }
+
+// brought records that the operation left the attributes of the current object in k.Attr.
+// It does so only under Op.Try, because after a wait the attributes may be older than those
+// that other callers have already seen.
+func (k *Compound) brought() {
+	if k.Op.Try {
+		k.broughtBy = k.Index + 1
+	}
+}
+
+// Brought reports whether the previous operation left the attributes of the current object
+// in k.Attr.
+func (k *Compound) Brought() bool { return k.broughtBy > 0 && k.broughtBy == k.Index }
+
+// Failed returns the status, perhaps Blocked or Waiting, of an operation that failed with
+// err. err is not nil.
+func (k *Compound) Failed(err error) Status {
+	if blocked(err) {
+		return k.Block(k.FS().Lane())
+	}
+	if pending, ok := errors.AsType[export.Pending](err); ok {
+		lane := k.FS().Lane()
+		return k.WaitFor(func() { pending.Await(func() { k.Resume(lane) }) })
+	}
+	return StatusOf(err)
+}
+
+// Block returns the status Blocked. An operation calls it if, under Op.Try, the file system
+// would have had to wait. lane is the executor lane in which the operation will wait: a queue of
+// calls for one file system or other resource that may stall (see rpc).
+func (k *Compound) Block(lane any) Status {
+	k.lane = lane
+	return Blocked
+}
+
+// blocked reports whether err means that a call with Try would have had to wait.
+func blocked(err error) bool { return err != nil && errors.Is(err, vfs.ErrWouldBlock) }

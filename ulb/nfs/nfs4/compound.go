@@ -1,14 +1,11 @@
 package nfs4
 
 import (
-	"errors"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
@@ -123,182 +120,30 @@ type scratch struct {
 	list       lister
 }
 
-// brought records that the operation left the attributes of the current object in k.Attr.
-// It does so only under Op.Try, because after a wait the attributes may be older than those
-// that other callers have already seen.
-func (k *Compound) brought() {
-	if k.Op.Try {
-		k.broughtBy = k.Index + 1
-	}
-}
-
-// Brought reports whether the previous operation left the attributes of the current object
-// in k.Attr.
-func (k *Compound) Brought() bool { return k.broughtBy > 0 && k.broughtBy == k.Index }
-
 // KeepBody makes the Compound send the body of the result although the status is not NFS4_OK.
 func (k *Compound) KeepBody() { k.keepBody = true }
 
-// FS returns the file system of the current file handle.
-func (k *Compound) FS() vfs.FileSystem {
-	return k.Program.names.FileSystem(k.Current.Export, k.Call.Conn, &k.Call.Cred)
+// WaitFor returns the status Waiting for an operation that has to wait for an event. After the
+// operation has returned, run calls start. start begins the wait and arranges that Resume
+// is called exactly once, from any goroutine, perhaps before start returns. start does nothing else
+// with the compound. After Resume the operation runs again and decodes its arguments again.
+func (k *Compound) WaitFor(start func()) Status {
+	k.start = start
+	return Waiting
 }
 
-// SetCurrent makes o the current object. It forgets the current stateid, which belonged to the
-// previous object (RFC 8881 §16.2.3.1.2).
-func (k *Compound) SetCurrent(o Object) { k.Current, k.StateID = o, state.Anonymous }
-
-// Block returns the status Blocked. An operation calls it if, under Op.Try, the file system
-// would have had to wait. lane is the executor lane in which the operation will wait: a queue of
-// calls for one file system or other resource that may stall (see rpc).
-func (k *Compound) Block(lane any) Status {
-	k.lane = lane
-	return Blocked
+// Resume continues a waiting compound in the given lane of the executor (see rpc.Call.Resume). lane
+// may be nil.
+func (k *Compound) Resume(lane any) {
+	k.on = lane
+	k.Call.Resume(lane)
 }
 
-// Failed returns the status, perhaps Blocked or Waiting, of an operation that failed with
-// err. err is not nil.
-func (k *Compound) Failed(err error) Status {
-	if blocked(err) {
-		return k.Block(k.FS().Lane())
-	}
-	if pending, ok := errors.AsType[export.Pending](err); ok {
-		lane := k.FS().Lane()
-		return k.WaitFor(func() { pending.Await(func() { k.Resume(lane) }) })
-	}
-	return StatusOf(err)
-}
-
-// WithArgs returns the Operation.Run of an operation with arguments: it decodes them and calls run. The
-// arguments are valid until run returns.
-func WithArgs[A any, P interface {
-	*A
-	Decode(d *xdr.Decoder)
-}](run func(k *Compound, args P) Status) func(k *Compound) Status {
-	return func(k *Compound) Status {
-		kept := &k.args[k.Number]
-		args, _ := (*kept).(P)
-		if args == nil {
-			args = new(A)
-		}
-		*kept = nil // if run panics, these arguments are not used again
-		s := wire.NFS4ErrBadXDR
-		if args.Decode(k.Args); k.Decoded() {
-			s = run(k, args)
-		}
-		*args = *new(A)
-		*kept = args
-		return s
-	}
-}
-
-// Decoded reports whether everything so far could be decoded.
-func (k *Compound) Decoded() bool { return k.Args.Err() == nil }
-
-// decodeHead decodes the head of the COMPOUND (tag, minor version, number of operations) and
-// writes the head of the reply, with status and count to be patched later. If the status is not
-// NFS4_OK, it is the status of the compound, and no operation runs.
-func (k *Compound) decodeHead(p *Program, c *rpc.Call, w *xdr.Writer) Status {
-	k.Program, k.Call, k.Args, k.W = p, c, &c.Args, w
-	tag := k.Args.Opaque(maxTag)
-	k.Minor = k.Args.Uint32()
-	k.Count = int(min(k.Args.Uint32(), 1<<30))
-	s := wire.NFS4OK
-	switch {
-	case !k.Decoded():
-		return wire.NFS4ErrBadXDR
-	case k.Minor >= uint32(len(p.minors)) || p.minors[k.Minor] == nil:
-		s = wire.NFS4ErrMinorVersMismatch
-	case !utf8.Valid(tag):
-		s = wire.NFS4ErrInvalid
-	default:
-		k.minor = p.minors[k.Minor]
-	}
-	k.statusAt = w.Len()
-	w.Uint32(uint32(s))
-	w.Opaque(tag)
-	k.countAt = w.Len()
-	w.Uint32(0)
-	k.Op.Cred = &k.Cred
-	return s
-}
-
-// recycle returns the compound to the pool. It keeps the memory for arguments and for the names of
-// owners and groups.
-func (k *Compound) recycle() {
-	k.Call.Progress = nil
-	p, owner, group := k.Program, k.facts.owner[:0], k.facts.group[:0]
-	*k = Compound{scratch: scratch{facts: facts{owner: owner, group: group}}, args: k.args}
-	p.compounds.Put(k)
-}
-
-// run executes operations from k.Index on, until an operation fails, an operation has to
-// wait, or the last one has finished. The second result is false if the compound will
-// continue later.
-func (k *Compound) run() (rpc.Outcome, bool) {
-	k.broughtBy = 0 // attributes found before the wait may be old
-	for ; k.Index < k.Count; k.Index++ {
-		k.Call.Mark(k.W)
-		if k.Op.Try && k.Index == attemptedOps {
-			return k.leaveAttempt(), false
-		}
-		switch s := k.step(); s {
-		case Blocked:
-			k.on = k.lane
-			return rpc.WouldBlock(k.lane), false
-		case Waiting:
-			k.Call.Detach()
-			k.start() // from here on the compound may belong to another goroutine
-			return rpc.Outcome{Pending: true}, false
-		case Discarded, Denied:
-			k.Status = s
-			k.minor.After(k)
-			if s == Discarded {
-				return rpc.Dropped, true
-			}
-			k.stranger(rpc.AuthBadCred)
-			return rpc.Denied(rpc.AuthBadCred), true
-		case Replayed:
-			k.W.Truncate(k.statusAt)
-			return k.Replay.Put(k.W), true
-		default:
-			k.Status = s
-			if k.W.Overflow() {
-				return k.ended(), true // package rpc answers with an error instead of this reply, but the compound has ended
-			}
-			k.W.PatchUint32(k.countAt, uint32(k.Index+1))
-			if s != wire.NFS4OK {
-				k.W.PatchUint32(k.statusAt, uint32(s))
-				return k.ended(), true
-			}
-			if !k.Op.Try && k.Index+1 < k.Count && k.giveWay() {
-				return rpc.Outcome{Pending: true}, false
-			}
-		}
-	}
-	return k.ended(), true
-}
-
-func (k *Compound) ended() rpc.Outcome {
-	k.minor.After(k)
-	if k.Client != nil {
-		k.meet()
-	}
-	return rpc.Done // also after a failure, because failures are counted by operation
-}
-
-// meet marks the connection of a client's session as that of a real client (rpc.Conn.MarkKnown), if
-// an export serves the client and accepts its flavor. Judge marks a connection when a compound
-// begins with a file handle, and on a connection that only renews a lease no compound does. If the
-// flavor is RPCSEC_GSS, the export need not accept it, because a client may renew its lease under
-// another service (authentication, integrity or privacy) than its users' calls.
-func (k *Compound) meet() {
-	c, cred := k.Call.Conn, &k.Call.Cred
-	if !c.Known() && slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool {
-		return e.Serves(c, cred) && (cred.Flavor == rpc.AuthGSS || e.Admits(c, cred))
-	}) {
-		c.MarkKnown()
-	}
+// A Limiter is a Session that limits the size of replies below the transport's limit.
+type Limiter interface {
+	// Left returns the number of bytes by which the reply, with its directly placed data,
+	// may still grow, and the status to answer if that is not enough.
+	Left(k *Compound) (n int, or Status)
 }
 
 // Served reports whether an export serves the caller. If none does, the caller is Denied: otherwise
@@ -319,112 +164,4 @@ func (k *Compound) stranger(answer rpc.AuthStat) {
 		}
 	}
 	k.Program.exports.OnRefusal(&r)
-}
-
-// step executes one operation and writes its result. If the status is negative, the result is
-// incomplete. Package rpc then discards it before the next attempt (rpc.Call.Mark).
-func (k *Compound) step() Status {
-	k.Number = wire.OpNum(k.Args.Uint32())
-	if k.Index == nfs.MaxOperations && k.Minor == 0 {
-		// Clients of later minor versions learn the limit when they create their session.
-		return k.runAndWrite(nil, wire.NFS4ErrResource)
-	}
-	if !k.Decoded() {
-		// The request claims more operations than it contains.
-		k.Number = wire.OpIllegal
-		return k.runAndWrite(nil, wire.NFS4ErrBadXDR)
-	}
-	op := k.minor.find(k.Number)
-	if op == nil {
-		if !legal(k.Number, k.Minor) {
-			k.Number = wire.OpIllegal
-			return k.runAndWrite(nil, wire.NFS4ErrOpIllegal)
-		}
-		if s := k.minor.Before(k, &Operation{Number: k.Number}); s != wire.NFS4OK {
-			return k.runAndWrite(nil, s)
-		}
-		return k.runAndWrite(nil, wire.NFS4ErrNotSupp)
-	}
-	if s := k.minor.Before(k, op); s != wire.NFS4OK {
-		return k.runAndWrite(nil, s)
-	}
-	return k.runAndWrite(op, wire.NFS4OK)
-}
-
-// runAndWrite runs op and writes its result. If op is nil, it writes the status s.
-func (k *Compound) runAndWrite(op *Operation, s Status) Status {
-	k.W.Uint32(uint32(k.Number))
-	at := k.W.Len()
-	k.W.Uint32(0)
-	k.running = running{}
-	if op != nil {
-		s = k.perform(op)
-	}
-	if s < 0 {
-		return s
-	}
-	if s != wire.NFS4OK && !k.keepBody {
-		k.W.Truncate(at + 4)
-	} else if or := k.exceeded(); or != wire.NFS4OK {
-		k.W.Truncate(at + 4)
-		s = or
-	}
-	if s != wire.NFS4OK && k.Number == wire.OpSetattr && !k.keepBody {
-		k.W.Uint32(0) // a failed SETATTR, too, lists the attributes set: none
-	}
-	if s == wire.NFS4ErrBadXDR && k.Call.Early && k.Number != wire.OpIllegal {
-		// The arguments may be correct. They were not fetched, because the compound is longer than the
-		// server accepts from an unknown peer (see judgeByName).
-		s = wire.NFS4ErrReqTooBig
-		if k.Minor == 0 {
-			s = wire.NFS4ErrResource
-		}
-	}
-	k.Program.counters.count(k, s)
-	k.W.PatchUint32(at, uint32(s))
-	return s
-}
-
-// WaitFor returns the status Waiting for an operation that has to wait for an event. After the
-// operation has returned, run calls start. start begins the wait and arranges that Resume
-// is called exactly once, from any goroutine, perhaps before start returns. start does nothing else
-// with the compound. After Resume the operation runs again and decodes its arguments again.
-func (k *Compound) WaitFor(start func()) Status {
-	k.start = start
-	return Waiting
-}
-
-// Resume continues a waiting compound in the given lane of the executor (see rpc.Call.Resume). lane
-// may be nil.
-func (k *Compound) Resume(lane any) {
-	k.on = lane
-	k.Call.Resume(lane)
-}
-
-// An attempt, on the goroutine that received the compound, executes at most attemptedOps operations.
-// The executor runs the others, because client addresses take turns there. Otherwise the peers of
-// one address could keep all receiving goroutines busy with long compounds, and the calls of other
-// clients would wait for them. Few compounds of ordinary clients have more operations than this.
-const attemptedOps = 8
-
-// leaveAttempt ends the attempt of a compound that has executed attemptedOps operations.
-func (k *Compound) leaveAttempt() rpc.Outcome {
-	if e := k.Current.Export; e != nil {
-		k.on = e.FS.Lane()
-	}
-	return rpc.WouldBlock(k.on)
-}
-
-// giveWay is called between two operations of a compound that runs on the executor. If the
-// compound's turn is over (rpc.Call.GiveWay), the compound goes to the end of its client's queue,
-// and giveWay returns true.
-func (k *Compound) giveWay() (queued bool) {
-	if !k.Program.givesWay(k.Call, time.Since(k.since)) {
-		return false
-	}
-	k.Index++
-	k.Call.Mark(k.W)
-	k.Call.Detach()
-	k.Resume(k.on) // from here on the compound may belong to another goroutine
-	return true
 }

@@ -126,6 +126,41 @@ func commit(k *Compound, args *wire.Commit4Args) Status {
 	return wire.NFS4OK
 }
 
+// closedOr returns the status of an operation on the content of the current file that failed
+// with err. If the object is no regular file, it returns the status for the object's type (see
+// mustBeRegular). If the open file was closed meanwhile, it returns the status of the stateid.
+// Otherwise it returns what Failed returns.
+func (k *Compound) closedOr(err error) Status {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return k.Failed(err)
+	}
+	switch errno {
+	case syscall.EBADF:
+		return k.closed()
+	case syscall.EISDIR, syscall.EINVAL, syscall.ELOOP, syscall.ENXIO:
+		if s := k.regular(); s != wire.NFS4OK {
+			return s
+		}
+	}
+	return k.Failed(err)
+}
+
+// closed returns the status of an operation whose open file was closed meanwhile. If the
+// stateids are still valid for the operation, an OPEN_DOWNGRADE replaced the open file.
+// closed then returns NFS4ERR_DELAY, so that the client repeats the operation.
+func (k *Compound) closed() Status {
+	for _, u := range k.uses {
+		if u.state == nil {
+			continue
+		}
+		if _, s := u.state.For(u.want, k.principal()); s != wire.NFS4OK {
+			return s
+		}
+	}
+	return wire.NFS4ErrDelay
+}
+
 // readlink is READLINK (RFC 8881 §18.24, RFC 7530 §16.25). The transport may place the text
 // directly.
 func readlink(k *Compound) Status {

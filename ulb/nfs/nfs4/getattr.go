@@ -42,15 +42,6 @@ func getattr(k *Compound, args *wire.Getattr4Args) Status {
 	return wire.NFS4OK
 }
 
-// served returns the value of supported_attrs for the object.
-func (f *facts) served() wire.Bitmap4 {
-	set := supported[f.k.Minor]
-	if !f.attr.HasBirth {
-		set.Clear(wire.Fattr4TimeCreate)
-	}
-	return set
-}
-
 // newFacts resets k.facts for object o and returns it.
 func (k *Compound) newFacts(o Object) *facts {
 	f := &k.facts
@@ -75,6 +66,23 @@ func (f *facts) gather(n need) Status {
 		}
 	}
 	return f.gatherShared(n)
+}
+
+// cover finds the file ID of the directory that the root of an export covers. f.covered stays
+// 0 if the current object is no root or covers nothing.
+func (f *facts) cover() Status {
+	k := f.k
+	if k.Program.names == nil || k.Current.Handle != k.FS().Root() {
+		return wire.NFS4OK
+	}
+	id, ok, err := k.Program.names.Covered(k.lookAround(), k.Current.Export)
+	if err != nil {
+		return k.Failed(err)
+	}
+	if ok {
+		f.covered = id
+	}
+	return wire.NFS4OK
 }
 
 // look gets the attributes of the current object and, if n contains them, its birth time and the
@@ -120,23 +128,6 @@ func (f *facts) gatherShared(n need) Status {
 	return wire.NFS4OK
 }
 
-// cover finds the file ID of the directory that the root of an export covers. f.covered stays
-// 0 if the current object is no root or covers nothing.
-func (f *facts) cover() Status {
-	k := f.k
-	if k.Program.names == nil || k.Current.Handle != k.FS().Root() {
-		return wire.NFS4OK
-	}
-	id, ok, err := k.Program.names.Covered(k.lookAround(), k.Current.Export)
-	if err != nil {
-		return k.Failed(err)
-	}
-	if ok {
-		f.covered = id
-	}
-	return wire.NFS4OK
-}
-
 // writeAttributes writes a fattr4 with the attributes in set, which are readable. It omits the birth
 // time if the object has none.
 func (f *facts) writeAttributes(w *xdr.Writer, set wire.Bitmap4) {
@@ -148,6 +139,66 @@ func (f *facts) writeAttributes(w *xdr.Writer, set wire.Bitmap4) {
 	start := w.Len()
 	f.writeValues(w, &set)
 	w.PatchUint32(start-4, uint32(w.Len()-start))
+}
+
+// served returns the value of supported_attrs for the object.
+func (f *facts) served() wire.Bitmap4 {
+	set := supported[f.k.Minor]
+	if !f.attr.HasBirth {
+		set.Clear(wire.Fattr4TimeCreate)
+	}
+	return set
+}
+
+// access is ACCESS (RFC 8881 §18.1, RFC 7530 §16.1). On a read-only export it grants no right
+// that allows a change.
+func access(k *Compound, args *wire.Access4Args) Status {
+	if args.Access&^k.rights() != 0 {
+		return wire.NFS4ErrInvalid
+	}
+	want := vfs.Access(args.Access) & allRights
+	if k.keepsXattrs() {
+		want = vfs.Access(args.Access)
+	}
+	k.Attr = vfs.Attr{}
+	granted, err := k.FS().Access(&k.Op, k.Current.Handle, want, &k.Attr)
+	if err != nil {
+		return k.Failed(err)
+	}
+	if k.Attr.Type != 0 {
+		k.brought()
+	}
+	if k.Attr.Type == vfs.Directory {
+		want &^= notOfDirs
+	} else {
+		want &^= notOfFiles
+	}
+	if k.Current.Export.ReadOnly {
+		granted &^= changing
+	}
+	res := wire.Access4ResOK{Supported: uint32(want), Access: uint32(granted & want)}
+	res.Encode(k.W)
+	return wire.NFS4OK
+}
+
+// Rights of ACCESS. NFSv4 numbers them as vfs does. LOOKUP and DELETE mean nothing for an
+// object that is not a directory, and EXECUTE means nothing for a directory (RFC 8881
+// §18.1.3).
+const (
+	allRights       = vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute
+	changing        = vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessXattrWrite
+	notOfFiles      = vfs.AccessLookup | vfs.AccessDelete
+	notOfDirs       = vfs.AccessExecute
+	_          uint = uint(vfs.AccessExecute) - wire.Access4Execute     // does not compile if vfs's number is lower
+	_          uint = uint(vfs.AccessXattrList) - wire.Access4XattrList // the same check for the highest bit
+)
+
+// rights returns the access bits that the minor version defines.
+func (k *Compound) rights() uint32 {
+	if k.Minor < 2 {
+		return uint32(allRights)
+	}
+	return uint32(allRights) | wire.Access4XattrRead | wire.Access4XattrWrite | wire.Access4XattrList
 }
 
 // verify is VERIFY (RFC 8881 §18.31, RFC 7530 §16.35).

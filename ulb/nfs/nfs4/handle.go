@@ -1,11 +1,14 @@
 package nfs4
 
 import (
+	"bytes"
 	"errors"
-	"syscall"
+	"unicode/utf8"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -18,6 +21,13 @@ type Object struct {
 
 // IsSet reports whether o names an object.
 func (o *Object) IsSet() bool { return o.Export != nil }
+
+func (o *Object) key() state.FileKey {
+	return state.FileKey{Domain: state.DomainOf(o.Export.FS), Handle: o.Handle}
+}
+
+// key returns the key under which the state manager keeps the current file.
+func (k *Compound) key() state.FileKey { return k.Current.key() }
 
 // putFH is PUTFH (RFC 8881 §18.19).
 func putFH(k *Compound, args *wire.PutFH4Args) Status {
@@ -62,19 +72,10 @@ func (k *Compound) present() Status {
 	return wire.NFS4OK // an operation that uses the object reports other errors
 }
 
-// putRootFH is PUTROOTFH and PUTPUBFH (RFC 8881 §18.20, §18.21).
-func putRootFH(k *Compound) Status {
-	if names := k.Program.names; names != nil {
-		p := names.Start(k.Call.Conn, &k.Call.Cred)
-		k.SetCurrent(Object{p.Export, p.Handle})
-		return wire.NFS4OK
-	}
-	e := k.Program.exports.Root()
-	if e == nil {
-		return wire.NFS4ErrServerFault
-	}
-	k.SetCurrent(Object{e, e.FS.Root()})
-	return wire.NFS4OK
+// Seal returns the file handle that the server sends to clients for o. The bytes are valid until
+// the next call of Seal.
+func (k *Compound) Seal(o *Object) []byte {
+	return k.Program.exports.Seal(k.sealed[:0], o.Export, o.Handle)
 }
 
 // getFH is GETFH (RFC 8881 §18.8).
@@ -106,30 +107,135 @@ func restoreFH(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// Seal returns the file handle that the server sends to clients for o. The bytes are valid until
-// the next call of Seal.
-func (k *Compound) Seal(o *Object) []byte {
-	return k.Program.exports.Seal(k.sealed[:0], o.Export, o.Handle)
+// putRootFH is PUTROOTFH and PUTPUBFH (RFC 8881 §18.20, §18.21).
+func putRootFH(k *Compound) Status {
+	if names := k.Program.names; names != nil {
+		p := names.Start(k.Call.Conn, &k.Call.Cred)
+		k.SetCurrent(Object{p.Export, p.Handle})
+		return wire.NFS4OK
+	}
+	e := k.Program.exports.Root()
+	if e == nil {
+		return wire.NFS4ErrServerFault
+	}
+	k.SetCurrent(Object{e, e.FS.Root()})
+	return wire.NFS4OK
 }
 
-// closedOr returns the status of an operation on the content of the current file that failed
-// with err. If the object is no regular file, it returns the status for the object's type (see
-// mustBeRegular). If the open file was closed meanwhile, it returns the status of the stateid.
-// Otherwise it returns what Failed returns.
-func (k *Compound) closedOr(err error) Status {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return k.Failed(err)
-	}
-	switch errno {
-	case syscall.EBADF:
-		return k.closed()
-	case syscall.EISDIR, syscall.EINVAL, syscall.ELOOP, syscall.ENXIO:
-		if s := k.regular(); s != wire.NFS4OK {
-			return s
+// lookup is LOOKUP (RFC 8881 §18.13, RFC 7530 §16.13).
+func lookup(k *Compound, args *wire.Lookup4Args) Status {
+	o, s := k.named(args.Objname)
+	if s == wire.NFS4OK {
+		k.SetCurrent(o)
+		if !k.unsuited && k.Attr.Type != 0 {
+			k.brought()
 		}
 	}
-	return k.Failed(err)
+	return s
+}
+
+// named returns the object that a name leads to. It calls child, or out if the export of
+// the current directory does not accept the caller's flavor.
+func (k *Compound) named(name []byte) (Object, Status) {
+	if k.unsuited {
+		return k.out(name)
+	}
+	return k.child(name)
+}
+
+// maxName is the length of the longest name that any file system here can have, in bytes.
+// Longer names are refused without a call to the file system.
+const maxName = 255
+
+// checkName refuses names that must not reach a file system: empty names, names longer than
+// maxName, "." and "..", names with a slash or a zero byte and, if the export's names are UTF-8,
+// names that are not (RFC 8881 §14.5, §15.1.7).
+func (k *Compound) checkName(name []byte) Status {
+	switch {
+	case len(name) == 0:
+		return wire.NFS4ErrInvalid
+	case len(name) > maxName:
+		return wire.NFS4ErrNameTooLong
+	case string(name) == ".", string(name) == "..":
+		return wire.NFS4ErrBadName
+	case bytes.IndexByte(name, '/') >= 0, bytes.IndexByte(name, 0) >= 0:
+		return wire.NFS4ErrBadChar
+	case k.Current.IsSet() && k.Current.Export.UTF8 && !utf8.Valid(name):
+		return wire.NFS4ErrInvalid
+	}
+	return wire.NFS4OK
+}
+
+// child finds the object that a name in the current directory leads to, as LOOKUP does.
+// k.Attr receives its attributes; k.Attr.Type is 0 if they are not known. k.dirChange receives
+// the directory's change attribute, unless the name leads into another export.
+func (k *Compound) child(name []byte) (Object, Status) {
+	k.Attr = vfs.Attr{}
+	if s := k.checkName(name); s != wire.NFS4OK {
+		return Object{}, s
+	}
+	e, s := k.below(name)
+	if s != wire.NFS4OK {
+		return Object{}, s
+	}
+	if e != nil {
+		return Object{e, e.FS.Root()}, wire.NFS4OK
+	}
+	o, err := k.FS().Lookup(&k.Op, k.Current.Handle, name, &k.Attr)
+	if err != nil {
+		if e, err = k.cross(err, name); err != nil {
+			k.unseen(err, name)
+			return Object{}, k.notFound(err)
+		}
+		k.Attr = vfs.Attr{}
+		return Object{e, e.FS.Root()}, wire.NFS4OK
+	}
+	k.dirChange = k.Attr.Change
+	if k.Attr = (vfs.Attr{}); o.HasAttr {
+		k.Attr = o.Attr
+	}
+	return Object{k.Current.Export, o.Handle}, wire.NFS4OK
+}
+
+// below returns the export into which a name in the current directory leads, or nil. If the
+// file system fails, it returns the status of that failure.
+func (k *Compound) below(name []byte) (*export.Export, Status) { return k.belowOf(&k.Current, name) }
+
+// belowOf is like below, for the directory o. The caller has marked the export of o as in use.
+func (k *Compound) belowOf(o *Object, name []byte) (*export.Export, Status) {
+	if !k.mayLead(o.Export, name) {
+		return nil, wire.NFS4OK
+	}
+	at := pseudo.Place{Export: o.Export, Handle: o.Handle}
+	e, err := k.Program.names.Below(k.lookAround(), &at, name)
+	if err != nil {
+		return nil, k.Failed(err)
+	}
+	return e, wire.NFS4OK
+}
+
+// mayLead reports whether a name in a directory of e could lead into another export. It does not
+// call the file system. If it returns true, call k.below or k.belowOf for the exact answer.
+func (k *Compound) mayLead(e *export.Export, name []byte) bool {
+	names := k.Program.names
+	return names != nil && names.MayLead(e, name)
+}
+
+// lookAround returns a pseudo.View through which an operation looks up names in other exports, with
+// the rights of the compound's caller.
+func (k *Compound) lookAround() *pseudo.View {
+	k.view.Conn, k.view.Caller, k.view.Looked = k.Call.Conn, &k.Call.Cred, &k.looked
+	k.view.Op.Try = k.Op.Try
+	return &k.view
+}
+
+// opIn returns an Op with the caller's identity in the export of o. It is valid until the
+// next call of opIn or of a method of k.Program.names.
+func (k *Compound) opIn(o *Object) *vfs.Op {
+	if o.Export == k.Current.Export {
+		return &k.Op
+	}
+	return k.lookAround().As(o.Export)
 }
 
 // regular returns NFS4_OK if the current object is a regular file. It leaves the object's
@@ -139,19 +245,6 @@ func (k *Compound) regular() Status {
 		return k.Failed(err)
 	}
 	return k.mustBeRegular(k.Attr.Type)
-}
-
-// orOfType returns s, the status of an operation with a stateid, except in one case. If a
-// LOCK or OPEN_CONFIRM of minor version 0 has a bad stateid and the object is no regular
-// file, the status names the object's type (RFC 7530 §13.2: NFS4ERR_ISDIR, NFS4ERR_INVAL).
-func (k *Compound) orOfType(s Status) Status {
-	if s != wire.NFS4ErrBadStateID || k.Minor != 0 || k.postponed != wire.NFS4OK || k.Number != wire.OpLock && k.Number != wire.OpOpenConfirm {
-		return s
-	}
-	if t := k.regular(); t != wire.NFS4OK {
-		return t
-	}
-	return s
 }
 
 // mustBeRegular returns NFS4_OK if t is a regular file. Otherwise it returns the status of

@@ -1,10 +1,8 @@
 package nfs4
 
 import (
-	"bytes"
 	"errors"
 	"syscall"
-	"unicode/utf8"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -12,99 +10,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// maxName is the length of the longest name that any file system here can have, in bytes.
-// Longer names are refused without a call to the file system.
-const maxName = 255
-
-// checkName refuses names that must not reach a file system: empty names, names longer than
-// maxName, "." and "..", names with a slash or a zero byte and, if the export's names are UTF-8,
-// names that are not (RFC 8881 §14.5, §15.1.7).
-func (k *Compound) checkName(name []byte) Status {
-	switch {
-	case len(name) == 0:
-		return wire.NFS4ErrInvalid
-	case len(name) > maxName:
-		return wire.NFS4ErrNameTooLong
-	case string(name) == ".", string(name) == "..":
-		return wire.NFS4ErrBadName
-	case bytes.IndexByte(name, '/') >= 0, bytes.IndexByte(name, 0) >= 0:
-		return wire.NFS4ErrBadChar
-	case k.Current.IsSet() && k.Current.Export.UTF8 && !utf8.Valid(name):
-		return wire.NFS4ErrInvalid
+// orOfType returns s, the status of an operation with a stateid, except in one case. If a
+// LOCK or OPEN_CONFIRM of minor version 0 has a bad stateid and the object is no regular
+// file, the status names the object's type (RFC 7530 §13.2: NFS4ERR_ISDIR, NFS4ERR_INVAL).
+func (k *Compound) orOfType(s Status) Status {
+	if s != wire.NFS4ErrBadStateID || k.Minor != 0 || k.postponed != wire.NFS4OK || k.Number != wire.OpLock && k.Number != wire.OpOpenConfirm {
+		return s
 	}
-	return wire.NFS4OK
-}
-
-// lookAround returns a pseudo.View through which an operation looks up names in other exports, with
-// the rights of the compound's caller.
-func (k *Compound) lookAround() *pseudo.View {
-	k.view.Conn, k.view.Caller, k.view.Looked = k.Call.Conn, &k.Call.Cred, &k.looked
-	k.view.Op.Try = k.Op.Try
-	return &k.view
-}
-
-// mayLead reports whether a name in a directory of e could lead into another export. It does not
-// call the file system. If it returns true, call k.below or k.belowOf for the exact answer.
-func (k *Compound) mayLead(e *export.Export, name []byte) bool {
-	names := k.Program.names
-	return names != nil && names.MayLead(e, name)
-}
-
-// below returns the export into which a name in the current directory leads, or nil. If the
-// file system fails, it returns the status of that failure.
-func (k *Compound) below(name []byte) (*export.Export, Status) { return k.belowOf(&k.Current, name) }
-
-// belowOf is like below, for the directory o. The caller has marked the export of o as in use.
-func (k *Compound) belowOf(o *Object, name []byte) (*export.Export, Status) {
-	if !k.mayLead(o.Export, name) {
-		return nil, wire.NFS4OK
+	if t := k.regular(); t != wire.NFS4OK {
+		return t
 	}
-	at := pseudo.Place{Export: o.Export, Handle: o.Handle}
-	e, err := k.Program.names.Below(k.lookAround(), &at, name)
-	if err != nil {
-		return nil, k.Failed(err)
-	}
-	return e, wire.NFS4OK
-}
-
-// opIn returns an Op with the caller's identity in the export of o. It is valid until the
-// next call of opIn or of a method of k.Program.names.
-func (k *Compound) opIn(o *Object) *vfs.Op {
-	if o.Export == k.Current.Export {
-		return &k.Op
-	}
-	return k.lookAround().As(o.Export)
-}
-
-// child finds the object that a name in the current directory leads to, as LOOKUP does.
-// k.Attr receives its attributes; k.Attr.Type is 0 if they are not known. k.dirChange receives
-// the directory's change attribute, unless the name leads into another export.
-func (k *Compound) child(name []byte) (Object, Status) {
-	k.Attr = vfs.Attr{}
-	if s := k.checkName(name); s != wire.NFS4OK {
-		return Object{}, s
-	}
-	e, s := k.below(name)
-	if s != wire.NFS4OK {
-		return Object{}, s
-	}
-	if e != nil {
-		return Object{e, e.FS.Root()}, wire.NFS4OK
-	}
-	o, err := k.FS().Lookup(&k.Op, k.Current.Handle, name, &k.Attr)
-	if err != nil {
-		if e, err = k.cross(err, name); err != nil {
-			k.unseen(err, name)
-			return Object{}, k.notFound(err)
-		}
-		k.Attr = vfs.Attr{}
-		return Object{e, e.FS.Root()}, wire.NFS4OK
-	}
-	k.dirChange = k.Attr.Change
-	if k.Attr = (vfs.Attr{}); o.HasAttr {
-		k.Attr = o.Attr
-	}
-	return Object{k.Current.Export, o.Handle}, wire.NFS4OK
+	return s
 }
 
 // unseen tells the administrator that the client did not find a name in the tree of exports,
@@ -124,15 +40,6 @@ func (k *Compound) unseen(err error, name []byte) {
 		r.Reason = export.NotAClient
 	}
 	k.Program.exports.OnRefusal(&r)
-}
-
-// named returns the object that a name leads to. It calls child, or out if the export of
-// the current directory does not accept the caller's flavor.
-func (k *Compound) named(name []byte) (Object, Status) {
-	if k.unsuited {
-		return k.out(name)
-	}
-	return k.child(name)
 }
 
 // cross returns the export of the file system that is mounted on a name of the current directory.
@@ -182,18 +89,6 @@ func (k *Compound) kind() (vfs.Type, Status) {
 	return k.Attr.Type, wire.NFS4OK
 }
 
-// lookup is LOOKUP (RFC 8881 §18.13, RFC 7530 §16.13).
-func lookup(k *Compound, args *wire.Lookup4Args) Status {
-	o, s := k.named(args.Objname)
-	if s == wire.NFS4OK {
-		k.SetCurrent(o)
-		if !k.unsuited && k.Attr.Type != 0 {
-			k.brought()
-		}
-	}
-	return s
-}
-
 // lookupParent is LOOKUPP (RFC 8881 §18.14, RFC 7530 §16.14).
 func lookupParent(k *Compound) Status {
 	o, s := k.parent()
@@ -227,54 +122,3 @@ func (k *Compound) parent() (Object, Status) {
 }
 
 var dotDot = []byte("..")
-
-// Rights of ACCESS. NFSv4 numbers them as vfs does. LOOKUP and DELETE mean nothing for an
-// object that is not a directory, and EXECUTE means nothing for a directory (RFC 8881
-// §18.1.3).
-const (
-	allRights       = vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute
-	changing        = vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessXattrWrite
-	notOfFiles      = vfs.AccessLookup | vfs.AccessDelete
-	notOfDirs       = vfs.AccessExecute
-	_          uint = uint(vfs.AccessExecute) - wire.Access4Execute     // does not compile if vfs's number is lower
-	_          uint = uint(vfs.AccessXattrList) - wire.Access4XattrList // the same check for the highest bit
-)
-
-// access is ACCESS (RFC 8881 §18.1, RFC 7530 §16.1). On a read-only export it grants no right
-// that allows a change.
-func access(k *Compound, args *wire.Access4Args) Status {
-	if args.Access&^k.rights() != 0 {
-		return wire.NFS4ErrInvalid
-	}
-	want := vfs.Access(args.Access) & allRights
-	if k.keepsXattrs() {
-		want = vfs.Access(args.Access)
-	}
-	k.Attr = vfs.Attr{}
-	granted, err := k.FS().Access(&k.Op, k.Current.Handle, want, &k.Attr)
-	if err != nil {
-		return k.Failed(err)
-	}
-	if k.Attr.Type != 0 {
-		k.brought()
-	}
-	if k.Attr.Type == vfs.Directory {
-		want &^= notOfDirs
-	} else {
-		want &^= notOfFiles
-	}
-	if k.Current.Export.ReadOnly {
-		granted &^= changing
-	}
-	res := wire.Access4ResOK{Supported: uint32(want), Access: uint32(granted & want)}
-	res.Encode(k.W)
-	return wire.NFS4OK
-}
-
-// rights returns the access bits that the minor version defines.
-func (k *Compound) rights() uint32 {
-	if k.Minor < 2 {
-		return uint32(allRights)
-	}
-	return uint32(allRights) | wire.Access4XattrRead | wire.Access4XattrWrite | wire.Access4XattrList
-}

@@ -7,7 +7,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
-	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // A Status is the outcome of an operation: an NFS status, or one of the negative values
@@ -69,9 +68,6 @@ type Operation struct {
 	Once bool
 	Most int
 }
-
-// maxTag is the maximum length of a compound's tag, in bytes.
-const maxTag = 1024
 
 // lastOperation is the highest operation number that this package knows. The package does not serve
 // every operation that it knows: it does not serve those on extended attributes.
@@ -142,6 +138,3 @@ func StatusOf(err error) Status {
 	}
 	return Status(export.StatusOf(err))
 }
-
-// blocked reports whether err means that a call with Try would have had to wait.
-func blocked(err error) bool { return err != nil && errors.Is(err, vfs.ErrWouldBlock) }

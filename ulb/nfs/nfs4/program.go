@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
@@ -50,13 +49,6 @@ type Program struct {
 type minor struct {
 	Minor
 	operations [lastOperation + 1]*Operation
-}
-
-func (m *minor) find(n wire.OpNum) *Operation {
-	if n < 0 || n > lastOperation {
-		return nil
-	}
-	return m.operations[n]
 }
 
 // New returns the program.
@@ -106,98 +98,6 @@ func (p *Program) Binding(version uint32) *rpc.Binding {
 	return &nfs.Binding4
 }
 
-// Serve runs NULL or a COMPOUND.
-func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
-	if c.Header.Procedure == wire.ProcNull {
-		return rpc.Done
-	}
-	k, _ := c.Progress.(*Compound)
-	if k == nil {
-		k = p.compounds.Get().(*Compound)
-		switch k.decodeHead(p, c, w) {
-		case wire.NFS4OK:
-			c.Progress = k
-		case wire.NFS4ErrBadXDR:
-			k.recycle()
-			return rpc.GarbageArgs
-		default:
-			k.recycle()
-			return rpc.Done
-		}
-	}
-	if k.Op.Try = c.Try; !c.Try {
-		k.since = time.Now()
-	}
-	out, over := k.run()
-	if over {
-		k.recycle()
-	}
-	return out
-}
-
-// Judge examines the first file handle of a compound. It checks that this server has issued the
-// handle, that the handle's export serves the caller's address and port, and that the export
-// accepts the caller's flavor and identity. If not, the server reserves no payload memory and
-// fetches no further data for the compound. It then executes only the operations that have arrived,
-// and refuses each of them that such a caller may not do. Arguments that Judge does not see, such
-// as data, are limited by nfs.Binding4.
-func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
-	if a.Header.Procedure == wire.ProcNull {
-		return rpc.Done
-	}
-	// The server reserves no more memory for results than the reply can carry. If that is too
-	// little for all operations, the last ones fail, because each operation checks the room that is
-	// left.
-	j.Words = max(min(j.Words, j.Room), minReply)
-	if j.Object == nil {
-		p.judgeByName(a, j)
-		return rpc.Done
-	}
-	o, err := p.exports.Find(j.Object)
-	if err != nil || !o.Export.Serves(a.Conn, &a.Cred) {
-		j.Early, j.Payload = true, 0
-		return rpc.Done
-	}
-	takes := o.Export.Admits(a.Conn, &a.Cred) && !o.Export.Refuses(&a.Cred)
-	j.Known = takes
-	if !takes || p.exports.Delays(o.Export, &a.Cred) {
-		// PUTFH will tell the client the reason.
-		j.Early, j.Payload = true, 0
-		return rpc.Done
-	}
-	j.Lane = o.Export.FS.Lane()
-	return rpc.Done
-}
-
-// judgeByName limits the memory and the length of a compound that does not begin with a file
-// handle, if the peer has not yet sent a genuine handle of this server. Such a compound begins at
-// the root, or neither reads nor writes. Clients read and write by handle, so a client loses
-// nothing by this limit.
-func (p *Program) judgeByName(a *rpc.Arrived, j *rpc.Judgement) {
-	if a.Conn.Known() {
-		return
-	}
-	j.Payload = min(j.Payload, nameless)
-	beside := 0
-	for _, item := range a.Placed {
-		beside += int(item.Length)
-	}
-	if a.MessageLen+beside > nameless {
-		// The transport does not receive the rest of the compound. Serve executes the operations
-		// that have arrived, and ends the compound where the missing part begins.
-		j.Early, j.Payload = true, 0
-	}
-}
-
-// nameless is the limit, in bytes, of the payload memory and of the message length for a compound
-// that does not begin with a file handle, from a peer that has not yet sent a genuine handle of
-// this server.
-const nameless = 64 << 10
-
-// minReply is the size, in bytes, of a reply with the longest tag and one operation that
-// failed for lack of room.
-const minReply = 4 + 4 + maxTag + 4 + 8
-
 // stripes is the number of success counters of each operation. A connection always uses the
 // same counter, chosen by the connection's ID. Connections on different processors thus rarely
 // write to the same memory.
@@ -219,16 +119,6 @@ type counters struct {
 type failure struct {
 	operation wire.OpNum
 	status    Status
-}
-
-func (c *counters) count(k *Compound, s Status) {
-	if s == wire.NFS4OK {
-		c.done[k.Call.Conn.ID%stripes].n[k.Number].Add(1)
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failed[failure{k.Number, s}]++
 }
 
 // OperationStats is the number of times that one operation ended with one status.

@@ -6,17 +6,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An Identifier is the Minor of minor version 0. In this version a compound does not name its
-// client, but some of its operations do, by a client ID or a stateid.
-type Identifier interface {
-	// Client finds the client by a client ID from the arguments and renews its lease. It
-	// returns NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED if there is no such client.
-	Client(k *Compound, id uint64) (*state.Client, Status)
-	// Opened records that the caller has opened a file for client c. From then on, this caller may
-	// renew c's lease (RENEW).
-	Opened(k *Compound, c *state.Client)
-}
-
 // ClientOf returns the client that sent the operation. id is the client ID in the arguments;
 // only minor version 0 uses it.
 func (k *Compound) ClientOf(id uint64) (*state.Client, Status) {
@@ -29,11 +18,15 @@ func (k *Compound) ClientOf(id uint64) (*state.Client, Status) {
 	return k.Client, wire.NFS4OK
 }
 
-// key returns the key under which the state manager keeps the current file.
-func (k *Compound) key() state.FileKey { return k.Current.key() }
-
-func (o *Object) key() state.FileKey {
-	return state.FileKey{Domain: state.DomainOf(o.Export.FS), Handle: o.Handle}
+// An Identifier is the Minor of minor version 0. In this version a compound does not name its
+// client, but some of its operations do, by a client ID or a stateid.
+type Identifier interface {
+	// Client finds the client by a client ID from the arguments and renews its lease. It
+	// returns NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED if there is no such client.
+	Client(k *Compound, id uint64) (*state.Client, Status)
+	// Opened records that the caller has opened a file for client c. From then on, this caller may
+	// renew c's lease (RENEW).
+	Opened(k *Compound, c *state.Client)
 }
 
 // ref returns the reference for a stateid of the arguments. If the argument is the special
@@ -117,19 +110,77 @@ type useOfState struct {
 	want  state.Access
 }
 
-// closed returns the status of an operation whose open file was closed meanwhile. If the
-// stateids are still valid for the operation, an OPEN_DOWNGRADE replaced the open file.
-// closed then returns NFS4ERR_DELAY, so that the client repeats the operation.
-func (k *Compound) closed() Status {
-	for _, u := range k.uses {
-		if u.state == nil {
-			continue
-		}
-		if _, s := u.state.For(u.want, k.principal()); s != wire.NFS4OK {
-			return s
-		}
+// onState runs an operation on a stateid of the given kind. The function run does the work and
+// returns the stateid that replaces the old one. onState writes the new stateid as the result
+// and makes it the current stateid.
+func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run func(r *state.Ref) (wire.StateID4, Status)) Status {
+	r, s := k.ref(id)
+	if s != wire.NFS4OK {
+		return s
 	}
-	return wire.NFS4ErrDelay
+	owner, s := k.ownerOf(&r.ID, kind)
+	if s != wire.NFS4OK {
+		return k.orOfType(s)
+	}
+	return k.numbered(owner, seqid, func() Status {
+		next, s := run(&r)
+		if s == wire.NFS4OK {
+			next.Encode(k.W)
+			k.StateID = next
+		}
+		return k.orOfType(s)
+	})
+}
+
+// ownerOf returns the owner whose seqids order the operations on a stateid of the given
+// kind. It returns nil from minor version 1 on.
+func (k *Compound) ownerOf(id *wire.StateID4, kind state.Kind) (*state.Owner, Status) {
+	if k.Minor != 0 {
+		return nil, wire.NFS4OK
+	}
+	o, s := k.Program.state.OwnerOfState(id, kind)
+	if s == wire.NFS4OK {
+		k.Program.state.Renew(o.Client)
+	}
+	return o, s
+}
+
+// numbered runs an operation that carries a seqid of owner o, in minor version 0 (RFC 7530 §9.1.7).
+// The operations of one owner run one at a time, in the order of their seqids. A repeated operation
+// gets the stored reply. Operations of later minor versions carry no such seqids; for them,
+// numbered calls run and does nothing else.
+func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s Status) {
+	if k.Minor != 0 {
+		return run()
+	}
+	m := k.Program.state
+	r := k.request()
+	verdict, last := m.BeginTurn(o, &r, seqid)
+	switch verdict {
+	case state.Repeated:
+		return k.again(last)
+	case state.Misordered:
+		if k.Number == wire.OpOpenConfirm {
+			m.Abandon(o)
+		}
+		return wire.NFS4ErrBadSeqID
+	case state.Wait:
+		lane := k.FS().Lane()
+		return k.WaitFor(func() {
+			m.AfterTurn(o, func() { k.Resume(lane) })
+		})
+	}
+	at := k.W.Len()
+	var reply *state.Reply
+	// Deferred, so that an operation that panics does not block its owner for ever.
+	defer func() { m.EndTurn(o, seqid, reply) }()
+	if s = k.postponed; s == wire.NFS4OK {
+		s = run()
+	}
+	if counts(s) {
+		reply = k.reply(&r, at, s)
+	}
+	return s
 }
 
 // closeFile is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2).
@@ -154,28 +205,6 @@ func openDowngrade(k *Compound, args *wire.OpenDowngrade4Args) Status {
 			return wire.StateID4{}, s
 		}
 		return k.Program.state.Downgrade(r, access, deny)
-	})
-}
-
-// onState runs an operation on a stateid of the given kind. The function run does the work and
-// returns the stateid that replaces the old one. onState writes the new stateid as the result
-// and makes it the current stateid.
-func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run func(r *state.Ref) (wire.StateID4, Status)) Status {
-	r, s := k.ref(id)
-	if s != wire.NFS4OK {
-		return s
-	}
-	owner, s := k.ownerOf(&r.ID, kind)
-	if s != wire.NFS4OK {
-		return k.orOfType(s)
-	}
-	return k.numbered(owner, seqid, func() Status {
-		next, s := run(&r)
-		if s == wire.NFS4OK {
-			next.Encode(k.W)
-			k.StateID = next
-		}
-		return k.orOfType(s)
 	})
 }
 

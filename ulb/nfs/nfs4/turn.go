@@ -8,42 +8,26 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// numbered runs an operation that carries a seqid of owner o, in minor version 0 (RFC 7530 §9.1.7).
-// The operations of one owner run one at a time, in the order of their seqids. A repeated operation
-// gets the stored reply. Operations of later minor versions carry no such seqids; for them,
-// numbered calls run and does nothing else.
-func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s Status) {
-	if k.Minor != 0 {
-		return run()
+// counts reports whether an operation of minor version 0 uses up a seqid of an owner. It does even
+// if it fails: after most errors, NFS4ERR_DELAY included, the client goes on to the next seqid (RFC
+// 7530 §9.1.7 lists the other errors).
+func (op *Operation) counts() bool {
+	switch op.Number {
+	case wire.OpOpen, wire.OpOpenConfirm, wire.OpOpenDowngrade, wire.OpClose, wire.OpLock, wire.OpLocku:
+		return true
 	}
-	m := k.Program.state
-	r := k.request()
-	verdict, last := m.BeginTurn(o, &r, seqid)
-	switch verdict {
-	case state.Repeated:
-		return k.again(last)
-	case state.Misordered:
-		if k.Number == wire.OpOpenConfirm {
-			m.Abandon(o)
-		}
-		return wire.NFS4ErrBadSeqID
-	case state.Wait:
-		lane := k.FS().Lane()
-		return k.WaitFor(func() {
-			m.AfterTurn(o, func() { k.Resume(lane) })
-		})
+	return false
+}
+
+// counts reports whether the client continues with the next seqid after status s (RFC 7530
+// §9.1.7).
+func counts(s Status) bool {
+	switch s {
+	case wire.NFS4ErrStaleClientID, wire.NFS4ErrStaleStateID, wire.NFS4ErrBadStateID, wire.NFS4ErrBadSeqID,
+		wire.NFS4ErrBadXDR, wire.NFS4ErrResource, wire.NFS4ErrNoFileHandle, wire.NFS4ErrMoved:
+		return false
 	}
-	at := k.W.Len()
-	var reply *state.Reply
-	// Deferred, so that an operation that panics does not block its owner for ever.
-	defer func() { m.EndTurn(o, seqid, reply) }()
-	if s = k.postponed; s == wire.NFS4OK {
-		s = run()
-	}
-	if counts(s) {
-		reply = k.reply(&r, at, s)
-	}
-	return s
+	return s >= 0
 }
 
 var seed = maphash.MakeSeed()
@@ -79,30 +63,6 @@ func (k *Compound) again(r *state.Reply) Status {
 		k.SetCurrent(o)
 	}
 	return r.Status
-}
-
-// counts reports whether the client continues with the next seqid after status s (RFC 7530
-// §9.1.7).
-func counts(s Status) bool {
-	switch s {
-	case wire.NFS4ErrStaleClientID, wire.NFS4ErrStaleStateID, wire.NFS4ErrBadStateID, wire.NFS4ErrBadSeqID,
-		wire.NFS4ErrBadXDR, wire.NFS4ErrResource, wire.NFS4ErrNoFileHandle, wire.NFS4ErrMoved:
-		return false
-	}
-	return s >= 0
-}
-
-// ownerOf returns the owner whose seqids order the operations on a stateid of the given
-// kind. It returns nil from minor version 1 on.
-func (k *Compound) ownerOf(id *wire.StateID4, kind state.Kind) (*state.Owner, Status) {
-	if k.Minor != 0 {
-		return nil, wire.NFS4OK
-	}
-	o, s := k.Program.state.OwnerOfState(id, kind)
-	if s == wire.NFS4OK {
-		k.Program.state.Renew(o.Client)
-	}
-	return o, s
 }
 
 // OwnerOperations returns the operations on owners, which only minor version 0 has.

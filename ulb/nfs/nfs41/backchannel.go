@@ -219,33 +219,6 @@ func (s *Session) reachable() bool {
 	return s.connected() && (len(sec.contexts) == 0 || sec.usable(time.Now()))
 }
 
-// connected reports whether the session has a connection to call the client over, and the client
-// answers there (neither down nor fault is set).
-func (s *Session) connected() bool {
-	if s.down.Load() || s.fault.Load() {
-		return false
-	}
-	return slices.ContainsFunc(*s.conns.Load(), func(b *binding) bool { return b.back && b.conn.Caller() != nil })
-}
-
-// status returns the status flags of a SEQUENCE result for the session and its client.
-func (s *Session) status() uint32 {
-	flags := s.minor.state.Status(s.owner)
-	if s.fault.Load() {
-		flags |= wire.Seq4StatusBackchannelFault
-	}
-	if sec := s.security.Load(); len(sec.contexts) > 0 {
-		flags |= sec.status(time.Now(), s.minor.state.Lease())
-	}
-	if s.wanted.Load() && !s.connected() {
-		flags |= wire.Seq4StatusCBPathDownSession
-		if !s.client.anySession((*Session).connected) {
-			flags |= wire.Seq4StatusCBPathDown
-		}
-	}
-	return flags
-}
-
 // Call starts a callback to a client. It prefers a session over which the client can be called. It
 // returns at once; b.Done gets the result.
 func Call(c *state.Client, b *Callback) {

@@ -2,12 +2,71 @@ package nfs41
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
+
+// Before implements nfs4.Minor. It checks whether an operation may be at its position in the
+// compound (RFC 8881 §2.10.2.1, §18.46.3). The first operation has to be SEQUENCE, or one of those
+// that may be alone in a compound: see first.
+func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
+	if k.Index == 0 {
+		return first(k, op.Number)
+	}
+	switch run := k.Session.(type) {
+	case *slot:
+		if k.Call.Conn.Gone() && len(*run.session.conns.Load()) == 0 && mayWait(op.Number) {
+			// The client has no connection left, so the compound ends here. The client reconnects,
+			// gets the reply so far from the slot, and sends the other operations again.
+			return wire.NFS4ErrDelay
+		}
+		run.once = run.once || op.Once
+		if op.Number == wire.OpDelegpurge && !run.session.client.protect.permits(&k.Call.Cred, op.Number) {
+			return wire.NFS4ErrWrongCred
+		}
+	case *retry:
+		return wire.NFS4ErrRetryUncachedRep
+	}
+	switch op.Number {
+	case wire.OpSequence:
+		return wire.NFS4ErrSequencePos
+	case wire.OpBindConnToSession:
+		return wire.NFS4ErrNotOnlyOp
+	}
+	return wire.NFS4OK
+}
+
+// first checks that an operation may be the first of a compound: SEQUENCE, or an operation that
+// needs no session and is alone in the compound.
+func first(k *nfs4.Compound, op wire.OpNum) nfs4.Status {
+	switch op {
+	case wire.OpSequence:
+		return wire.NFS4OK
+	case wire.OpExchangeID, wire.OpCreateSession, wire.OpDestroySession, wire.OpDestroyClientID, wire.OpBindConnToSession:
+		if k.Count > 1 {
+			return wire.NFS4ErrNotOnlyOp
+		}
+		return wire.NFS4OK
+	}
+	return wire.NFS4ErrOpNotInSession
+}
+
+// mayWait reports whether a compound may end with NFS4ERR_DELAY at an operation. GETFH, SAVEFH and
+// RESTOREFH do not have that error (RFC 8881 §15.2). GETATTR and ACCESS often follow an operation
+// that created something. If the client then repeated the whole compound, it would fail because the
+// created thing exists. All five operations are quick, so they run without waiting.
+func mayWait(op wire.OpNum) bool {
+	switch op {
+	case wire.OpGetFH, wire.OpSaveFH, wire.OpRestoreFH, wire.OpGetattr, wire.OpAccess:
+		return false
+	}
+	return true
+}
 
 // sequence is SEQUENCE (RFC 8881 §18.46). It completes all checks before it changes anything.
 func (m *Minor) sequence(k *nfs4.Compound, args *wire.Sequence4Args) nfs4.Status {
@@ -55,18 +114,6 @@ func (m *Minor) sequence(k *nfs4.Compound, args *wire.Sequence4Args) nfs4.Status
 	return wire.NFS4OK
 }
 
-// retire drops the replies of the slots above highest, if their requests came before turn
-// (Session.turn). The client no longer uses these slots and has received the replies (RFC 8881
-// §2.10.6.1). The replies to later requests stay, because such a request may have overtaken the
-// request in which the client reported its highest slot.
-func (s *Session) retire(highest uint32, turn uint64) {
-	for i := int(highest) + 1; i < len(s.slots); i++ {
-		if l := s.slots[i].Load(); l != nil {
-			l.drop(turn)
-		}
-	}
-}
-
 // requestSize returns the length of a call, in bytes. It includes the data that traveled outside
 // the message, in Read chunks.
 func requestSize(c *rpc.Call) int {
@@ -107,6 +154,65 @@ func (s *Session) slot(i uint32) *slot {
 		l.close() // Session.end may have missed the new slot
 	}
 	return l
+}
+
+// status returns the status flags of a SEQUENCE result for the session and its client.
+func (s *Session) status() uint32 {
+	flags := s.minor.state.Status(s.owner)
+	if s.fault.Load() {
+		flags |= wire.Seq4StatusBackchannelFault
+	}
+	if sec := s.security.Load(); len(sec.contexts) > 0 {
+		flags |= sec.status(time.Now(), s.minor.state.Lease())
+	}
+	if s.wanted.Load() && !s.connected() {
+		flags |= wire.Seq4StatusCBPathDownSession
+		if !s.client.anySession((*Session).connected) {
+			flags |= wire.Seq4StatusCBPathDown
+		}
+	}
+	return flags
+}
+
+// connected reports whether the session has a connection to call the client over, and the client
+// answers there (neither down nor fault is set).
+func (s *Session) connected() bool {
+	if s.down.Load() || s.fault.Load() {
+		return false
+	}
+	return slices.ContainsFunc(*s.conns.Load(), func(b *binding) bool { return b.back && b.conn.Caller() != nil })
+}
+
+// A slot holds the sequence number and the reply of the latest request in it (RFC 8881 §2.10.6.1).
+// Compound.Session of a running request is the request's slot.
+type slot struct {
+	session *Session
+	index   uint32
+
+	// mu guards the fields below.
+	mu       sync.Mutex
+	sequence uint32
+	used     bool   // the slot has had a request
+	busy     bool   // the latest request is running
+	digest   uint64 // digest of the latest request, from digestOf
+	turn     uint64 // Session.turn when the latest request came
+	kept     *rpc.Kept
+	asked    bool // the client asked the server to cache the reply in kept
+	// shared is true if the server has answered a repeated request with kept. A transport may still
+	// be sending that answer, so the memory of kept must not be reused.
+	shared bool
+	// charge is the memory for replies that the slot uses, in bytes.
+	charge int
+	ended  bool
+
+	// Only the goroutine that executes the running request uses the fields below.
+	cache bool   // the client asked the server to cache the reply
+	once  bool   // the request has run an operation that must not run twice
+	told  uint32 // highest slot for the client to use, as the last SEQUENCE reply in this slot said
+	// toldIn is the value of Session.turn after the SEQUENCE reply that set told. It is set only if
+	// told is not the session's last slot.
+	toldIn uint64
+	spare  *rpc.Kept // memory of an earlier reply, to be reused
 }
 
 // accept begins a new request in the slot, or answers a repeated one.
@@ -219,43 +325,6 @@ func digestOf(k *nfs4.Compound) uint64 {
 	return maphash.Comparable(seed, id)
 }
 
-// A slot holds the sequence number and the reply of the latest request in it (RFC 8881 §2.10.6.1).
-// Compound.Session of a running request is the request's slot.
-type slot struct {
-	session *Session
-	index   uint32
-
-	// mu guards the fields below.
-	mu       sync.Mutex
-	sequence uint32
-	used     bool   // the slot has had a request
-	busy     bool   // the latest request is running
-	digest   uint64 // digest of the latest request, from digestOf
-	turn     uint64 // Session.turn when the latest request came
-	kept     *rpc.Kept
-	asked    bool // the client asked the server to cache the reply in kept
-	// shared is true if the server has answered a repeated request with kept. A transport may still
-	// be sending that answer, so the memory of kept must not be reused.
-	shared bool
-	// charge is the memory for replies that the slot uses, in bytes.
-	charge int
-	ended  bool
-
-	// Only the goroutine that executes the running request uses the fields below.
-	cache bool   // the client asked the server to cache the reply
-	once  bool   // the request has run an operation that must not run twice
-	told  uint32 // highest slot for the client to use, as the last SEQUENCE reply in this slot said
-	// toldIn is the value of Session.turn after the SEQUENCE reply that set told. It is set only if
-	// told is not the session's last slot.
-	toldIn uint64
-	spare  *rpc.Kept // memory of an earlier reply, to be reused
-}
-
-// retry is the Compound.Session of a repeated request whose reply the slot did not keep.
-type retry struct{}
-
-var uncached = new(retry)
-
 // Left implements nfs4.Limiter.
 func (l *slot) Left(k *nfs4.Compound) (n int, or nfs4.Status) {
 	fore, size := &l.session.fore, k.W.StreamLen()
@@ -265,15 +334,12 @@ func (l *slot) Left(k *nfs4.Compound) (n int, or nfs4.Status) {
 	return int(fore.Maxresponsesize) - size, wire.NFS4ErrRepTooBig
 }
 
-// Limits of the memory of one slot, in bytes.
-const (
-	// maxSpare is the maximum memory that a slot keeps for its next reply.
-	maxSpare = 2 << 10
-	// maxUnasked is the size of the largest reply that a slot keeps although the client did not ask
-	// the server to cache it. The slot keeps such a reply if the compound ran an operation that
-	// must not run twice.
-	maxUnasked = 2 << 10
-)
+// After implements nfs4.Minor.
+func (m *Minor) After(k *nfs4.Compound) {
+	if run, ok := k.Session.(*slot); ok {
+		run.finish(k)
+	}
+}
 
 // finish stores the reply, if the slot keeps it, and frees the slot for the next request.
 func (l *slot) finish(k *nfs4.Compound) {
@@ -316,6 +382,16 @@ func (l *slot) keeps(k *nfs4.Compound) bool {
 		(l.index == 0 || l.session.minor.cache.ample(l.session.share))
 }
 
+// Limits of the memory of one slot, in bytes.
+const (
+	// maxSpare is the maximum memory that a slot keeps for its next reply.
+	maxSpare = 2 << 10
+	// maxUnasked is the size of the largest reply that a slot keeps although the client did not ask
+	// the server to cache it. The slot keeps such a reply if the compound ran an operation that
+	// must not run twice.
+	maxUnasked = 2 << 10
+)
+
 // accountLocked sets the memory that the slot uses to n bytes. The memory of slot 0 is set aside
 // when the session is created, so accountLocked does not count it.
 func (l *slot) accountLocked(n int) {
@@ -325,6 +401,18 @@ func (l *slot) accountLocked(n int) {
 	l.session.minor.cache.account(l.session.share, int64(n-l.charge))
 	l.session.held.Add(int64(n - l.charge))
 	l.charge = n
+}
+
+// retire drops the replies of the slots above highest, if their requests came before turn
+// (Session.turn). The client no longer uses these slots and has received the replies (RFC 8881
+// §2.10.6.1). The replies to later requests stay, because such a request may have overtaken the
+// request in which the client reported its highest slot.
+func (s *Session) retire(highest uint32, turn uint64) {
+	for i := int(highest) + 1; i < len(s.slots); i++ {
+		if l := s.slots[i].Load(); l != nil {
+			l.drop(turn)
+		}
+	}
 }
 
 // drop forgets the stored reply, unless a request is running. turn is a value of Session.turn. If
@@ -345,4 +433,17 @@ func (l *slot) close() {
 	defer l.mu.Unlock()
 	l.accountLocked(0)
 	l.ended, l.kept = true, nil
+}
+
+// retry is the Compound.Session of a repeated request whose reply the slot did not keep.
+type retry struct{}
+
+var uncached = new(retry)
+
+// SessionOf returns the session of the compound k, or nil.
+func SessionOf(k *nfs4.Compound) *Session {
+	if run, ok := k.Session.(*slot); ok {
+		return run.session
+	}
+	return nil
 }
