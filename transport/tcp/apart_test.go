@@ -55,7 +55,7 @@ func TestLargeRepliesAreWrittenApart(t *testing.T) {
 				t.Errorf("%s: %d bytes of replies, not the %d expected", c.name, len(st.out), len(want))
 			}
 			k.out.shut()
-			k.receiver.drop()
+			k.drop()
 			k.share.Close()
 		})
 	}

@@ -3,7 +3,6 @@ package tcp
 import (
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -17,25 +16,23 @@ var ErrReplyTooLong = errors.New("tcp: reply is longer than the exchange allows"
 // A caller makes the calls from this side to the peer. It implements rpc.Caller. It sends each call
 // only once.
 type caller struct {
-	conn *conn
-	mu   sync.Mutex
-	// calls holds the exchanges that wait for their replies, by XID.
-	calls map[uint32]waiting
-	// starting lists the exchanges whose calls Start is encoding. Only Start ends these exchanges.
-	starting []starting
-	xid      uint32
-	lost     bool
+	conn  *conn
+	mu    sync.Mutex
+	calls map[uint32]waiting // by XID
+	xid   uint32
+	lost  bool
 }
+
+// waiting is an exchange that waits for its reply.
 
 type waiting struct {
 	x        *rpc.Exchange
 	in       *incoming // the reply while it arrives into memory of x, or nil
 	payloads bool      // true if the output may still refer to memory of x
-}
-
-type starting struct {
-	x   *rpc.Exchange
-	err error // the argument of Cancel, if Cancel was called
+	// encoding is true while Start encodes the call. Until then only Start ends the exchange. err is
+	// the argument of Cancel, if Cancel was called meanwhile.
+	encoding bool
+	err      error
 }
 
 func (k *caller) init(c *conn) {
@@ -68,7 +65,7 @@ func (k *caller) Start(x *rpc.Exchange) {
 		}
 	}
 	x.XID = k.xid
-	k.starting = append(k.starting, starting{x: x})
+	k.calls[k.xid] = waiting{x: x, encoding: true}
 	k.mu.Unlock()
 
 	e := encoders.Get().(*encoder)
@@ -80,7 +77,7 @@ func (k *caller) Start(x *rpc.Exchange) {
 	x.Put(&e.w)
 	length := e.w.StreamLen()
 	k.mu.Lock()
-	err := k.startedLocked(x)
+	err := k.calls[x.XID].err
 	switch {
 	case err != nil:
 	case e.w.Overflow() || length > maxFragment:
@@ -89,6 +86,7 @@ func (k *caller) Start(x *rpc.Exchange) {
 		err = rpc.ErrCallLost
 	}
 	if err != nil {
+		delete(k.calls, x.XID)
 		k.mu.Unlock()
 		e.w.Release()
 		encoders.Put(e)
@@ -112,36 +110,19 @@ func (k *caller) Start(x *rpc.Exchange) {
 	encoders.Put(e)
 }
 
-// startedLocked removes x from starting. If Cancel was called for x meanwhile, it returns the error
-// that x ends with.
-func (k *caller) startedLocked(x *rpc.Exchange) error {
-	i := slices.IndexFunc(k.starting, func(s starting) bool { return s.x == x })
-	err, last := k.starting[i].err, len(k.starting)-1
-	k.starting[i] = k.starting[last]
-	k.starting[last] = starting{}
-	k.starting = k.starting[:last]
-	return err
-}
-
-// Cancel implements rpc.Caller. If Start is still encoding the call, Start ends the exchange
-// afterwards.
+// Cancel implements rpc.Caller.
 func (k *caller) Cancel(x *rpc.Exchange, err error) {
 	k.mu.Lock()
-	i := slices.IndexFunc(k.starting, func(s starting) bool { return s.x == x })
-	if i >= 0 && k.starting[i].err == nil {
-		k.starting[i].err = err
+	c := k.calls[x.XID]
+	if c.x != x {
+		k.mu.Unlock()
+		return
 	}
-	k.mu.Unlock()
-	if i < 0 {
-		k.finish(x, err)
-	}
-}
-
-// finish ends an exchange without a reply, unless it has ended already.
-func (k *caller) finish(x *rpc.Exchange, err error) {
-	k.mu.Lock()
-	c, ok := k.calls[x.XID]
-	if !ok || c.x != x {
+	if c.encoding {
+		if c.err == nil {
+			c.err = err
+			k.calls[x.XID] = c
+		}
 		k.mu.Unlock()
 		return
 	}
@@ -167,12 +148,17 @@ func (k *caller) fail(in *incoming, err error) {
 func (k *caller) lose() {
 	k.mu.Lock()
 	k.lost = true
-	lost := k.calls
-	k.calls = nil
+	var lost []*rpc.Exchange
+	for xid, c := range k.calls {
+		if !c.encoding {
+			delete(k.calls, xid)
+			lost = append(lost, c.x)
+		}
+	}
 	k.mu.Unlock()
-	for _, c := range lost {
-		c.x.Err = rpc.ErrCallLost
-		c.x.Done(c.x)
+	for _, x := range lost {
+		x.Err = rpc.ErrCallLost
+		x.Done(x)
 	}
 }
 
@@ -183,13 +169,24 @@ func (k *caller) idle() bool {
 	return len(k.calls) == 0
 }
 
+// sentLocked returns the entry of an exchange whose call is encoded. It has a nil x if there is none
+// with this XID.
+func (k *caller) sentLocked(xid uint32) waiting {
+	if c := k.calls[xid]; !c.encoding {
+		return c
+	}
+	return waiting{}
+}
+
 // claim removes and returns the exchange that waits for a reply with this XID. It returns nil if
 // there is none. A peer may answer before it has received the whole call, so claim also makes sure
 // that the output no longer uses the exchange's memory.
 func (k *caller) claim(xid uint32) *rpc.Exchange {
 	k.mu.Lock()
-	c := k.calls[xid]
-	delete(k.calls, xid)
+	c := k.sentLocked(xid)
+	if c.x != nil {
+		delete(k.calls, xid)
+	}
 	k.mu.Unlock()
 	if c.payloads && k.conn.out.queued.Load() > 0 {
 		k.conn.out.takeBack(c.x)
@@ -258,7 +255,8 @@ func (in *incoming) takeBack() {
 func (k *caller) admitReply(m []byte, known int, final bool) *incoming {
 	xid, _, _ := rpc.MessageType(m)
 	k.mu.Lock()
-	x := k.calls[xid].x
+	c := k.sentLocked(xid)
+	x := c.x
 	if x == nil {
 		k.mu.Unlock()
 		k.conn.count.stray.Add(1)
@@ -274,14 +272,15 @@ func (k *caller) admitReply(m []byte, known int, final bool) *incoming {
 	}
 	if known > most {
 		k.mu.Unlock()
-		k.finish(x, ErrReplyTooLong)
+		k.Cancel(x, ErrReplyTooLong)
 		return nil
 	}
 	if final {
 		most = known
 	}
 	in := &incoming{x: x, xid: xid, most: most}
-	k.calls[xid] = waiting{x, in, k.calls[xid].payloads}
+	c.in = in
+	k.calls[xid] = c
 	// layOut reads the exchange's memory, so it runs under k.mu, before the exchange can
 	// end and take back its memory.
 	in.layOut(m)

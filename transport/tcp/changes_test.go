@@ -34,7 +34,7 @@ func TestRepliesToChangesLeaveSoon(t *testing.T) {
 			t.Errorf("procedure %d: %d replies in %d writes, not %d", c.procedure, got, st.writes, c.writes)
 		}
 		k.out.shut()
-		k.receiver.drop()
+		k.drop()
 		k.share.Close()
 		s.Close()
 	}

@@ -70,7 +70,7 @@ func newConn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.C
 		freed:  make(chan struct{}, 1),
 	}
 	if cfg.Pool != nil {
-		c.share = cfg.Pool.OpenShare(clientaddr.Of(peer.Peer.Addr()), (*holder)(c))
+		c.share = cfg.Pool.OpenShare(clientaddr.Of(peer.Peer.Addr()), c)
 		c.ledger.Open(c.share)
 	}
 	c.lent.Address = clientaddr.Of(peer.Peer.Addr())
@@ -107,9 +107,7 @@ func (c *conn) run() (over bool, why error) {
 	if c.share != nil {
 		c.share.Close()
 	}
-	c.receiver.drop()
-	c.stash = nil
-	c.chargeStash()
+	c.drop()
 	return true, *c.cause.Load()
 }
 
@@ -121,7 +119,6 @@ func (c *conn) settle() {
 	c.sendBatch()
 	c.out.flush(false)
 	c.giveBack()
-	c.chargeStash()
 	c.until(func() bool { return c.inFlight.Load() == 0 && c.out.queued.Load() == 0 })
 }
 
@@ -171,13 +168,6 @@ func (c *conn) kill(err error) {
 
 func (c *conn) dead() bool { return c.cause.Load() != nil }
 
-// working reports whether the receiving goroutine works, or waits for something that does not come
-// from the peer.
-func (c *conn) working() bool {
-	doing := c.doing.Load()
-	return doing == atWork || doing == settling
-}
-
 // free wakes the receiving goroutine if it waits in the method until.
 func (c *conn) free() {
 	if c.blocked.Load() {
@@ -205,18 +195,22 @@ func (c *conn) until(met func() bool) {
 	}
 }
 
-// A holder is a conn in its role as a mem.Holder: while memory is short, the pool asks it whether the
-// peer makes progress, and may end the connection.
-type holder conn
-
-// Progress implements mem.Holder. The connection waits for its peer in the middle of a
-// record, and while the peer does not read replies.
-func (c *holder) Progress() (moved uint64, waitsForPeer bool) {
+// Progress implements mem.Holder: while memory is short, the pool asks whether the peer makes
+// progress. The connection waits for its peer in the middle of a record, and while the peer does not
+// read replies.
+func (c *conn) Progress() (moved uint64, waitsForPeer bool) {
 	return c.received.Load() + c.out.written.Load(), c.doing.Load() == insideRec || c.out.queued.Load() > 0
 }
 
-// End implements mem.Holder.
-func (c *holder) End(why error) { (*conn)(c).kill(why) }
+// End implements mem.Holder and census.Holder.
+func (c *conn) End(why error) { c.kill(why) }
+
+// Busy implements census.Holder: it reports whether a call is under way, or the receiving goroutine
+// waits for something other than the peer.
+func (c *conn) Busy() bool {
+	doing := c.doing.Load()
+	return c.inFlight.Load() > 0 || doing == atWork || doing == settling
+}
 
 // detach notes that k is no longer served by the receiving goroutine, but by another one.
 func (c *conn) detach(k *call) {

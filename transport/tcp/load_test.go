@@ -410,7 +410,7 @@ func TestCostOfSmallCalls(t *testing.T) {
 	}
 	c.kill(nil)
 	c.out.shut()
-	c.receiver.drop()
+	c.drop()
 }
 
 // A large result is sent by one write, from its own memory.

@@ -84,23 +84,25 @@ type receiver struct {
 }
 
 // drop releases everything that the receiver holds, at the end of the connection.
-func (r *receiver) drop() {
-	if k := r.large; k != nil {
-		r.large = nil
+func (c *conn) drop() {
+	if k := c.large; k != nil {
+		c.large = nil
 		k.Drop()
 	}
-	r.reply = nil
-	if r.current != nil {
-		r.current.conn = nil
-		calls.Put(r.current)
-		r.current = nil
+	c.reply = nil
+	if c.current != nil {
+		c.current.conn = nil
+		calls.Put(c.current)
+		c.current = nil
 	}
-	r.batch.release()
-	drop(&r.chunk)
-	if r.ring != nil {
-		rings.GiveBack(r.ring)
-		r.ring = nil
+	c.batch.release()
+	drop(&c.chunk)
+	if c.ring != nil {
+		rings.GiveBack(c.ring)
+		c.ring = nil
 	}
+	c.stash = nil
+	c.chargeStash()
 }
 
 // ready reads and serves until there is no more input, or until the goroutine must run a call that
@@ -230,10 +232,7 @@ func (c *conn) drained() bool {
 		doing = insideRec
 	}
 	c.giveBack()
-	c.chargeStash()
-	if c.chunk != nil {
-		drop(&c.chunk)
-	}
+	drop(&c.chunk)
 	c.doing.Store(doing)
 	return !c.dead() && !c.leaving.Load()
 }

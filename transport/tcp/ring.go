@@ -30,17 +30,17 @@ const (
 	ringPatience = 20 * time.Millisecond
 )
 
-// If the receiver has no ring, the method borrow borrows one, and copies the stash (the bytes that
+// If the connection has no ring, the method borrow borrows one, and copies the stash (the bytes that
 // are not processed yet) into it.
-func (r *receiver) borrow() {
-	if r.ring != nil {
+func (c *conn) borrow() {
+	if c.ring != nil {
 		return
 	}
-	r.ring, _ = rings.Borrow(&r.lent)
-	r.end -= r.start
-	r.start, r.r = 0, r.end
-	r.w = copy(r.ring[:], r.stash)
-	r.stash = r.stash[:0]
+	c.ring, _ = rings.Borrow(&c.lent)
+	c.end -= c.start
+	c.start, c.r = 0, c.end
+	c.w = copy(c.ring[:], c.stash)
+	c.stash = c.stash[:0]
 }
 
 // When the stash (the copy that giveBack keeps) is empty, the connection keeps its memory for reuse
@@ -50,31 +50,31 @@ const keptStash = 512
 // giveBack gives the ring back before the goroutine waits. It keeps a copy of the bytes that are
 // not processed yet. So a peer that stops in the middle of a record occupies little more memory
 // than it sent.
-func (r *receiver) giveBack() {
-	if r.ring == nil {
+func (c *conn) giveBack() {
+	if c.ring == nil {
 		return
 	}
-	b := r.ring[:]
-	if !r.within || r.skip || r.placed {
-		r.start, r.end = r.r, r.r
+	b := c.ring[:]
+	if !c.within || c.skip || c.placed {
+		c.start, c.end = c.r, c.r
 	}
-	n := r.end - r.start + r.w - r.r
+	n := c.end - c.start + c.w - c.r
 	switch {
-	case n > cap(r.stash):
-		r.stash = make([]byte, 0, max(n, keptStash))
-	case n <= keptStash && cap(r.stash) > keptStash:
-		r.stash = nil
+	case n > cap(c.stash):
+		c.stash = make([]byte, 0, max(n, keptStash))
+	case n <= keptStash && cap(c.stash) > keptStash:
+		c.stash = nil
 	}
-	r.stash = append(append(r.stash[:0], b[r.start:r.end]...), b[r.r:r.w]...)
-	rings.GiveBack(r.ring)
-	r.ring = nil
+	c.stash = append(append(c.stash[:0], b[c.start:c.end]...), b[c.r:c.w]...)
+	rings.GiveBack(c.ring)
+	c.ring = nil
+	c.chargeStash()
 }
 
 // step gives the ring back, calls the function wait, and borrows a ring again when wait has
 // returned. The connection keeps the bytes that are not processed yet.
 func (c *conn) step(wait func()) {
 	c.giveBack()
-	c.chargeStash()
 	wait()
 	c.borrow()
 }

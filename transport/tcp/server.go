@@ -114,7 +114,7 @@ func (s *Server) serve(nc net.Conn) {
 	s.wg.Add(1)
 	s.mu.Unlock()
 	// From here on only c closes nc, so the Census has to end the connection through c.
-	seat.Hold((*seated)(c), &c.received)
+	seat.Hold(c, &c.received)
 	live := func() {
 		over, err := c.run()
 		if !over {
@@ -153,18 +153,6 @@ func (f *fresh) End(error) { f.nc.Close() }
 
 // Busy implements census.Holder.
 func (f *fresh) Busy() bool { return false }
-
-// seated is a conn in its role as a census.Holder: the Census may end it (see census.Seat).
-type seated conn
-
-// End implements census.Holder.
-func (c *seated) End(why error) { (*conn)(c).kill(why) }
-
-// Busy implements census.Holder: it reports whether a call is under way, or the receiving
-// goroutine waits for something other than the peer.
-func (c *seated) Busy() bool {
-	return c.inFlight.Load() > 0 || (*conn)(c).working()
-}
 
 // tick sweeps while there are connections.
 func (s *Server) tick() {

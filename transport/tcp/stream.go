@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -226,9 +225,8 @@ type waitingStream struct {
 	buf []byte
 	in  []byte // the part of buf that is not read yet
 	err error
-	mu  sync.Mutex
 	// transmitting is true while tryWrite may block.
-	transmitting bool
+	transmitting atomic.Bool
 }
 
 // waitingBuffer is the most bytes that a waitingStream reads at once.
@@ -269,40 +267,24 @@ func (s *waitingStream) tryRead(p []byte) (n int, more bool, err error) {
 }
 
 func (s *waitingStream) tryWrite(bufs [][]byte) (int, error) {
-	s.mu.Lock()
-	may := s.transmitting
-	s.mu.Unlock()
-	if !may {
+	if !s.transmitting.Load() {
 		return 0, errAgain
 	}
-	written := 0
-	for _, b := range bufs {
-		n, err := s.nc.Write(b)
-		written += n
-		if err != nil {
-			return written, err
-		}
-	}
-	return written, nil
+	all := net.Buffers(bufs)
+	n, err := all.WriteTo(s.nc)
+	return int(n), err
 }
 
 func (s *waitingStream) transmit(ready func() bool) error {
-	s.set(true)
-	defer s.set(false)
+	s.transmitting.Store(true)
+	defer s.transmitting.Store(false)
 	for ready() {
 	}
 	return nil
 }
 
-func (s *waitingStream) set(transmitting bool) {
-	s.mu.Lock()
-	s.transmitting = transmitting
-	s.mu.Unlock()
-}
-
 func (s *waitingStream) interrupt() { s.nc.SetReadDeadline(time.Unix(1, 0)) }
-
-func (s *waitingStream) resume() { s.nc.SetReadDeadline(time.Time{}) }
+func (s *waitingStream) resume()    { s.nc.SetReadDeadline(time.Time{}) }
 
 func (s *waitingStream) closeWrite() {
 	if c, ok := s.nc.(interface{ CloseWrite() error }); ok {
