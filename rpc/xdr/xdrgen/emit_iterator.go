@@ -7,26 +7,25 @@ import (
 )
 
 // iteratorType adds the iterator type for the array d to the queue, and returns its name.
-func (e *emitter) iteratorType(d *declaration, owner, limit string, elem shape) string {
+func (e *emitter) iteratorType(d *declaration, owner string, elem shape) string {
 	name := owner + goName(&d.header)
 	// The variable skip is code that skips all elements, and next is code that decodes one element
 	// into *elem.
-	skip := "var elem {{E}}\nfor i := 0; i < v.left && d.Err() == nil; i++ {\n" + elem.decode("elem") + "\n}"
-	next := elem.decode("elem")
-	if s, ok := elem.(scalar); ok {
-		next = elem.decode("*elem")
-		skip = fmt.Sprintf("d.Skip(v.left * %d)", s.size)
-		if s.name == "bool" { // skip decodes each element, because a word other than 0 and 1 is not a valid bool
+	skip := "var elem {{E}}\nfor i := 0; i < v.left && d.Err() == nil; i++ {\n" + with(elem.decode, "elem") + "\n}"
+	next := with(elem.decode, "elem")
+	if size := elem.scalarSize(); size > 0 {
+		next = with(elem.decode, "*elem")
+		skip = fmt.Sprintf("d.Skip(v.left * %d)", size)
+		if elem.goType == "bool" { // skip decodes each element, because a word other than 0 and 1 is not a valid bool
 			skip = "for i := 0; i < v.left && d.Err() == nil; i++ {\nd.Bool()\n}"
 		}
 	}
 	e.later(name, func() {
 		e.expand(strings.NewReplacer(
-			"{{LIMIT}}", limit,
 			"{{MIN}}", strconv.FormatInt(e.minOf(d.spec), 10),
 			"{{SKIP}}", skip,
 			"{{NEXT}}", next,
-			"{{ENCODE}}", elem.encode("elem"),
+			"{{ENCODE}}", with(elem.encode, "elem"),
 		).Replace(`
 // {{N}} is an encoded array of {{E}}, whose elements Next decodes one by one.
 // The zero value is the empty array. To encode an array, write its length with
@@ -39,7 +38,7 @@ type {{N}} struct {
 // Decode checks a whole array in d, and moves d behind it. Next then returns the
 // first element. Decode copies nothing: Next reads from the memory of d.
 func (v *{{N}}) Decode(d *xdr.Decoder) {
-	v.left = d.Count({{LIMIT}}, {{MIN}})
+	v.left = d.Count(xdr.NoLimit, {{MIN}})
 	v.at = *d
 	{{SKIP}}
 	if d.Err() != nil {
@@ -71,7 +70,7 @@ func (v *{{N}}) Encode(w *xdr.Writer) {
 		{{ENCODE}}
 	}
 }
-`), name, elem.goType())
+`), name, elem.goType)
 	})
 	return name
 }
@@ -154,7 +153,7 @@ func Put{{E}}Head(w *xdr.Writer, elem *{{E}}) {
 // optionalType adds the type for optional data of elem (RFC 4506 §4.19) to the queue, and returns
 // its name.
 func (e *emitter) optionalType(elem shape) string {
-	t := elem.goType()
+	t := elem.goType
 	name := "Opt" + strings.ToUpper(t[:1]) + t[1:]
 	e.later(name, func() {
 		e.expand(`
@@ -165,8 +164,8 @@ type {{N}} struct {
 }
 `, name, t)
 		e.emitMethods(name,
-			"*v = "+name+"{Present: d.Bool()}\nif v.Present {\n"+elem.decode("v.Value")+"\n}",
-			"w.Bool(v.Present)\nif v.Present {\n"+elem.encode("v.Value")+"\n}")
+			"*v = "+name+"{Present: d.Bool()}\nif v.Present {\n"+with(elem.decode, "v.Value")+"\n}",
+			"w.Bool(v.Present)\nif v.Present {\n"+with(elem.encode, "v.Value")+"\n}")
 	})
 	return name
 }

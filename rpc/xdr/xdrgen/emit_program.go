@@ -44,7 +44,7 @@ func (e *emitter) signature(c *procedureDef) string {
 		if s.builtin == builtinVoid {
 			return "nothing"
 		}
-		return e.shapeOfSpec(s).goType()
+		return e.shapeOfSpec(s).goType
 	}
 	args := ""
 	for _, s := range c.args {

@@ -17,8 +17,8 @@ func (e *emitter) emitStruct(d *structDef) {
 	for _, f := range fields {
 		s := e.shapeOf(f, name)
 		e.emitField(f, s, e.maxTag(f))
-		decode = append(decode, s.decode("v."+goName(&f.header)))
-		encode = append(encode, s.encode("v."+goName(&f.header)))
+		decode = append(decode, with(s.decode, "v."+goName(&f.header)))
+		encode = append(encode, with(s.encode, "v."+goName(&f.header)))
 	}
 	e.printf("}\n\n")
 	e.emitMethods(name, strings.Join(decode, "\n"), strings.Join(encode, "\n"))
@@ -42,7 +42,7 @@ func (e *emitter) emitField(f *declaration, s shape, tag string) {
 	if tag != "" {
 		tag = " `xdr:\"" + tag + "\"`"
 	}
-	e.printf("%s %s%s\n", goName(&f.header), s.goType(), tag)
+	e.printf("%s %s%s\n", goName(&f.header), s.goType, tag)
 }
 
 // maxTag returns the struct tag for a counted item whose definition sets a largest length. For any
@@ -82,7 +82,7 @@ func (m *model) splitField(d *structDef) int {
 // isIterator reports whether d is decoded as an iterator.
 func (m *model) isIterator(d *declaration) bool {
 	d = m.plain(d)
-	return m.nodes[m.optionalOf(d)] || d.kind == declVarArray && !d.isBytes() && (d.bound == nil || d.notes.iterate)
+	return m.nodes[m.optionalOf(d)] || d.kind == declVarArray && !d.isBytes() && d.bound == nil
 }
 
 // iterators returns the number of iterators in d. A result of 2 or more only means that there are

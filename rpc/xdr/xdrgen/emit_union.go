@@ -15,9 +15,9 @@ func (e *emitter) emitUnion(d *unionDef) {
 	e.emitField(d.discriminant, disc, e.switchTag(d))
 
 	var decode, encode, head, tail strings.Builder
-	fmt.Fprintf(&decode, "*v = %s{}\n%s\nswitch %s {\n", name, disc.decode(discAt), discAt)
+	fmt.Fprintf(&decode, "*v = %s{}\n%s\nswitch %s {\n", name, with(disc.decode, discAt), discAt)
 	for _, b := range []*strings.Builder{&encode, &head} {
-		fmt.Fprintf(b, "%s\nswitch %s {\n", disc.encode(discAt), discAt)
+		fmt.Fprintf(b, "%s\nswitch %s {\n", with(disc.encode, discAt), discAt)
 	}
 	fmt.Fprintf(&tail, "switch %s {\n", discAt)
 	splits := false
@@ -35,8 +35,8 @@ func (e *emitter) emitUnion(d *unionDef) {
 		s := e.shapeOf(a.decl, name)
 		at := "v." + goName(&a.decl.header)
 		e.emitField(a.decl, s, strings.TrimSpace(e.armTag(d, a)+" "+e.maxTag(a.decl)))
-		decode.WriteString(s.decode(at) + "\n")
-		encode.WriteString(s.encode(at) + "\n")
+		decode.WriteString(with(s.decode, at) + "\n")
+		encode.WriteString(with(s.encode, at) + "\n")
 		switch n := e.m.iterators(a.decl); {
 		case n == 1 && e.m.isIterator(a.decl):
 			splits = true
@@ -45,7 +45,7 @@ func (e *emitter) emitUnion(d *unionDef) {
 			head.WriteString(at + ".EncodeHead(w)\n")
 			tail.WriteString(label + at + ".EncodeTail(w)\n")
 		default:
-			head.WriteString(s.encode(at) + "\n")
+			head.WriteString(with(s.encode, at) + "\n")
 		}
 	}
 	if !e.exhaustive(d) {
@@ -76,7 +76,7 @@ func (e *emitter) caseLabels(d *unionDef, a *arm) string {
 		if kind == builtinBool {
 			label = strconv.FormatBool(e.m.number(c) == 1)
 		} else if of := e.m.enumOf[c.name]; of != nil && of != enum {
-			label = e.shapeOf(d.discriminant, "").goType() + "(" + label + ")"
+			label = e.shapeOf(d.discriminant, "").goType + "(" + label + ")"
 		}
 		labels = append(labels, label)
 	}

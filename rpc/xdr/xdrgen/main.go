@@ -35,8 +35,9 @@
 // contains exactly one list or iterator also has EncodeHead and EncodeTail, which encode the parts
 // before and after the list.
 //
-// Recursive types other than linked lists are not supported, nor are types without a name: an enum,
-// struct or union is not defined inside a declaration.
+// These are not supported: recursive types other than linked lists, types without a name (an enum,
+// struct or union that is defined inside a declaration), floating-point numbers, and quadruples.
+// xdrgen does not check for two Go names that are the same, because the Go compiler does.
 package main
 
 import (

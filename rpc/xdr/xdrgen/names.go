@@ -64,49 +64,6 @@ func procedureName(prefix string, h *header) string {
 	return prefix + "Proc" + camel(name)
 }
 
-// checkGoNames refuses definitions whose Go names collide.
-func (m *model) checkGoNames() {
-	seen := map[string]string{}
-	check := func(h *header) {
-		name := goName(h)
-		if other, ok := seen[name]; ok {
-			fail(h.line, "%s and %s are both %s in Go", other, h.name, name)
-		}
-		seen[name] = h.name
-	}
-	programs := map[string]string{}
-	for _, d := range m.definitions {
-		h := d.head()
-		switch d := d.(type) {
-		case *programDef:
-			if other, ok := programs[h.notes.goName]; ok {
-				fail(h.line, "%s needs another prefix (@go) than %s", h.name, other)
-			}
-			programs[h.notes.goName] = h.name
-			continue
-		case *typedefDef:
-			if !m.vanishes(d) {
-				check(h)
-			}
-			continue
-		}
-		check(h)
-		if e, ok := d.(*enumDef); ok {
-			for i := range e.members {
-				check(&e.members[i].header)
-			}
-		}
-		fields := map[string]bool{}
-		for _, f := range declarations(d) {
-			name := goName(&f.header)
-			if fields[name] {
-				fail(f.line, "two fields of %s are %s in Go", h.name, name)
-			}
-			fields[name] = true
-		}
-	}
-}
-
 // documentation returns the doc comment of the Go name that is generated for h.
 func documentation(name string, h *header, what string) string {
 	text := fmt.Sprintf("// %s is the XDR %s %s.", name, what, h.name)

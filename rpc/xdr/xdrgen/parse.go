@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strconv"
 	"text/scanner"
 )
@@ -79,26 +78,26 @@ func (p *parser) definition() definition {
 		}
 		return &typedefDef{h, d}
 	}
-	if !slices.Contains([]string{"const", "enum", "struct", "union", "program"}, keyword.text) {
+	read, ok := map[string]func() definition{
+		"const":   func() definition { return &constDef{h, p.assigned()} },
+		"enum":    func() definition { return &enumDef{h, p.enumBody()} },
+		"struct":  func() definition { return &structDef{h, p.structBody()} },
+		"union":   func() definition { return p.union(h) },
+		"program": func() definition { return p.program(h) },
+	}[keyword.text]
+	if !ok {
 		fail(keyword.line, "%q where a definition was expected", keyword.text)
 	}
 	h.name = p.name().text
-	var d definition
-	switch keyword.text {
-	case "const":
-		p.expect("=")
-		d = &constDef{h, p.number()}
-	case "enum":
-		d = &enumDef{h, p.enumBody()}
-	case "struct":
-		d = &structDef{h, p.structBody()}
-	case "union":
-		d = p.union(h)
-	case "program":
-		d = p.program(h)
-	}
+	d := read()
 	p.expect(";")
 	return d
+}
+
+// assigned reads "=" and a number.
+func (p *parser) assigned() value {
+	p.expect("=")
+	return p.number()
 }
 
 func (p *parser) number() value {
@@ -269,8 +268,7 @@ func (p *parser) program(h header) *programDef {
 	for !p.accept("}") {
 		d.versions = append(d.versions, p.version())
 	}
-	p.expect("=")
-	d.number = p.number()
+	d.number = p.assigned()
 	return d
 }
 
@@ -282,8 +280,7 @@ func (p *parser) version() *versionDef {
 	for !p.accept("}") {
 		d.procedures = append(d.procedures, p.procedure())
 	}
-	p.expect("=")
-	d.number = p.number()
+	d.number = p.assigned()
 	p.expect(";")
 	return d
 }
@@ -302,8 +299,7 @@ func (p *parser) procedure() *procedureDef {
 		}
 		p.expect(",")
 	}
-	p.expect("=")
-	d.number = p.number()
+	d.number = p.assigned()
 	p.expect(";")
 	return d
 }

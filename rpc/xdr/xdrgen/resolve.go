@@ -42,7 +42,6 @@ func resolve(definitions []definition) *model {
 			m.sizeOf(h.name, h.line)
 		}
 	}
-	m.checkGoNames()
 	return m
 }
 
@@ -154,9 +153,6 @@ func (m *model) checkDeclaration(d *declaration) {
 	if d.notes.ddp && (d.kind != declVarArray || !d.isBytes()) {
 		fail(d.line, "@ddp on %s, which is not an opaque of variable length", d.name)
 	}
-	if d.notes.iterate && (d.kind != declVarArray || d.isBytes()) {
-		fail(d.line, "@iterate on %s, which is not an array of variable length", d.name)
-	}
 	if d.bound != nil {
 		n := m.number(*d.bound)
 		if n < 0 || n > 1<<32-1 || (d.kind == declFixedArray && n == 0 && !d.isBytes()) {
@@ -166,10 +162,10 @@ func (m *model) checkDeclaration(d *declaration) {
 }
 
 // checkExternal fails if d, or a declaration in it, is annotated @external. A typedef of an array
-// with a bound may have this annotation, but not together with @ddp or @iterate.
+// with a bound may have this annotation, but not together with @ddp.
 func checkExternal(d definition) {
 	t, ok := d.(*typedefDef)
-	if ok && t.decl.bound != nil && !t.notes.ddp && !t.notes.iterate {
+	if ok && t.decl.bound != nil && !t.notes.ddp {
 		return
 	}
 	annotated := []*header{d.head()}

@@ -110,14 +110,13 @@ type typeSpec struct {
 type builtin string
 
 const (
-	builtinInt       builtin = "int"
-	builtinUint      builtin = "unsigned int"
-	builtinUhyper    builtin = "unsigned hyper"
-	builtinBool      builtin = "bool"
-	builtinQuadruple builtin = "quadruple"
-	builtinOpaque    builtin = "opaque"
-	builtinString    builtin = "string"
-	builtinVoid      builtin = "void"
+	builtinInt    builtin = "int"
+	builtinUint   builtin = "unsigned int"
+	builtinUhyper builtin = "unsigned hyper"
+	builtinBool   builtin = "bool"
+	builtinOpaque builtin = "opaque"
+	builtinString builtin = "string"
+	builtinVoid   builtin = "void"
 )
 
 // notes are the annotations before a definition, declaration or procedure.
@@ -134,8 +133,6 @@ type notes struct {
 	// external is true if the Go type of this typedef, with Decode and Encode, is written by hand.
 	// The typedef must be an array with a bound, from which the sizes follow: /*@external*/.
 	external bool
-	// iterate is true if the array is decoded as an iterator although it has a bound: /*@iterate*/.
-	iterate bool
 }
 
 // add sets the annotation in a comment at line.
@@ -154,8 +151,6 @@ func (n *notes) add(text string, line int) {
 		n.open = true
 	case "external":
 		n.external = true
-	case "iterate":
-		n.iterate = true
 	default:
 		fail(line, "unknown annotation @%s", name)
 	}

@@ -37,13 +37,12 @@ func TestWireFormat(t *testing.T) {
 			Owner:    []byte("john"),
 			Data:     []byte("(quit)"),
 		}, "00000009 73696c6c 7970726f 67000000 00000002 00000004 6c697370 00000004 6a6f686e 00000006 28717569 74290000"},
-		{"scalars", &Scalars{-1, 2, 3, -4, 5, true, 1.5, -2.25, [16]byte{1, 15: 16}},
-			"ffffffff 00000002 00000003 fffffffffffffffc 0000000000000005 00000001 3fc00000 c002000000000000" +
-				"01000000000000000000000000000010"},
+		{"scalars", &Scalars{-1, 2, 3, -4, 5, true},
+			"ffffffff 00000002 00000003 fffffffffffffffc 0000000000000005 00000001"},
 		{"opaques", &Opaques{[6]byte{1, 2, 3, 4, 5, 6}, [0]byte{}, []byte{7}, []byte{}, []byte("abc"), []byte("wxyz")},
 			"01020304 05060000 00000001 07000000 00000000 00000003 61626300 00000004 7778797a"},
-		{"typedefs", &Typed{9, Digest{1, 2, 3, 4, 5}, Cookie("ab"), Motto("m"), Precise{0: 1}, Triple{-1, 0, 1}, Several{7}},
-			"0000000000000009 01020304 05000000 00000002 61620000 00000001 6d000000 01000000000000000000000000000000" +
+		{"typedefs", &Typed{9, Digest{1, 2, 3, 4, 5}, Cookie("ab"), Motto("m"), Triple{-1, 0, 1}, Several{7}},
+			"0000000000000009 01020304 05000000 00000002 61620000 00000001 6d000000" +
 				"ffffffff 00000000 00000001 00000001 00000007"},
 		{"enum", ptr(Ultraviolet), "ffffffff"},
 		{"open enum", ptr(Weather(77)), "0000004d"},
@@ -100,7 +99,6 @@ func TestRefused(t *testing.T) {
 		{"iterator beyond the stream", new(Steps), "40000000 00000001 00000001", xdr.ErrShort},
 		{"bad element of an iterator", new(Steps), "00000002 00000001 00000001 00000003 00000000", xdr.ErrBadValue},
 		{"bad boolean in an array", new(MasksFlags), "00000001 00000002", xdr.ErrBadValue},
-		{"iterator beyond its bound", new(MasksFew), "00000004" + strings.Repeat("00", 32), xdr.ErrTooLong},
 		{"list without an end", new(ItemList), "00000001 00000005", xdr.ErrShort},
 		{"list with a bad link", new(ItemList), "00000001 00000005 00000002", xdr.ErrBadValue},
 	} {
@@ -208,7 +206,7 @@ func TestNoAllocation(t *testing.T) {
 // without eligible content, of which only the count stays (RFC 8166 §3.4.4).
 func TestSizes(t *testing.T) {
 	for name, c := range map[string][2]int{
-		"Scalars":     {ScalarsMaxSize, 4*3 + 8*2 + 4 + 4 + 8 + 16},
+		"Scalars":     {ScalarsMaxSize, 4*3 + 8*2 + 4},
 		"Arrays":      {ArraysMaxSize, 16 + 16 + 4 + 24 + 4 + 16 + 12},
 		"Optional":    {OptionalMaxSize, 8 + 12 + 12},
 		"ByEnum":      {ByEnumMaxSize, 4 + 4 + 8},

@@ -5,7 +5,7 @@ package golden
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
 // Step is the XDR union step.
-// Arrays without a bound become iterators, and others that are asked to.
+// Arrays without a bound become iterators.
 // Only the arm that Op selects has meaning.
 type Step struct {
 	Op    int32  `xdr:"switch"`
@@ -116,7 +116,7 @@ func (v *Walk) EncodeTail(w *xdr.Writer) {}
 // Masks is the XDR struct masks.
 type Masks struct {
 	Words MasksWords
-	Few   MasksFew `xdr:"max=3"`
+	Few   MasksFew
 	Flags MasksFlags
 }
 
@@ -189,7 +189,7 @@ type MasksFew struct {
 // Decode checks a whole array in d, and moves d behind it. Next then returns the
 // first element. Decode copies nothing: Next reads from the memory of d.
 func (v *MasksFew) Decode(d *xdr.Decoder) {
-	v.left = d.Count(3, 8)
+	v.left = d.Count(xdr.NoLimit, 8)
 	v.at = *d
 	d.Skip(v.left * 8)
 	if d.Err() != nil {

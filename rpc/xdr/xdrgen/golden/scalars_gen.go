@@ -2,14 +2,10 @@
 
 package golden
 
-import (
-	"math"
-
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
-)
+import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
 // Scalars is the XDR struct scalars.
-// Every built-in type of RFC 4506 section 4 that is one value.
+// Every built-in type that is one value.
 type Scalars struct {
 	A int32
 	B uint32
@@ -17,9 +13,6 @@ type Scalars struct {
 	D int64
 	E uint64
 	F bool
-	G float32
-	H float64
-	I [16]byte
 }
 
 // Decode reads v from d. d.Err returns the error, if any.
@@ -30,9 +23,6 @@ func (v *Scalars) Decode(d *xdr.Decoder) {
 	v.D = d.Int64()
 	v.E = d.Uint64()
 	v.F = d.Bool()
-	v.G = math.Float32frombits(d.Uint32())
-	v.H = math.Float64frombits(d.Uint64())
-	d.FixedOpaqueTo(v.I[:])
 }
 
 // Encode appends v to w.
@@ -43,10 +33,7 @@ func (v *Scalars) Encode(w *xdr.Writer) {
 	w.Int64(v.D)
 	w.Uint64(v.E)
 	w.Bool(v.F)
-	w.Uint32(math.Float32bits(v.G))
-	w.Uint64(math.Float64bits(v.H))
-	w.FixedOpaque(v.I[:])
 }
 
 // ScalarsMaxSize is the largest encoding of Scalars, in bytes.
-const ScalarsMaxSize = 60
+const ScalarsMaxSize = 32

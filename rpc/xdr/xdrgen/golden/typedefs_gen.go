@@ -53,22 +53,6 @@ func (v *Motto) Encode(w *xdr.Writer) {
 	w.Opaque(*v)
 }
 
-// Precise is the XDR type precise.
-type Precise [16]byte
-
-// Decode reads v from d. d.Err returns the error, if any.
-func (v *Precise) Decode(d *xdr.Decoder) {
-	d.FixedOpaqueTo((*v)[:])
-}
-
-// Encode appends v to w.
-func (v *Precise) Encode(w *xdr.Writer) {
-	w.FixedOpaque((*v)[:])
-}
-
-// PreciseMaxSize is the largest encoding of Precise, in bytes.
-const PreciseMaxSize = 16
-
 // Triple is the XDR type triple.
 type Triple [3]int32
 
@@ -117,7 +101,6 @@ type Typed struct {
 	Sum    Digest
 	Crumb  Cookie `xdr:"max=5"`
 	Words  Motto
-	Number Precise
 	Three  Triple
 	Few    Several `xdr:"max=4"`
 }
@@ -128,7 +111,6 @@ func (v *Typed) Decode(d *xdr.Decoder) {
 	v.Sum.Decode(d)
 	v.Crumb.Decode(d)
 	v.Words.Decode(d)
-	v.Number.Decode(d)
 	v.Three.Decode(d)
 	v.Few.Decode(d)
 }
@@ -139,7 +121,6 @@ func (v *Typed) Encode(w *xdr.Writer) {
 	v.Sum.Encode(w)
 	v.Crumb.Encode(w)
 	v.Words.Encode(w)
-	v.Number.Encode(w)
 	v.Three.Encode(w)
 	v.Few.Encode(w)
 }
