@@ -10,19 +10,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// orOfType returns s, the status of an operation with a stateid, except in one case. If a
-// LOCK or OPEN_CONFIRM of minor version 0 has a bad stateid and the object is no regular
-// file, the status names the object's type (RFC 7530 §13.2: NFS4ERR_ISDIR, NFS4ERR_INVAL).
-func (k *Compound) orOfType(s Status) Status {
-	if s != wire.NFS4ErrBadStateID || k.Minor != 0 || k.postponed != wire.NFS4OK || k.Number != wire.OpLock && k.Number != wire.OpOpenConfirm {
-		return s
-	}
-	if t := k.regular(); t != wire.NFS4OK {
-		return t
-	}
-	return s
-}
-
 // unseen tells the administrator that the client did not find a name in the tree of exports,
 // because such a refusal makes the client's mount fail.
 func (k *Compound) unseen(err error, name []byte) {

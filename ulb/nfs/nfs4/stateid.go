@@ -145,6 +145,19 @@ func (k *Compound) ownerOf(id *wire.StateID4, kind state.Kind) (*state.Owner, St
 	return o, s
 }
 
+// orOfType returns s, the status of an operation with a stateid, except in one case. If a
+// LOCK or OPEN_CONFIRM of minor version 0 has a bad stateid and the object is no regular
+// file, the status names the object's type (RFC 7530 §13.2: NFS4ERR_ISDIR, NFS4ERR_INVAL).
+func (k *Compound) orOfType(s Status) Status {
+	if s != wire.NFS4ErrBadStateID || k.Minor != 0 || k.postponed != wire.NFS4OK || k.Number != wire.OpLock && k.Number != wire.OpOpenConfirm {
+		return s
+	}
+	if t := k.regular(); t != wire.NFS4OK {
+		return t
+	}
+	return s
+}
+
 // numbered runs an operation that carries a seqid of owner o, in minor version 0 (RFC 7530 §9.1.7).
 // The operations of one owner run one at a time, in the order of their seqids. A repeated operation
 // gets the stored reply. Operations of later minor versions carry no such seqids; for them,
