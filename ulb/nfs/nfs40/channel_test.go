@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
@@ -25,7 +24,6 @@ type callbacks struct {
 	refuse, deaf bool
 	dialed       []string
 	calls        []rpc.Exchange
-	args         [][]byte
 	open         int
 	conns        []*callbackConn
 }
@@ -80,26 +78,15 @@ type callbackConn struct {
 }
 
 func (c *callbackConn) Start(x *rpc.Exchange) {
-	w := xdr.NewWriter(make([]byte, 0, 4096))
-	x.Put(w)
 	c.mu.Lock()
 	c.calls = append(c.calls, *x)
-	c.args = append(c.args, w.Bytes()[x.HeaderSize():])
 	deaf := c.deaf
 	c.waiting[x] = deaf
 	c.mu.Unlock()
 	if deaf {
 		return
 	}
-	reply := xdr.NewWriter(make([]byte, 0, 64))
-	if x.Procedure == wire.ProcCBCompound {
-		reply.Uint32(uint32(wire.NFS4ErrBadStateID))
-		reply.String("")
-		reply.Uint32(1)
-		reply.Uint32(uint32(wire.OpCBRecall))
-		reply.Uint32(uint32(wire.NFS4ErrBadStateID))
-	}
-	x.Results.Reset(reply.Bytes(), 0, nil)
+	x.Results.Reset(nil, 0, nil)
 	x.Done(x)
 }
 
@@ -253,38 +240,16 @@ func TestCallbackIsBoundedInTime(t *testing.T) {
 	})
 }
 
-func TestCallbackCompound(t *testing.T) {
+// The connection of a callback ends with the callback.
+func TestCallbackConnectionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *called) {
 		id := c.known(t, "x", own)
 		synctest.Wait()
-		ch := nfs40.ChannelOf(c.State.Client(id))
-		var status wire.NFSStat4
-		err := ch.Compound(t.Context(), 1, 8, func(w *xdr.Writer) {
-			w.Uint32(uint32(wire.OpCBRecall))
-			w.Uint32(42)
-		}, func(s wire.NFSStat4, n uint32, d *xdr.Decoder) error {
-			status = s
-			d.Skip(8)
-			return d.Finish()
-		})
-		if err != nil || status != wire.NFS4ErrBadStateID {
-			t.Errorf("%v %v", err, status)
+		if err := nfs40.ChannelOf(c.State.Client(id)).Null(t.Context()); err != nil {
+			t.Error(err)
 		}
-		if !ch.Up() {
-			t.Error("a client that refuses an operation was reached")
-		}
-		args := xdr.NewDecoder(c.callbacks.args[1])
-		if tag, minor, ident, n, op := args.Uint32(), args.Uint32(), args.Uint32(), args.Uint32(), args.Uint32(); tag != 0 || minor != 0 ||
-			ident != 77 || n != 1 || op != uint32(wire.OpCBRecall) || args.Uint32() != 42 || args.Finish() != nil {
-			t.Errorf("arguments %x", c.callbacks.args[1])
-		}
-		if dialed, calls, open := c.callbacks.seen(); dialed != 1 || calls != 2 || open != 1 {
+		if dialed, calls, open := c.callbacks.seen(); dialed != 2 || calls != 2 || open != 0 {
 			t.Errorf("%d connections made, %d calls, %d open", dialed, calls, open)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if _, _, open := c.callbacks.seen(); open != 0 {
-			t.Error("a connection that is not in use stays")
 		}
 	})
 }
@@ -303,7 +268,7 @@ func TestCallbackMoves(t *testing.T) {
 		c.run(t, ok, confirmClientID(id, res.ResOK.SetclientidConfirm))
 		synctest.Wait()
 		b := c.callbacks
-		if len(b.dialed) != 2 || b.dialed[1] != "tcp 10.1.2.3:2056" || b.open != 1 {
+		if len(b.dialed) != 2 || b.dialed[1] != "tcp 10.1.2.3:2056" || b.open != 0 {
 			t.Errorf("%q, %d open", b.dialed, b.open)
 		}
 	})
