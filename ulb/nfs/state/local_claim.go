@@ -274,24 +274,11 @@ func modeOf(r *byterange.Range) vfs.ClaimMode {
 	return vfs.ClaimRead
 }
 
-// lockClaimed is Lock for a file with a claimer. It first locks the range in the table, which keeps
-// other clients away, then claims it in the file system. If a process of this machine has a
-// conflicting lock, lockClaimed undoes the lock in the table.
-func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.StateID4, d *Denied, status Status) {
-	for {
-		var late courtesy
-		id, d, status, late = m.lockOnce(a, r)
-		// Evict after lockOnce has released the localClaim, because the evicted clients may have
-		// locks on this file: to end these, the eviction takes the mutex of the localClaim.
-		if late.none() || !m.expel(late.clients) {
-			return id, d, status
-		}
-	}
-}
-
-// lockOnce is one attempt of lockClaimed. late has the clients whose locks conflict, so that
-// lockClaimed can evict those without a valid lease.
-func (m *Manager) lockOnce(a *LockArgs, r byterange.Range) (id nfs4wire.StateID4, d *Denied, status Status, late courtesy) {
+// lockClaimed is an attempt to lock a range of a file with a claimer. It first locks the range in the
+// table, which keeps other clients away, then claims it in the file system. If a process of this
+// machine has a conflicting lock, lockClaimed undoes the lock in the table. late has the clients whose
+// locks conflict.
+func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.StateID4, d *Denied, status Status, late courtesy) {
 	c := m.claimed(a.Key, a.Claimer)
 	defer m.unclaimed(c)
 	var undo undo

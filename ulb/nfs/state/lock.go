@@ -52,8 +52,14 @@ func (m *Manager) Lock(a *LockArgs) (id nfs4wire.StateID4, d *Denied, status Sta
 	if !ok {
 		return id, nil, nfs4wire.NFS4ErrInvalid
 	}
-	if a.Claimer != nil {
-		return m.lockClaimed(a, r)
+	for a.Claimer != nil {
+		var late courtesy
+		id, d, status, late = m.lockClaimed(a, r)
+		// Evict after lockClaimed has released the localClaim, because the evicted clients may have
+		// locks on this file: to end these, the eviction takes the mutex of the localClaim.
+		if late.none() || !m.expel(late.clients) {
+			return id, d, status
+		}
 	}
 	var undo undo
 	if !m.settled(a.Try, func(g *guard) {

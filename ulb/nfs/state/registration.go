@@ -128,16 +128,15 @@ type Callback struct {
 	Dial netip.AddrPort
 }
 
-// setClientID is the data of clients of minor version 0 only. confirm is the verifier with which
-// SETCLIENTID_CONFIRM confirms the client, and callback is the callback that the server uses.
+// setClientID is the data of a client of minor version 0 only.
 type setClientID struct {
-	confirm  nfs4wire.Verifier4
+	// callback is the callback that the server uses, and confirm the verifier that confirms it, and at
+	// first the client too (SETCLIENTID_CONFIRM).
 	callback Callback
-	// updating is true if the client has sent a new callback, updatedCallback, and has not yet
-	// confirmed it by the verifier updateConfirm.
-	updating        bool
-	updateConfirm   nfs4wire.Verifier4
-	updatedCallback Callback
+	confirm  nfs4wire.Verifier4
+	// update has the callback that the client sent later and has not confirmed yet; nil if there is
+	// none.
+	update *setClientID
 }
 
 // SetClientID finds or makes the client of a SETCLIENTID (RFC 7530 §16.33.5).
@@ -148,19 +147,14 @@ func (m *Manager) SetClientID(id *Identity, cb Callback) Registration {
 	if r.Client == nil {
 		return r
 	}
-	r.Confirm = newConfirm()
-	if v := &r.Client.known.v40; r.Confirmed {
-		v.updating, v.updateConfirm, v.updatedCallback = true, r.Confirm, cb
+	rand.Read(r.Confirm[:]) // so that no other client can guess it
+	sent := setClientID{callback: cb, confirm: r.Confirm}
+	if r.Confirmed {
+		r.Client.known.v40.update = &sent
 	} else {
-		v.confirm, v.callback = r.Confirm, cb
+		r.Client.known.v40 = sent
 	}
 	return r
-}
-
-// newConfirm returns a random verifier, which cannot be guessed.
-func newConfirm() (v nfs4wire.Verifier4) {
-	rand.Read(v[:])
-	return v
 }
 
 // ConfirmClientID is SETCLIENTID_CONFIRM (RFC 7530 §16.34.5). If it confirms a new incarnation of a
@@ -175,14 +169,14 @@ func (m *Manager) ConfirmClientID(id uint64, confirm nfs4wire.Verifier4, princip
 		return nfs4wire.NFS4ErrStaleClientID
 	}
 	v := &c.known.v40
-	update := c.known.confirmed && v.updating && confirm == v.updateConfirm
+	update := c.known.confirmed && v.update != nil && confirm == v.update.confirm
 	switch {
 	case !update && confirm != v.confirm:
 		return nfs4wire.NFS4ErrStaleClientID
 	case c.Principal != principal:
 		return nfs4wire.NFS4ErrClIDInUse
 	case update:
-		v.confirm, v.callback, v.updating = v.updateConfirm, v.updatedCallback, false
+		c.known.v40 = *v.update
 		return nfs4wire.NFS4OK
 	case c.known.confirmed: // a repeated request: the client did not get the answer
 		return nfs4wire.NFS4OK

@@ -75,23 +75,16 @@ func (of *file) yield(g *guard, c *Client, now time.Time) bool {
 	for _, w := range of.waiting {
 		byOrigin[w.client.known.origin]++
 	}
-	own := byOrigin[c.known.origin]
+	own, mine := byOrigin[c.known.origin], c.holding.waiting[of]
 	var victim *waiter
 	for _, w := range of.waiting {
-		o, mine := w.client.known.origin, c.holding.waiting[of]
-		if now.Before(w.until) {
+		o := w.client.known.origin
+		near, has := o == c.known.origin, w.client.holding.waiting[of]
+		if now.Before(w.until) || near && has <= mine+1 || !near && byOrigin[o] <= own+1 {
 			continue
 		}
-		if o == c.known.origin && w.client.holding.waiting[of] <= mine+1 || o != c.known.origin && byOrigin[o] <= own+1 {
-			continue
-		}
-		if victim == nil {
-			victim = w
-			continue
-		}
-		v := victim.client
-		if byOrigin[o] > byOrigin[v.known.origin] ||
-			o == v.known.origin && w.client.holding.waiting[of] >= v.holding.waiting[of] {
+		if victim == nil || byOrigin[o] > byOrigin[victim.client.known.origin] ||
+			o == victim.client.known.origin && has >= victim.client.holding.waiting[of] {
 			victim = w
 		}
 	}
