@@ -8,11 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A guard is the Manager while this goroutine holds its mutex (Manager.mu). A function that needs
-// the mutex has a guard as its receiver or as an argument. It must not call an exported method of
-// the Manager, because that may take the mutex.
-//
-// The guard also collects the work to do after the mutex is released.
+// A guard is the Manager while this goroutine holds its mutex (Manager.mu). A function with a guard
+// must not call an exported method of the Manager that may take the mutex. The guard also collects
+// the work to do after the mutex is released.
 type guard struct {
 	*Manager
 	closing []vfs.File
@@ -37,7 +35,7 @@ func (g *guard) release() {
 	g.finish()
 }
 
-// finish does the collected work. It is called without the mutex.
+// finish does the collected work. The caller does not hold the mutex.
 func (g *guard) finish() {
 	for c, dropped := range g.claims {
 		g.giveUp(c, dropped)
@@ -84,8 +82,8 @@ func (g *guard) giveUpLater(key FileKey, dropped []byterange.Range) {
 
 // courtesy collects the clients whose state conflicts with a request.
 type courtesy struct {
-	// firm is true if a client with a valid lease conflicts. The request then fails. clients are
-	// the conflicting clients without a valid lease. Once firm is true, blame adds no more of them.
+	// firm is true if a client with a valid lease conflicts: the request then fails. clients are the
+	// conflicting clients without a valid lease. Once firm is true, blame adds no more of them.
 	firm    bool
 	clients map[*Client]struct{}
 }
@@ -105,17 +103,16 @@ func (g *guard) blame(c *Client) {
 	}
 }
 
-// WouldWait is the status of a request with Try that cannot be executed without a wait. The wait
-// may be for the disk, because clients have to be evicted whose leases ran out and whose state
-// conflicts with the request. Or it may be for the file system, because local claims have to be
-// given up. The request has granted and released nothing. But a LOCK with LockArgs.Wait may already
-// be in the queue for its lock.
+// WouldWait is the status of a request with Try that has to wait: for the disk, because a record has
+// to be written or clients have to be evicted, or for the file system, because local claims have to
+// be given up. The request has granted and released nothing. But a LOCK with LockArgs.Wait may
+// already be in the queue for its lock.
 const WouldWait Status = -1
 
-// settled executes a request: f does the request's work. f calls blame for each client whose state
-// conflicts with the request. If the leases of all these clients ran out, settled evicts the
-// clients and calls f again. If an eviction fails, the result of f stands. If try is true, settled
-// evicts no client; it returns false if an eviction is needed.
+// settled executes a request: f does the work, and calls blame for each client whose state conflicts
+// with the request. If the leases of all these clients ran out, settled evicts the clients and calls
+// f again. If an eviction fails, the result of f stands. If try is true, settled returns false
+// instead of evicting a client.
 func (m *Manager) settled(try bool, f func(g *guard)) bool {
 	for {
 		g := m.acquire()
@@ -150,11 +147,9 @@ type LockNotice struct {
 	Tag any
 }
 
-// NotifyLocks sets the function to call for each awaited lock that becomes free. The Manager calls
-// it without a mutex held. The caller of NotifyLocks sets it once, before any client has state. The
-// Manager's own goroutine may be running already.
+// NotifyLocks sets the function that the Manager calls, without a lock, for each awaited lock that
+// becomes free. It is called once, before any client has state.
 func (m *Manager) NotifyLocks(f func(LockNotice)) { m.files.notify.Store(&f) }
 
-// NotifiesLocks reports whether the server notifies clients when locks that they wait for become
-// free.
+// NotifiesLocks reports whether NotifyLocks was called.
 func (m *Manager) NotifiesLocks() bool { return m.files.notify.Load() != nil }

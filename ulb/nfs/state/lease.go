@@ -18,8 +18,8 @@ type lease struct {
 	companion Companion
 	confirmed bool
 	proven    bool // Identity.Proven
-	// gone is true when the Manager has removed the client. dying is true while the Manager evicts
-	// the client, and when the client is gone: the server then starts no new request of the client.
+	// gone is true when the Manager has removed the client, and grants it nothing more. dying is true
+	// then, and while the Manager evicts the client: see Dying.
 	gone  bool
 	dying atomic.Bool
 	// running is the number of requests that BeginRequest has counted and EndRequest has not.
@@ -50,8 +50,8 @@ func (m *Manager) Renew(c *Client) {
 	}
 }
 
-// unwritten returns the shortest time between two stores of lease.renewed by Renew. The stored time
-// may be that much too old, so expired adds the same time to the lease.
+// unwritten returns the shortest time between two stores of lease.renewed by Renew. expired adds it
+// to the lease, because the stored time may be that much too old.
 func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 
 // Dying reports whether the client is gone or is being evicted. The server then starts no new
@@ -80,13 +80,12 @@ func (m *Manager) EndRequest(c *Client) {
 // Busy reports whether the server is executing a request of the client.
 func (c *Client) Busy() bool { return c.known.running.Load() > 0 }
 
-// AddSessions adds n to the number of the client's sessions. A client with sessions is in use:
-// Destroy does not remove it. n may be negative.
+// AddSessions adds n, which may be negative, to the number of the client's sessions. Destroy does
+// not remove a client that has sessions.
 func (c *Client) AddSessions(n int) { c.known.sessions.Add(int64(n)) }
 
 // expired reports whether the client's lease has run out and no request of the client is under way.
-// now is the present time on the clock of Manager.now. Other clients may then get the client's
-// state, once Evict has removed the client.
+// Once Evict has then removed the client, other clients may get its state. now is Manager.now.
 func (g *guard) expired(c *Client, now time.Duration) bool {
 	if now-time.Duration(c.known.renewed.Load()) <= g.cfg.Lease+g.unwritten() {
 		return false

@@ -15,17 +15,14 @@ type Config struct {
 	// Lease is the lease time: how long the server guarantees a client's state after the client's
 	// last request. 0 means 90 s.
 	Lease time.Duration
-	// Grace is the length of the grace period: the time after a start of the server in which
-	// clients can only reclaim state that they held before it. If the server promised longer leases
-	// before the restart, the grace period is as long as the longest of them. 0 means the same as
-	// Lease.
+	// Grace is the length of the grace period (see grace), or longer if the server promised a longer
+	// lease before the restart. 0 means the same as Lease.
 	Grace time.Duration
-	// Courtesy is how long the server keeps the state of a client whose lease ran out, as long as
-	// no other client wants it. 0 means 24 h. The state of a client that holds byte-range locks
-	// stays for two leases at most.
+	// Courtesy is how long the server keeps the state of a client whose lease ran out, if no other
+	// client wants it. 0 means 24 h. A client that holds byte-range locks stays for two leases at most.
 	Courtesy time.Duration
-	// Memory is the limit on the memory for the state of all clients together, in bytes. 0 means
-	// 128 MiB. The clients of one address together may use at most as much memory as is still free.
+	// Memory is the limit on the memory for all state, in bytes. 0 means 128 MiB. The clients of one
+	// address together may use at most as much memory as is still free.
 	Memory int
 	// Records stores across restarts which clients hold state. If it is nil, the server stores no
 	// records and has no grace period.
@@ -59,10 +56,8 @@ type Manager struct {
 	withheld           bool
 }
 
-// A token is a lock: one goroutine at a time holds it. It is a channel and not a sync.Mutex,
-// because a goroutine holds it while it waits for the disk. In tests with testing/synctest, the
-// clock stands still while a goroutine waits for a sync.Mutex, but not while it waits for a
-// channel.
+// A token is a lock that a goroutine may hold while it waits for the disk. It is a channel, because
+// the clock of testing/synctest stands still while a goroutine waits for a sync.Mutex.
 type token chan struct{}
 
 func (t token) lock()   { t <- struct{}{} }
@@ -114,13 +109,11 @@ type EventKind uint8
 
 // Kinds of Events.
 const (
-	// GraceBegan: the grace period after a restart began. Clients may reclaim the state that they
-	// held before; no other client gets state. Event.For is the planned length of the grace period.
-	// It ends earlier if all these clients have finished, and later if some are still reclaiming
-	// state.
+	// GraceBegan: the grace period after a restart began; Event.For is its planned length. It ends
+	// earlier if all of Event.Clients have finished, and later if some are still reclaiming state.
 	GraceBegan EventKind = iota
-	// GraceEnded: the grace period ended. The clients in Event.Clients did not reclaim the state
-	// that they held, so other clients may now get it.
+	// GraceEnded: the grace period ended. Event.Clients did not reclaim the state that they held, so
+	// other clients may now get it.
 	GraceEnded
 	// Taken: the server took away all state of Event.Clients[0]. Event.Why is the reason.
 	Taken
@@ -129,8 +122,8 @@ const (
 	NameInUse
 )
 
-// An Event is a notice to the administrator about clients. Its Kind says what the other fields
-// mean.
+// An Event is a notice to the administrator about clients. Its Kind gives the other fields their
+// meaning.
 type Event struct {
 	Kind    EventKind
 	Clients []Record
