@@ -1,7 +1,5 @@
 package state
 
-import "slices"
-
 // Revoke takes away all opens and locks in the file systems with this domain (see DomainOf). The
 // caller is about to close these file systems, and no call uses them any more. Requests with the
 // stateids get NFS4ERR_ADMIN_REVOKED until their clients free them, and SEQUENCE reports that there
@@ -58,49 +56,6 @@ func (g *guard) opensBy(domain any) (all []*State) {
 		}
 	}
 	return all
-}
-
-// rewrite writes the records of clients whose Revoked flag has changed. If such a client is gone,
-// its next incarnation has taken over the record. rewrite then writes the record of that
-// incarnation, which has no revoked state.
-func (m *Manager) rewrite() {
-	m.mu.Lock()
-	none := len(m.marked) == 0
-	m.mu.Unlock()
-	if none {
-		return
-	}
-	m.recording.lock()
-	defer m.recording.unlock()
-	g := m.acquire()
-	var all, recorded []*Client
-	var more []Record
-	for _, c := range m.marked {
-		if c.known.gone {
-			if c = m.clients.byName[c.name()].confirmed; c == nil {
-				continue
-			}
-		}
-		all = append(all, c)
-		if c.known.reclaim.stored != nil || g.claimOf(c) != nil {
-			recorded, more = append(recorded, c), append(more, g.recordOf(c))
-		}
-	}
-	m.marked = nil
-	g.release()
-	failed := len(more) > 0 && m.cfg.Records.Put(more) != nil
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.withheld = failed && slices.ContainsFunc(all, func(c *Client) bool { return c.known.reclaim.revoked })
-	if failed {
-		m.marked = append(m.marked, all...)
-		return
-	}
-	for i, c := range recorded {
-		if c.known.reclaim.stored != nil {
-			c.known.reclaim.stored = &more[i]
-		}
-	}
 }
 
 // retain keeps the stateid of s, which was revoked, until its client frees it or is removed.
