@@ -6,38 +6,33 @@ import (
 )
 
 const (
-	// maxFileRanges is the largest number of locked ranges in one file. maxFileLocks is the largest
-	// number of lock stateids for one file. The function part returns how many of these a single
-	// client may have.
+	// maxFileRanges is the largest number of locked ranges in one file, and maxFileLocks that of its
+	// lock stateids. The function part returns how many of these a single client may have.
 	maxFileRanges = 1 << 16
 	maxFileLocks  = 1 << 16
 	// maxFileClaims is the largest number of locked ranges of a file that the Manager claims one by
-	// one with the vfs.Claimer, so that the processes of this machine see the locks. If there are
-	// more ranges, one claim covers them all. The number is limited because, for each new claim,
-	// the kernel walks over all claims of the file.
+	// one (localClaim). If there are more, one claim covers them all, because for each new claim the
+	// kernel walks over all claims of the file.
 	maxFileClaims = 1 << 10
 	// maxFileWaiters is the largest number of waiters of one file, and maxWaiters the largest
-	// number in all. Beyond these limits a client can wait for a lock only by repeating its LOCK:
-	// the server does not notify it when the lock becomes free.
+	// number in all. Beyond these limits a client gets no LockNotice: it has to repeat its LOCK.
 	maxFileWaiters = 1 << 10
 	maxWaiters     = 1 << 16
 	// maxHindrances is the largest number of locks and other waiters that the Manager checks each
-	// time that a lock in a file becomes free. It does not notify the waiters that it did not
-	// reach: their clients repeat the LOCK anyway.
+	// time that a lock in a file becomes free. The waiters that it did not reach get no LockNotice.
 	maxHindrances = 1 << 14
 )
 
 // Usage is how much state all clients hold.
 type Usage struct {
-	// Opens and Locks count stateids. Ranges counts the locked byte ranges. Files counts the open
-	// files. Waiters counts the denied locks for which clients wait.
+	// Opens and Locks count stateids, Ranges the locked byte ranges, Files the open files, and Waiters
+	// the denied locks for which clients wait.
 	Opens, Locks, Owners, Ranges, Files, Waiters int
 	// Memory is the approximate memory of all this state, in bytes.
 	Memory int
 }
 
-// The memory that one item of each kind of state takes, with the file handles that it contains, in
-// bytes. The numbers are a little larger than the measured ones.
+// The memory that one item of each kind of state takes, in bytes: a little more than was measured.
 const (
 	sizeState = 768
 	sizeOwner = 512
@@ -59,10 +54,8 @@ func (m *Manager) Usage() Usage {
 	return n
 }
 
-// crowded reports whether c can get no more state, because the clients of its address together
-// already use as much memory as is free. crowded then also makes the sweep free memory. If the
-// address uses less than half its fair share (clients.part), the sweep may even evict clients of
-// another address whose leases are valid: see relieve.
+// crowded reports whether c can get no more state, because the clients of its address together already
+// use as much memory as is free. It then also makes the sweep free memory: see relieve.
 func (g *guard) crowded(c *Client) bool {
 	o := c.known.origin
 	if o.memory < g.cfg.Memory-g.files.usage.Memory {
@@ -72,11 +65,9 @@ func (g *guard) crowded(c *Client) bool {
 	return true
 }
 
-// full returns the status for a client that was refused state for lack of memory or another
-// resource. From minor version 1 on, that is NFS4ERR_DELAY. In minor version 0 it is
-// NFS4ERR_RESOURCE, or NFS4ERR_DELAY if the next sweep can make room: there are clients whose
-// leases ran out, or a client was refused although its address has less than half its fair share
-// (see relieve).
+// full returns the status for a client that was refused state for lack of memory or another resource:
+// NFS4ERR_DELAY, or in minor version 0 NFS4ERR_RESOURCE unless the next sweep can make room, because
+// there are clients whose leases ran out or because an address is starved (relieve).
 func (g *guard) full(c *Client) Status {
 	if c.Minor == 0 && g.sweeper.courteous == 0 && !g.sweeper.starved {
 		return nfs4wire.NFS4ErrResource
@@ -91,8 +82,8 @@ func (n lockCount) and(more lockCount) lockCount {
 	return lockCount{n.locks + more.locks, n.ranges + more.ranges}
 }
 
-// count adds more, whose numbers may be negative, to the file's counts of locks: those of c, those
-// of the address of c, and those of all clients.
+// count adds more, whose numbers may be negative, to the file's counts of locks: of c, of the address
+// of c, and of all clients.
 func (of *file) count(c *Client, more lockCount) {
 	if of.by == nil {
 		of.by = make(map[any]lockCount)
@@ -117,8 +108,7 @@ func (g *guard) counted(s *State, n int) {
 	g.charge(s.Client, n*sizeRange)
 }
 
-// mayGrow returns NFS4_OK if c may get the additional stateids and ranges (more) in a file.
-// Otherwise it returns the status to answer.
+// mayGrow returns NFS4_OK if c may get more stateids and ranges in a file, or else the error to answer.
 func (g *guard) mayGrow(c *Client, of *file, more lockCount) Status {
 	has, near := of.by[c], of.by[c.known.origin]
 	switch {
@@ -132,10 +122,10 @@ func (g *guard) mayGrow(c *Client, of *file, more lockCount) Status {
 	return nfs4wire.NFS4OK
 }
 
-// part returns how many items one client may have. most is the limit for all clients together. all,
-// near and has are the numbers in use: by all clients, by the clients of the same address, and by
-// the client itself. An address may have half of the items that other addresses do not use. Of
-// these, a client may have half of those that the other clients of its address do not use.
+// part returns how many items one client may have. most is the limit for all clients together; all,
+// near and has are the numbers in use by all clients, by those of the same address, and by the client
+// itself. An address may have half of the items that other addresses do not use. Of these, a client
+// may have half of those that the other clients of its address do not use.
 func part(most, all, near, has int) int {
 	address := (most - (all - near)) / 2
 	return (address - (near - has)) / 2
@@ -194,8 +184,8 @@ func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	return g.mayOpen(c, fileID{}, room)
 }
 
-// An openRoom is how many files a file system (its domain) had open at one moment, and the most
-// that it can open. most is 0 if there is no limit.
+// An openRoom is how many files a file system (its domain) had open at one moment, and the most that
+// it can open; most is 0 if there is no limit.
 type openRoom struct {
 	domain     any
 	open, most int
@@ -210,11 +200,10 @@ func openRoomOf(domain any) openRoom {
 	return r
 }
 
-// mayOpen returns NFS4_OK if c may open this file of the file system, or else the error to answer.
-// A file that the clients of the same address have open already does not count again. All clients
-// of an address may have at most three times as many open files of a file system as the file system
-// can still open; an eighth of the file system's limit is left out of this count. If mayOpen
-// refuses c, it makes the sweep free open files: see relieve.
+// mayOpen returns NFS4_OK if c may open this file of the file system, or else the error to answer; it
+// then makes the sweep free open files (relieve). A file that the clients of the same address have
+// open already does not count again. All clients of an address may have at most three times as many
+// open files of a file system as it can still open, without an eighth of its limit.
 func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
 	o := c.known.origin
 	if of := g.files.byID[id]; r.most == 0 || of != nil && o.files.opens[shown{of, r.domain}] > 0 {

@@ -60,9 +60,8 @@ type files struct {
 	searches uint64
 }
 
-// A file represents a file that a client has open. The Manager has one for each file, even if
-// several file systems show it, because opens through different file systems may conflict with each
-// other, and so may locks.
+// A file is a file that a client has open. There is one for each file, even if several file systems
+// show it, because opens and locks through different file systems may conflict with each other.
 type file struct {
 	id      fileID
 	opens   opens
@@ -79,8 +78,8 @@ type shown struct {
 	domain any
 }
 
-// tidy updates the entry of the file in files.denials: the accesses that its opens deny. If the
-// file has no opens left, tidy forgets it.
+// tidy updates files.denials after a change of the opens of a file. If the file has no opens left,
+// tidy forgets it.
 func (g *guard) tidy(of *file) {
 	g.files.denials.set(of.id, of.opens.denied())
 	if len(of.opens) == 0 {
@@ -141,8 +140,7 @@ func (g *guard) drop(s *State) {
 	}
 }
 
-// endOpen ends an open and all locks made through it. Unlike drop, it does not call released: a
-// caller that ends many opens calls released once, afterwards.
+// endOpen is drop without released, which a caller that ends many opens calls once, afterwards.
 func (g *guard) endOpen(s *State) {
 	of := s.file
 	for _, lock := range s.locks {
@@ -171,8 +169,8 @@ func (g *guard) endLock(s *State) {
 	g.files.usage.Locks--
 }
 
-// unlist removes s from all tables. Two kinds of stateids stay known for a while: revoked ones (see
-// retain), and the last one that an owner of minor version 0 closed (see outlive).
+// unlist removes s from all tables. A stateid stays known for a while if it was revoked (retain), or
+// if it is the last one that an owner of minor version 0 closed (outlive).
 func (g *guard) unlist(s *State) {
 	revoked := s.revoked.Load()
 	switch {
@@ -204,8 +202,7 @@ func (g *guard) unlist(s *State) {
 	s.file = nil
 }
 
-// enlist gives s a stateid and adds it to the tables of its client, of its owner and of the file.
-// It returns false if no stateid is free.
+// enlist gives s a stateid and adds it to all tables. It returns false if no stateid is free.
 func (g *guard) enlist(s *State, of *file) bool {
 	if !g.files.slab.add(s, g.epoch) {
 		return false
@@ -230,8 +227,7 @@ func (g *guard) enlist(s *State, of *file) bool {
 	return true
 }
 
-// shown returns the key of s in Owner.states: the file, and the file system through which s has it
-// open.
+// shown returns the key of s in Owner.states.
 func (s *State) shown() shown { return shown{s.file, s.Key.Domain} }
 
 // size returns the memory of s without its ranges, in bytes.
@@ -250,8 +246,7 @@ func (g *guard) charge(c *Client, n int) {
 	c.known.origin.memory += n
 }
 
-// An Owner is an open-owner or a lock-owner of a client, usually a process on the client's
-// machine.
+// An Owner is an open-owner or a lock-owner of a client, usually a process on its machine.
 type Owner struct {
 	Client *Client
 
@@ -285,8 +280,7 @@ func (o *Owner) Name() string { return o.key.name }
 func (o *Owner) Confirmed() bool { return o.confirmed.Load() }
 
 // owner finds or makes the owner of c with this name: a lock-owner if locks is true, else an
-// open-owner. It returns nil if c is gone. The caller has checked that c may use more memory
-// (crowded).
+// open-owner. It returns nil if c is gone. The caller has called crowded.
 func (g *guard) owner(c *Client, name []byte, locks bool) *Owner {
 	if o := c.holding.owners[ownerKey{locks, string(name)}]; o != nil {
 		return o
@@ -314,8 +308,7 @@ func (o *Owner) size() int {
 
 func (o *Owner) holds() bool { return len(o.own) > 0 || len(o.states) > 0 }
 
-// rest stores that o holds no state from now on. In minor version 0 it adds o to holdings.idle,
-// from which prune forgets owners.
+// rest stores that o holds no state from now on. In minor version 0 prune forgets o later.
 func (g *guard) rest(o *Owner) {
 	if o.Client.Minor == 0 && o.idle.IsZero() {
 		h := &o.Client.holding
@@ -324,9 +317,9 @@ func (g *guard) rest(o *Owner) {
 	o.idle = time.Now()
 }
 
-// prune forgets owners of c that have held no state for longer than a lease. While c can get no
-// more state (see crowded), it forgets owners that hold no state even earlier, the longest idle
-// first. Their last replies are lost (RFC 7530 §9.1.10).
+// prune forgets owners of c, with their last replies, that have held no state for longer than a lease
+// (RFC 7530 §9.1.10). While c can get no more state (crowded), it forgets them even earlier, the
+// longest idle first.
 func (g *guard) prune(c *Client) {
 	h := &c.holding
 	for n := len(h.idle); n > 0; n-- {
@@ -360,8 +353,8 @@ func (g *guard) forgetOwner(o *Owner) {
 	g.charge(o.Client, -o.size())
 }
 
-// outlive keeps the stateid of s, which a CLOSE has just ended, for a repeated CLOSE. It drops the
-// stateid of o that it kept before. If s is nil, it drops that stateid and keeps no other.
+// outlive keeps the stateid of s, which a CLOSE has just ended, for a repeated CLOSE, in place of the
+// one that it kept before. If s is nil, it keeps none.
 func (g *guard) outlive(o *Owner, s *State) {
 	if o.closed != nil {
 		g.files.slab.remove(o.closed)

@@ -12,9 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An Intent is an access that a caller is about to make to a file. Every operation of every version
-// of NFS, except OPEN and LOCK, asks the Manager (Ask) before it reads or changes a file or a name
-// of a file.
+// An Intent is an access that a caller is about to make to a file or a name of a file: see Ask.
 type Intent struct {
 	Use Use
 	// FS and File name the file. If Name is not nil, File is a directory, and Name is the file's
@@ -22,11 +20,9 @@ type Intent struct {
 	FS   vfs.FileSystem
 	File vfs.Handle
 	Name []byte
-	// Op is the caller's operation. If Op.Try is true, Ask does not wait. It then looks up Name
-	// only if the file system can do so at once.
+	// Op is the caller's operation. If Op.Try is true, Ask does not wait: see AfterWait.
 	Op *vfs.Op
-	// By is the open or the lock that the stateid in the caller's request names; nil if the request
-	// has no stateid.
+	// By is the open or the lock that the request names by its stateid; nil if it has no stateid.
 	By *State
 	// Client is the client whose session the caller uses; nil in NFSv3 and in minor version 0. From
 	// is the caller's address. Version3 is true if the caller uses NFSv3.
@@ -49,9 +45,8 @@ const (
 	UseWrite
 	// UseAttributes sets attributes other than the size.
 	UseAttributes
-	// UseLink gives the file one more name. UseRename replaces one of its names by another.
-	// UseRemove removes a name, because the name itself is removed, or because another file is
-	// renamed to it. NFSv3 also uses UseRemove for the source of a RENAME.
+	// UseLink gives the file one more name. UseRename replaces one of its names by another. UseRemove
+	// removes a name, or gives it to another file. NFSv3 also uses it for the source of a RENAME.
 	UseLink
 	UseRename
 	UseRemove
@@ -69,22 +64,19 @@ type Answer uint8
 
 // Answers. AfterGrace and AfterWait tell the caller to ask again later.
 const (
-	// Yes: the caller may make the access now. It need not tell the Manager when the access has
-	// ended.
+	// Yes: the caller may make the access now. It need not tell the Manager when the access ends.
 	Yes Answer = iota
-	// No: a client has the file open with a deny mode that forbids the access. The operation
-	// fails.
+	// No: a client has the file open with a deny mode that forbids the access. The operation fails.
 	No
 	// AfterGrace: the access has to wait for the end of the grace period, because a client may
-	// still reclaim an open that forbids the access, or look for the file by its name. The server
-	// does not keep the call: it tells the client to try again later.
+	// still reclaim an open that forbids it, or look for the file by its name. The server does not
+	// keep the call: it tells the client to try again later.
 	AfterGrace
-	// AfterWait: the answer needs the disk or the file system, and Op.Try is set. The caller moves
-	// the call to a goroutine that may wait, and asks again without Op.Try. Ask then waits.
+	// AfterWait: the answer needs the disk or the file system, and Op.Try is set. The caller asks
+	// again without Op.Try, on a goroutine that may wait.
 	AfterWait
-	// Failed: the file system could not look up Name, for example because the disk failed. So the
-	// Manager does not know whether a client denies the access. The operation fails with
-	// Intent.Err.
+	// Failed: the file system could not look up Name, for example because the disk failed, so the
+	// Manager does not know the answer. The operation fails with Intent.Err.
 	Failed
 )
 
@@ -99,12 +91,13 @@ var lasting = [...]error{
 // §8.4.2.1). Ask says which other accesses wait for the end of the grace period.
 func (m *Manager) InGrace() bool { return m.grace.on.Load() }
 
-// Ask decides whether an access to a file may go ahead. It reserves nothing: an OPEN may forbid the
-// access right after Ask has allowed it.
+// Ask decides whether an access to a file may go ahead. Every operation of every version of NFS calls
+// it before it reads or changes a file or a name of a file. Ask reserves nothing: an OPEN may forbid
+// the access right after Ask has allowed it.
 //
-// OPEN and LOCK do not call Ask. The methods Open and Lock check for conflicts and grant the state
-// in one step, because the state lasts. As long as an open exists, a request with its stateid gets
-// Yes for the accesses of that open.
+// Only OPEN and LOCK do not call Ask: the methods Open and Lock check for conflicts and grant the
+// state in one step. As long as an open exists, a request with its stateid gets Yes for the accesses
+// of that open.
 //
 // As long as no file is open with a deny mode and no client may reclaim such an open, Ask costs one
 // atomic load, or two if the access changes a name. The deny modes of a client whose lease ran out
@@ -161,11 +154,10 @@ func (s *State) allows(access Access) bool {
 }
 
 // exempts reports whether the access i is allowed in spite of the deny modes of the opens that the
-// client c has in the group. That is so in two cases. First, the caller uses the stateid of the
-// only one of these opens, or of one of its locks. Second, the caller changes a name of a file that
-// its own client has open. (Linux's server allows that as well.) A request of minor version 0 that
-// changes a name does not identify its client, so exempts compares the addresses. A caller of NFSv3
-// has no opens.
+// client c has in the group: because the caller uses the stateid of the only one of these opens, or
+// of one of its locks; or because it changes a name of a file that its own client has open, as with
+// Linux's server. A request of minor version 0 that changes a name does not identify its client, so
+// exempts compares the addresses. A caller of NFSv3 has no opens.
 func (i *Intent) exempts(of *file, group *openGroup, c *Client) bool {
 	if open := i.By; open != nil {
 		if open.Kind == KindLock {
@@ -184,9 +176,8 @@ func (i *Intent) exempts(of *file, group *openGroup, c *Client) bool {
 	return slices.Contains(c.known.met, clientaddr.Of(i.From))
 }
 
-// conflict reports whether an open of a file conflicts with a new access or a new deny mode. by, if
-// not nil, is the access: some opens do not conflict with it (exempts). conflict calls blame for
-// the clients of the conflicting opens.
+// conflict reports whether an open of a file conflicts with a new access or a new deny mode, and
+// calls blame for the clients of such opens. by, if not nil, is the access: see exempts.
 func (g *guard) conflict(id fileID, deny, access Access, by *Intent) (conflict bool) {
 	of := g.files.byID[id]
 	if of == nil {
@@ -234,8 +225,8 @@ func (d *denials) set(id fileID, deny Access) {
 	d.all.Add(int64(len(d.deny) - before))
 }
 
-// Access is a set of kinds of access to a file: reading, writing, or both. An open has two such
-// sets: the accesses of its owner, and those that it denies to others.
+// Access is a set of kinds of access to a file. An open has two such sets: the accesses of its owner,
+// and those that it denies to others.
 type Access uint8
 
 // Bits of Access, as OPEN has them (RFC 8881 §18.16).
@@ -245,8 +236,7 @@ const (
 	AccessBoth = AccessRead | AccessWrite
 )
 
-// modes is a set of open modes. A mode is a pair of access and deny bits, and modes has one bit for
-// each pair.
+// modes is a set of open modes: it has one bit for each pair of access and deny bits.
 type modes uint16
 
 func mode(access, deny Access) modes { return 1 << (access | deny<<2) }
@@ -287,9 +277,9 @@ func (m modes) has(access Access) (has bool) {
 	return has
 }
 
-// opens counts the opens of a file by their access and deny bits. There are at most 16 groups, and
-// a search looks at one client of a group after the other. So the search stays short, however often
-// one client has the file open.
+// opens counts the opens of a file by their access and deny bits, in at most 16 groups. A search for
+// conflicts looks once at each client of a group, so it stays short, however often one client has the
+// file open.
 type opens []openGroup
 
 type openGroup struct {

@@ -14,8 +14,8 @@ type Ref struct {
 	Key FileKey
 }
 
-// Resolve returns the state that r names. kind 0 accepts any kind. Resolve takes no lock, so the
-// state may already be gone when it returns.
+// Resolve returns the state that r names; kind 0 accepts any kind. It takes no lock, so the state may
+// already be gone when it returns.
 func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
 	s, status := m.named(&r.ID, r.Client)
 	switch {
@@ -41,19 +41,16 @@ func (g *guard) held(r *Ref, kind Kind) (*State, Status) {
 	return s, status
 }
 
-// A Principal identifies the caller of a call. Two calls have the same caller if their Principals
-// are equal.
+// A Principal identifies the caller of a call: equal Principals are the same caller.
 type Principal struct {
-	// Proven is the caller's name if the RPC flavor proves it. Otherwise it is empty, and UID is
-	// the number that the caller claims.
+	// Proven is the caller's name if the RPC flavor proves it. Otherwise it is empty, and the caller
+	// claims UID.
 	Proven string
 	UID    uint32
 }
 
-// MayHold reports whether the Manager may grant c an open with this deny mode, or a lock, now.
-// claimed is true if c reclaims state from before the restart. The status is NFS4_OK,
-// NFS4ERR_GRACE, NFS4ERR_NO_GRACE, NFS4ERR_RECLAIM_BAD or NFS4ERR_DELAY. first is true if the
-// caller has to call Record before the grant.
+// MayHold reports whether the Manager may grant c an open with this deny mode, or a lock, now: see
+// mayHold. first is true if the caller has to call Record before the grant.
 func (m *Manager) MayHold(c *Client, deny Access, claimed bool) (s Status, first bool) {
 	g := m.acquire()
 	defer g.release()
@@ -85,10 +82,9 @@ func (g *guard) mayHold(c *Client, deny Access, claimed bool) Status {
 }
 
 // isRecorded reports whether c may get an open with this deny mode before the Manager writes the
-// record of c again. That is so if its record on stable storage covers such an open. It is also so
-// if a client of minor version 1 or later reclaims the open: its record from before the restart
-// covers the open, and the Manager renews the record at RECLAIM_COMPLETE. A client of minor version
-// 0 sends no RECLAIM_COMPLETE, so its record is renewed before its first reclaim.
+// record of c again. If a client of minor version 1 or later reclaims the open, its record from before
+// the restart covers it, and the Manager renews the record at RECLAIM_COMPLETE. A client of minor
+// version 0 sends no RECLAIM_COMPLETE, so its record is renewed before its first reclaim.
 func (g *guard) isRecorded(c *Client, deny Access, claimed bool) bool {
 	return g.cfg.Records == nil || c.known.reclaim.covers(heldBy(deny)) || claimed && c.Minor > 0
 }
@@ -128,25 +124,22 @@ func gone(c *Client) Status {
 // OpenArgs are the arguments of Open.
 type OpenArgs struct {
 	Client *Client
-	// Owner is the open-owner if its requests are numbered (minor version 0). If it is nil,
-	// OwnerName is the open-owner's name.
+	// Owner is the open-owner in minor version 0. Otherwise it is nil, and OwnerName is its name.
 	Owner     *Owner
 	OwnerName []byte
 	Key       FileKey
-	// Access has the accesses that the client asks for, Deny those that it denies to others.
-	// Needs has the accesses that the OPEN itself uses once: truncation needs write access.
+	// Access has the accesses that the client asks for, Deny those that it denies to others, and
+	// Needs those that the OPEN itself uses once: truncation needs write access.
 	Access, Deny, Needs Access
 	// Try makes Open return WouldWait if it would have to wait.
 	Try bool
 	// Claimed is true if the client reclaims an open that it had before the server's restart.
 	Claimed bool
-	// Roomy is true if RoomToOpen has returned NFS4_OK, and the caller has created a file since.
-	// Open then does not check again whether the client may have more state and open files. If Open
-	// failed now, the client would repeat its OPEN, and an OPEN that has to create the file would
-	// fail because the file exists.
+	// Roomy is true if RoomToOpen has returned NFS4_OK, and the caller has created the file since.
+	// Open then does not check the room again, because a repeated OPEN that has to create the file
+	// would fail.
 	Roomy bool
-	// By is the principal that opens the file. It may use File as long as the open has the access
-	// for which File is open.
+	// By is the principal that opens the file. It may use File as long as the open has Access.
 	By Principal
 	// File is open for Access; nil if the file system has no open files. If Open succeeds, the
 	// Manager owns File and closes it.
@@ -160,8 +153,7 @@ type Opening struct {
 	Confirm bool
 
 	state *State
-	// before and beforeSeqid are the modes and the seqid that the state had before this Open.
-	// TakeBack restores them.
+	// before and beforeSeqid are what TakeBack restores: the modes and the seqid before this Open.
 	before      modes
 	beforeSeqid uint32
 }
@@ -319,9 +311,9 @@ func (m *Manager) Downgrade(r *Ref, access, deny Access) (id nfs4wire.StateID4, 
 	return g.bump(s), status
 }
 
-// CloseOpen is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2). It also ends the locks made through the
-// open; the RFCs leave that to the server. If the Manager has local claims for these locks, giving
-// them up waits for the file system: with try, CloseOpen then does nothing and returns WouldWait.
+// CloseOpen is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2). It also ends the locks made through the open,
+// as the RFCs allow. If it has to give up local claims for these locks, it waits for the file system:
+// with try, it then does nothing and returns WouldWait.
 func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Status) {
 	g := m.acquire()
 	defer g.release()

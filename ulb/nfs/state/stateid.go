@@ -38,8 +38,8 @@ const (
 	KindLock
 )
 
-// A State is the state of one stateid: the opens of a file by one open-owner, or the byte ranges
-// that one lock-owner has locked through such an open.
+// A State is the state of one stateid: the opens of a file by one open-owner, or the byte ranges that
+// one lock-owner has locked through such an open.
 type State struct {
 	Kind   Kind
 	Client *Client
@@ -48,34 +48,29 @@ type State struct {
 
 	other [nfs4wire.NFS4OtherSize]byte
 	seqid atomic.Uint32
-	// revoked is true if the server took the state away because the administrator changed the
-	// exports.
+	// revoked is true if Revoke took the state away.
 	revoked atomic.Bool
-	// opened is the access of an open; nil once the open has ended. A lock has none of its own: see
-	// granted.
+	// opened is the access of an open; nil in a lock, and once the open has ended.
 	opened atomic.Pointer[opened]
 
 	// Manager.mu guards the fields below.
 
 	file *file // nil once the state is gone
-	// Only opens use the fields modes and locks. locks has the lock state of each lock-owner.
+	// modes, and locks, the lock state of each lock-owner, are set only in an open.
 	modes modes
 	locks map[*Owner]*State
-	// open and held are set only in a lock. open is the open through which the lock was made. held
-	// has the lock's byte ranges.
+	// open, the open through which a lock was made, and held, its byte ranges, are set only in a lock.
 	open *State
 	held byterange.Holder[*State]
 }
 
-// opened is the access that an open allows, with its open files. It is immutable: a change
-// replaces it.
+// opened is the access that an open allows, with its open files. It is immutable.
 type opened struct {
 	access Access
 	grants [AccessBoth + 1]grant // indexed by the access that the OPEN asked for
 }
 
-// A grant is the access that an OPEN gave to one principal. open is false in an unused grant. file
-// is nil if the file system has no open files.
+// A grant is the access that an OPEN gave to one principal. open is false in an unused grant.
 type grant struct {
 	open bool
 	by   Principal
@@ -97,8 +92,7 @@ func (s *State) ID() nfs4wire.StateID4 {
 	return nfs4wire.StateID4{Seqid: s.seqid.Load(), Other: s.other}
 }
 
-// granted returns the access that s allows: s.opened if s is an open, or s.open.opened if s is a
-// lock. It is nil if the open has ended.
+// granted returns the access that the open s, or the open of the lock s, allows; nil once it has ended.
 func (s *State) granted() *opened {
 	if s.Kind == KindLock {
 		s = s.open
@@ -106,11 +100,10 @@ func (s *State) granted() *opened {
 	return s.opened.Load()
 }
 
-// For returns NFS4_OK if the state allows the wanted access (AccessRead or AccessWrite), with the
-// open file to use. The file is nil if the calling principal did not open it for that access, or if
-// the file system has no open files. The caller then uses the file's handle, and the file system
-// checks the permissions. If another request closes the file meanwhile, calls on it return EBADF,
-// because the client has given up the stateid. For takes no lock.
+// For returns NFS4_OK if the state allows the wanted access (AccessRead or AccessWrite), with the open
+// file to use. If the principal did not open the file for that access, or the file system has no open
+// files, the file is nil; the caller then uses the handle, and the file system checks the permissions.
+// If another request closes the file meanwhile, calls on it return EBADF. For takes no lock.
 func (s *State) For(want Access, by Principal) (vfs.File, Status) {
 	o := s.granted()
 	switch {
@@ -125,8 +118,7 @@ func (s *State) For(want Access, by Principal) (vfs.File, Status) {
 	return nil, nfs4wire.NFS4OK
 }
 
-// OpenedBy reports whether this principal opened the file for the wanted access. It is false if the
-// open has ended.
+// OpenedBy reports whether this principal has the file open for the wanted access.
 func (s *State) OpenedBy(want Access, by Principal) bool {
 	o := s.granted()
 	return o != nil && o.grant(want, by) != nil
@@ -142,12 +134,11 @@ func (g *guard) bump(s *State) nfs4wire.StateID4 {
 	return s.ID()
 }
 
-// Sizes of the slab: the number of slots in a chunk, and the maximum number of chunks.
+// Sizes of the slab. MaxStates is the largest number of stateids at one time.
 const (
 	chunkSlots = 1 << 10
 	maxChunks  = 1 << 10
-	// MaxStates is the largest number of stateids at one time.
-	MaxStates = chunkSlots * maxChunks
+	MaxStates  = chunkSlots * maxChunks
 )
 
 // A slab finds states by their stateids without a lock. The field Other of a stateid consists of
@@ -224,9 +215,8 @@ func (b *slab) remove(s *State) {
 }
 
 // Find returns the state of a stateid that is not special. c is the client that sent the request;
-// nil in minor version 0, where the stateid itself identifies the client. Find takes no lock.
-//
-// From minor version 1 on, a Seqid of 0 means the current one.
+// nil in minor version 0, where the stateid itself identifies the client. From minor version 1 on, a
+// Seqid of 0 means the current one. Find takes no lock.
 func (m *Manager) Find(id *nfs4wire.StateID4, c *Client) (*State, Status) {
 	s, status := m.named(id, c)
 	if status != nfs4wire.NFS4OK {
@@ -254,9 +244,8 @@ func (s *State) current(id *nfs4wire.StateID4, c *Client) Status {
 	return nfs4wire.NFS4ErrBadStateID
 }
 
-// wrap is for the comparison of two seqids when the later one has wrapped around: a seqid above
-// 1<<32-1-wrap is older than a seqid below wrap. wrap is larger than the number of requests that
-// can be under way at once (RFC 8881 §8.2.2).
+// A seqid above 1<<32-1-wrap is older than a seqid below wrap, which has wrapped around. wrap is larger
+// than the number of requests that can be under way at once (RFC 8881 §8.2.2).
 const wrap = 4096
 
 func older(a, b uint32) bool {
@@ -295,12 +284,10 @@ func (m *Manager) named(id *nfs4wire.StateID4, c *Client) (*State, Status) {
 	return nil, nfs4wire.NFS4ErrBadStateID
 }
 
-// A scrambler maps counters to numbers that cannot be guessed from earlier ones. The mapping is
-// one to one, and fixed as long as the Manager lives.
+// A scrambler maps counters, one to one, to numbers that cannot be guessed from earlier ones.
 type scrambler struct{ seed maphash.Seed }
 
-// of maps n to another 32-bit number. Each value of kind selects another mapping. Each mapping is a
-// Feistel network of four rounds, so no two n give the same number.
+// of maps n to another 32-bit number by a Feistel network of four rounds. Each kind has its own.
 func (s *scrambler) of(kind, n uint32) uint32 {
 	left, right := uint16(n>>16), uint16(n)
 	for round := range uint32(4) {
