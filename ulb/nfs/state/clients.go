@@ -25,21 +25,17 @@ type Client struct {
 	// Principal is the caller that made the client, in the notation of the protocol package
 	// (nfs40 or nfs41).
 	Principal string
-	// Guarded is true if the client asked for state protection by SP4_MACH_CRED (RFC 8881 §2.4.3).
-	// The Manager then accepts an EXCHANGE_ID as this client's own only if Principal sent it with
-	// integrity protection.
+	// Guarded is true if the client asked for state protection by SP4_MACH_CRED (RFC 8881 §2.4.3): see
+	// Identity.of.
 	Guarded bool
 
 	known   lease    // lease and identity; see lease.go
 	holding holdings // opens and locks; see files.go
 }
 
-// Limits on the number of clients. The limits with From in their names are for each address, the
-// others for the whole server. The clients of one address may take at most half of the places that
-// the clients of other addresses leave free, both of maxClients and of maxUnconfirmed. If a new
-// unconfirmed client exceeds a limit, the Manager removes the oldest unconfirmed client of the same
-// address. If the address has none, the Manager removes the oldest unconfirmed client of all
-// addresses.
+// Limits on the number of clients: those with From in their names for each address, the others for the
+// whole server. The clients of one address may take at most half of the places that the clients of
+// other addresses leave free, both of maxClients and of maxUnconfirmed. See makeRoom.
 const (
 	maxClients         = 16384
 	maxClientsFrom     = 4096
@@ -49,23 +45,19 @@ const (
 
 // clients holds all clients, by client ID and by name.
 type clients struct {
-	// epoch is the upper half of the next client ID. last is the counter from which nextID computed
-	// the lower half of the latest client ID.
+	// epoch is the upper half of the next client ID. nextID computes the lower half from last, a counter.
 	epoch, last uint32
 	byID        map[uint64]*Client
 	byName      map[name]incarnations
 	from        map[netip.Addr]*origin
-	// unconfirmed lists the unconfirmed clients, the oldest first. confirmed counts the confirmed
-	// ones.
-	unconfirmed list.List
-	confirmed   int
-	// origins is the number of addresses that have confirmed clients.
-	origins  int
-	scramble scrambler
+	unconfirmed list.List // the oldest first
+	confirmed   int       // number of confirmed clients
+	origins     int       // number of addresses that have confirmed clients
+	scramble    scrambler
 }
 
-// A name identifies a client across restarts of the client and of the server. A client of minor
-// version 0 and a client of a later version are different clients, even if both send the same name.
+// A name identifies a client across restarts of the client and of the server. Clients of minor version
+// 0 and of later versions are different clients, even if they send the same name.
 type name struct {
 	minor uint32
 	owner string
@@ -76,8 +68,7 @@ type incarnations struct {
 	confirmed, unconfirmed *Client
 }
 
-// An origin counts what the clients of one address hold. clientaddr.Of reduces the address: an IPv4
-// address stays whole, an IPv6 address becomes its /64 prefix.
+// An origin counts what the clients of one address (clientaddr.Of) hold.
 type origin struct {
 	confirmed   int
 	unconfirmed list.List // the oldest first
@@ -86,8 +77,7 @@ type origin struct {
 	files       openFiles
 }
 
-// part returns the fair share of one address in n items. It divides n by one more than the number
-// of addresses that have confirmed clients, so that a new address has a share as well.
+// part returns the fair share of one address in n items; a new address counts as well.
 func (t *clients) part(n int) int { return n / (t.origins + 1) }
 
 // mayConfirm reports whether one more client of the address may confirm itself.
@@ -102,8 +92,7 @@ func (o *origin) mayIntroduce(t *clients) bool {
 
 // A Companion is the data that the protocol package (nfs40 or nfs41) keeps for a client.
 type Companion interface {
-	// Gone tells the protocol package that the Manager has removed the client. The Manager calls it
-	// once, without a lock.
+	// The Manager calls Gone once, without a lock, after it has removed the client.
 	Gone()
 }
 
@@ -119,22 +108,20 @@ type Identity struct {
 	// Client.Guarded of a client that the request creates.
 	Intact, Guarded bool
 	Address         netip.Addr
-	// Companion belongs to the client that the request creates. If the request creates none, the
-	// Manager does not use it.
+	// Companion belongs to the client that the request creates, if it creates one.
 	Companion Companion
 }
 
-// of reports whether a request with the Identity id counts as a request of the client c. It does if
-// it has the Principal of c and, if c.Guarded is true, integrity protection. Without that
-// protection an attacker may have changed the request on its way.
+// of reports whether a request with the Identity id counts as a request of the client c: it has the
+// Principal of c and, if c.Guarded is true, integrity protection. Without that protection an attacker
+// may have changed the request on its way.
 func (id *Identity) of(c *Client) bool {
 	return id.Principal == c.Principal && (id.Intact || !c.Guarded)
 }
 
-// nextID returns a client ID that was never used before and that no client can guess. It must not
-// be guessable, because in minor version 0 the ID is all that a request needs to act as the client.
-// When the counter (c.last) overflows, nextID adds 1 to the epoch. The epochs of two starts differ
-// by at least 256, so that this may happen 255 times.
+// nextID returns a client ID that was never used before and that no client can guess, because in
+// minor version 0 the ID is all that a request needs to act as the client. When c.last overflows,
+// nextID adds 1 to the epoch. The epochs of two starts differ by 256, so this may happen 255 times.
 func (c *clients) nextID() uint64 {
 	if c.last++; c.last == 0 {
 		c.epoch++
@@ -158,8 +145,8 @@ func (m *Manager) Client(id uint64) *Client {
 // maxMet is the largest number of addresses in lease.met of one client.
 const maxMet = 8
 
-// meet stores that a request with the client's verifier came from the address a (see Met). If that
-// makes more than maxMet addresses, meet forgets the one that it stored first.
+// meet stores that a request with the client's verifier came from the address a. It keeps the last
+// maxMet new addresses.
 func (g *guard) meet(c *Client, a netip.Addr) {
 	if a = clientaddr.Of(a); !slices.Contains(c.known.met, a) {
 		c.known.met = append(c.known.met, a)
@@ -169,21 +156,18 @@ func (g *guard) meet(c *Client, a netip.Addr) {
 	}
 }
 
-// Met reports whether the client has sent its verifier from the address a, in the EXCHANGE_ID or
-// SETCLIENTID that created the client, or in a later one. The Manager remembers the last maxMet new
-// addresses of a client. A request with that verifier comes from the client itself, because no
-// other client knows the verifier.
+// Met reports whether the Manager remembers that the client has sent its verifier, which no other
+// client knows, from the address a, in an EXCHANGE_ID or SETCLIENTID.
 func (m *Manager) Met(c *Client, a netip.Addr) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Contains(c.known.met, clientaddr.Of(a))
 }
 
-// contested reports whether a request that has the name of old, but another verifier, may come from
-// a different client. That is so if the principal of the request is not proven, the request comes
-// from an address that is not in old.known.met, and old has state or a session, or may reclaim
-// state. The request then has to wait until old is gone or its lease runs out. A client that moved
-// to another machine and restarted waits as well.
+// contested reports whether a request that has the name of old, but another verifier, may come from a
+// different client: its principal is not proven, it comes from an address that is not in
+// old.known.met, and old is at work. The request then has to wait until old is gone or its lease runs
+// out. A client that moved to another machine and restarted waits as well.
 func (g *guard) contested(old *Client, proven bool, from netip.Addr) bool {
 	return !proven && !slices.Contains(old.known.met, clientaddr.Of(from)) && g.atWork(old)
 }
@@ -195,7 +179,7 @@ func (m *Manager) Confirmed(c *Client) bool {
 	return c.known.confirmed
 }
 
-// add creates an unconfirmed client. It may remove another unconfirmed client: see makeRoom.
+// add creates an unconfirmed client.
 func (g *guard) add(minor uint32, id *Identity) *Client {
 	t := &g.clients
 	c := &Client{
@@ -239,13 +223,12 @@ func (g *guard) makeRoom(c *Client) {
 	}
 }
 
-// confirm makes an unconfirmed client a confirmed one. It removes the earlier incarnation with all
-// its state. c takes over the stored record of the earlier incarnation if the record describes c as
-// well.
+// confirm makes an unconfirmed client a confirmed one, and removes the earlier incarnation with all its
+// state. c takes over the stored record of that incarnation if the record describes c as well.
 //
-// confirm returns NFS4ERR_DELAY if there are too many clients, if the name is contested (see
-// contested), or if an eviction of the earlier incarnation is under way, because the eviction may
-// be removing the record and the right to reclaim state that c would take over.
+// confirm returns NFS4ERR_DELAY if there are too many clients, if the name is contested, or if the
+// earlier incarnation is being evicted, because the eviction may be removing the record and the right
+// to reclaim state that c would take over.
 func (g *guard) confirm(c *Client) Status {
 	t := &g.clients
 	old, o := t.byName[c.name()].confirmed, c.known.origin
@@ -280,8 +263,8 @@ func (g *guard) confirm(c *Client) Status {
 	return nfs4wire.NFS4OK
 }
 
-// remove removes a client and all its state from the tables. It does not touch the record on stable
-// storage: the caller removes the record, or a new incarnation of the client takes it over.
+// remove removes a client and all its state from the tables. The record on stable storage stays: the
+// caller removes it, or a new incarnation of the client takes it over.
 func (g *guard) remove(c *Client) {
 	t := &g.clients
 	if c.known.gone {
@@ -315,11 +298,9 @@ func (g *guard) remove(c *Client) {
 // inUse reports whether a client holds state or has a session.
 func (g *guard) inUse(c *Client) bool { return g.holds(c) || c.known.sessions.Load() > 0 }
 
-// yields reports whether c gives up its name to a client with another principal. id describes that
-// client. If the principal of id is proven and that of c is not, c keeps the name only if it has
-// opens or locks, or may reclaim some. Its sessions do not count then, because anyone can create
-// sessions and renew them. In all other cases c keeps the name as long as atWork returns true for
-// it.
+// yields reports whether c gives up its name to the client of id, which has another principal: c is not
+// at work. If the principal of id is proven and that of c is not, the sessions of c do not count,
+// because anyone can create sessions and renew them.
 func (g *guard) yields(c *Client, id *Identity) bool {
 	if id.Proven && !c.known.proven {
 		return !g.holds(c) && g.claimOf(c) == nil
@@ -330,9 +311,9 @@ func (g *guard) yields(c *Client, id *Identity) bool {
 // atWork reports whether a client is in use, or may still reclaim state from before the restart.
 func (g *guard) atWork(c *Client) bool { return g.inUse(c) || g.claimOf(c) != nil }
 
-// Destroy removes a client that has no state and no session (RFC 8881 §18.50), and has the sweep
-// remove its record. It returns NFS4ERR_CLIENTID_BUSY if the client has state or a session, and
-// NFS4ERR_STALE_CLIENTID if the client is gone already.
+// Destroy removes a client (RFC 8881 §18.50), and has the sweep remove its record. It returns
+// NFS4ERR_CLIENTID_BUSY if the client has state or a session, and NFS4ERR_STALE_CLIENTID if the client
+// is gone already.
 func (m *Manager) Destroy(c *Client) Status {
 	g := m.acquire()
 	defer g.release()

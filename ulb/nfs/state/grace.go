@@ -12,58 +12,47 @@ import (
 // they held before, and get no other state (RFC 8881 §8.4.2.1).
 type grace struct {
 	on atomic.Bool
-	// until is the planned end of the grace period, on the clock of Manager.now. The period ends
-	// later if clients are still reclaiming state: see endsAt. claimed is the time at which a
-	// client last reclaimed state, or at which a client that may reclaim state was last confirmed.
+	// until is the planned end of the grace period: see endsAt. claimed is the time at which a client
+	// last reclaimed state, or at which a client that may reclaim state was last confirmed. Both are on
+	// the clock of Manager.now.
 	until, claimed time.Duration
-	// timer makes the Manager's goroutine sweep at the end of the grace period. Otherwise it sweeps
-	// only once per eighth of a lease.
+	// timer makes the Manager's goroutine sweep at the end of the grace period.
 	timer *time.Timer
 	// ending becomes true when the Manager begins to remove the records of the clients that did not
 	// reclaim their state. From then on no client can reclaim anything.
 	ending bool
-	// claims holds an entry for each client that has a record from before this start of the server.
-	// The entry is the client's right to reclaim its state.
+	// claims holds the right to reclaim state of each client that has a record from before this start.
 	claims map[name]*claim
-	// open is the number of claims that the method settle has not marked as done. At 0 the grace
-	// period ends early.
+	// open is the number of claims that settle has not marked as done. At 0 the grace period ends early.
 	open int
-	// denials is the number of clients in claims that may reclaim an open with a deny mode.
-	// Manager.mu guards its changes.
+	// denials is the number of claims that may include an open with a deny mode.
 	denials atomic.Int64
 }
 
 // A claim is the right of a client to reclaim the state that it held before the restart.
 type claim struct {
 	Record
-	// done is true when the client has sent RECLAIM_COMPLETE or, in minor version 0, has reclaimed
-	// something.
+	// done is true when the client has sent RECLAIM_COMPLETE or, in minor version 0, reclaimed something.
 	done bool
 }
 
-// reclaim holds how far a client has reclaimed its state from before the restart, and the client's
-// record.
+// reclaim holds how far a client has reclaimed its state from before the restart, and its record.
 type reclaim struct {
 	// needed is true while the client may reclaim state and its RECLAIM_COMPLETE has not succeeded.
 	needed atomic.Bool
-	// complete is true when a RECLAIM_COMPLETE of the client has succeeded.
-	complete bool
-	// said is true when the client has sent RECLAIM_COMPLETE. Its record may not be on disk yet.
-	said bool
+	// complete is true when a RECLAIM_COMPLETE of the client has succeeded, said when it has sent one.
+	complete, said bool
 	// held is the set of kinds of state that this incarnation of the client has held or asked for.
-	// recordOf adds the kinds that the client may still reclaim.
 	held Held
 	// stored is the client's record on stable storage; nil if it has none.
 	stored *Record
-	// revoked is true if the server revoked some of the client's state and the client has not freed
-	// all of it yet.
+	// revoked is Record.Revoked.
 	revoked bool
 }
 
-// beginGrace begins the grace period if a client has a record whose Revoked flag is not set. The
-// period lasts Config.Grace or, if that is longer, the longest lease that the server promised to a
-// client, because a client may stay silent for a whole lease before it notices the restart (RFC
-// 8881 §8.4.2.1).
+// beginGrace begins the grace period if a client has a record whose Revoked flag is not set. The period
+// lasts at least as long as the longest lease that the server promised, because a client may stay
+// silent for a whole lease before it notices the restart (RFC 8881 §8.4.2.1).
 func (g *guard) beginGrace(known []Record) {
 	p := &g.grace
 	p.claims = map[name]*claim{}
@@ -91,8 +80,7 @@ func (g *guard) beginGrace(known []Record) {
 	}
 }
 
-// expectDenials adds n to the number of clients that may reclaim an open with a deny mode. n may be
-// negative.
+// expectDenials adds n, which may be negative, to grace.denials.
 func (g *guard) expectDenials(n int64) {
 	g.grace.denials.Add(n)
 	g.files.denials.all.Add(n)
@@ -105,11 +93,10 @@ func (g *grace) endsAt() time.Duration {
 	return max(g.until, min(2*g.until, g.claimed+g.until/4))
 }
 
-// keeps reports whether the Manager reserves a name for a recorded client that may still reclaim
-// its state, so that the client of id has to wait. A client with another principal waits until the
-// grace period ends. So does a client without integrity protection if Record.Guarded is set. A
-// client from another address whose principal is not proven waits until half the grace period is
-// over. The caller has found no confirmed client with the name.
+// keeps reports whether the Manager reserves a name for a recorded client that may still reclaim its
+// state, so that the client of id has to wait: until the grace period ends if it has another
+// principal, or no integrity protection although Record.Guarded is set; until half of it is over if it
+// comes from another address and its principal is not proven. No confirmed client has the name.
 func (g *guard) keeps(minor uint32, id *Identity) bool {
 	if !g.grace.on.Load() || g.grace.ending {
 		return false
@@ -126,8 +113,7 @@ func (g *guard) keeps(minor uint32, id *Identity) bool {
 	return r.Address != clientaddr.Of(id.Address) && g.now() < g.grace.until/2
 }
 
-// claimOf returns the claim of c: its right to reclaim state from before the restart. It returns
-// nil if c has no such right, or no longer.
+// claimOf returns the right of c to reclaim state, or nil if c has none, or no longer.
 func (g *guard) claimOf(c *Client) *claim {
 	if !g.grace.on.Load() || g.grace.ending {
 		return nil
@@ -154,7 +140,6 @@ func (g *guard) dropClaim(c *Client) {
 	}
 }
 
-// mayReclaim reports whether c may reclaim state that it held before the restart.
 func (g *guard) mayReclaim(c *Client) bool {
 	return !c.known.reclaim.complete && g.claimOf(c) != nil
 }
@@ -170,8 +155,7 @@ func (g *guard) reclaimed(c *Client) {
 	}
 }
 
-// settle marks a claim as done, and subtracts it from grace.open and, if it may include opens with
-// a deny mode, from grace.denials.
+// settle marks a claim as done, and no longer counts it in grace.open and grace.denials.
 func (g *guard) settle(r *claim) {
 	if r.done {
 		return

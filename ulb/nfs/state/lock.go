@@ -13,8 +13,7 @@ type LockArgs struct {
 	// Ref is the stateid of the lock, or of the open if New is set.
 	Ref
 	// New is true if the lock-owner may have no stateid for this open yet. LockOwner is then the
-	// lock-owner if its requests are numbered (minor version 0). If LockOwner is nil, OwnerName is
-	// the lock-owner's name.
+	// lock-owner in minor version 0. Otherwise it is nil, and OwnerName is its name.
 	New       bool
 	LockOwner *Owner
 	OwnerName []byte
@@ -28,8 +27,7 @@ type LockArgs struct {
 	Claimer vfs.Claimer
 	// Claimed is true if the client reclaims a lock that it held before the server's restart.
 	Claimed bool
-	// Wait is true if the client will wait for the lock in case Lock denies it. The LockNotice that
-	// later tells the client that the lock is free carries Tag.
+	// Wait is true if the client will wait for a denied lock. Its LockNotice carries Tag.
 	Wait bool
 	Tag  any
 }
@@ -130,8 +128,8 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 	return id, nil, nfs4wire.NFS4OK
 }
 
-// waitsNot removes the owner's waiters that overlap r, because the owner has got the lock, or has
-// asked for it without wanting to wait (RFC 7530 §9.4).
+// waitsNot removes the owner's waiters that overlap r, because the owner has got the lock, or does not
+// want to wait for it (RFC 7530 §9.4).
 func (of *file) waitsNot(g *guard, c *Client, owner string, r *byterange.Range) {
 	of.unqueue(g, func(w *waiter) bool { return w.client == c && w.owner == owner && w.want.Overlaps(r) })
 }
@@ -144,8 +142,8 @@ func accessTo(r *byterange.Range) Access {
 	return AccessRead
 }
 
-// locker finds the states and the owner that the arguments name. s is the lock state, or nil if
-// there is none yet. owner is nil if the Manager does not know the owner yet.
+// locker finds the states and the owner that the arguments name. The lock state s and the owner are nil
+// if the Manager does not know them yet.
 func (g *guard) locker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
 	if !a.New {
 		s, status = g.held(&a.Ref, KindLock)
@@ -172,8 +170,8 @@ func (g *guard) locker(a *LockArgs) (s, open *State, owner *Owner, status Status
 	return s, open, owner, status
 }
 
-// newLock makes the lock state of an owner for an open. If owner is nil, it makes the lock-owner
-// with this name. It returns nil if the client can get no more state, or if no stateid is free.
+// newLock makes the lock state of an owner for an open and, if owner is nil, the lock-owner with this
+// name. It returns nil if the client can get no more state, or if no stateid is free.
 func (g *guard) newLock(open *State, owner *Owner, name []byte) *State {
 	c := open.Client
 	if g.crowded(c) {
@@ -201,8 +199,8 @@ func (g *guard) newLock(open *State, owner *Owner, name []byte) *State {
 	return s
 }
 
-// lockConflict returns a lock of another owner that conflicts with r, or nil. It passes the clients
-// of such locks to blame. If one of them has a valid lease, it returns a lock of that client.
+// lockConflict returns a lock of another owner that conflicts with r, or nil, and calls blame for the
+// clients of such locks. If one of them has a valid lease, it returns a lock of that client.
 func (g *guard) lockConflict(of *file, r *byterange.Range, owner *Owner) (d *Denied) {
 	of.locked.Conflicts(r, owner, func(other *State, held *byterange.Range) bool {
 		if g.blame(other.Client); d == nil || g.late.firm {
@@ -213,10 +211,9 @@ func (g *guard) lockConflict(of *file, r *byterange.Range, owner *Owner) (d *Den
 	return d
 }
 
-// TestLock is LOCKT (RFC 8881 §18.11) for the lock-owner of c with this name. If claimer is not
-// nil, TestLock also looks for locks of the processes of this machine, and then waits for the file
-// system. If try is true, it returns WouldWait if it would have to evict a client. During the grace
-// period it returns NFS4ERR_GRACE.
+// TestLock is LOCKT (RFC 8881 §18.11) for the lock-owner of c with this name. If claimer is not nil,
+// TestLock also looks for locks of the processes of this machine, and then waits for the file system.
+// If try is true, it returns WouldWait if it would have to evict a client.
 func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, try bool) (d *Denied, status Status) {
 	r, ok := byterange.At(offset, length, write)
 	switch {
@@ -243,8 +240,8 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 	return nil, nfs4wire.NFS4OK
 }
 
-// Unlock is LOCKU (RFC 8881 §18.12). If claimer is not nil, Unlock also gives up the server's
-// claims on the range in the local file system, and waits for that.
+// Unlock is LOCKU (RFC 8881 §18.12). If claimer is not nil, Unlock also gives up the server's claims on
+// the range, and waits for that.
 func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (id nfs4wire.StateID4, status Status) {
 	r, ok := byterange.At(offset, length, false)
 	if !ok {
@@ -278,6 +275,5 @@ func (m *Manager) unlock(ref *Ref, r byterange.Range) (id nfs4wire.StateID4, sta
 	return g.bump(s), status
 }
 
-// When a lock that clients wait for has become free, the server reserves it for the first waiter.
-// reservation is the length of that time.
+// reservation is how long the server reserves a lock that has become free for the first waiter.
 const reservation = 3 * time.Second

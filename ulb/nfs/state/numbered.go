@@ -2,9 +2,8 @@ package state
 
 import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// A Request is the operation, the caller and the arguments of a numbered request of an owner (minor
-// version 0). With these the Manager tells a repeated request from another one that has the same
-// sequence number.
+// A Request is a numbered request of an owner (minor version 0), so that the Manager can tell a repeated
+// request from another one that has the same sequence number.
 type Request struct {
 	Operation nfs4wire.OpNum
 	By        Principal
@@ -30,22 +29,19 @@ const (
 	Proceed Verdict = iota
 	// Repeated: the request repeats the owner's last one, and gets the same Reply.
 	Repeated
-	// Misordered: the request is neither the next nor the last one. The answer is
-	// NFS4ERR_BAD_SEQID.
+	// Misordered: the request is neither the next nor the last one, and gets NFS4ERR_BAD_SEQID.
 	Misordered
-	// Wait: the server is still executing an earlier request of the owner. The caller uses
-	// AfterTurn to learn when that has ended, then calls BeginTurn again.
+	// Wait: an earlier request of the owner still runs. After its end (AfterTurn) the caller calls
+	// BeginTurn again.
 	Wait
 )
 
 // turn is the sequence of an owner's numbered requests. The server executes one at a time.
 type turn struct {
-	// seqid is the sequence number of the last request. It is valid if begun is true.
-	begun bool
+	begun bool // there was a request: seqid is the number of the last one, last its reply
 	seqid uint32
 	last  *Reply
-	// busy is true while the server executes a request. waiting are the functions to call when that
-	// request has ended.
+	// busy is true while the server executes a request. waiting are the functions to call afterwards.
 	busy    bool
 	waiting []func()
 }
@@ -57,8 +53,8 @@ func (t *turn) precedes(seqid uint32) bool {
 	return seqid == next || next == 0 && seqid == 1
 }
 
-// BeginTurn decides what to do with the request r of o. seqid is the request's sequence number. If
-// the Verdict is Repeated, BeginTurn also returns the Reply to the earlier request.
+// BeginTurn decides what to do with the request r of o, whose sequence number is seqid. With Repeated
+// it also returns the Reply to the earlier request.
 func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,8 +74,8 @@ func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply
 	return Proceed, nil
 }
 
-// AfterTurn makes the Manager call the function again once, when the current request of o has
-// ended. That may happen before AfterTurn returns.
+// AfterTurn makes the Manager call again once, when the current request of o has ended; perhaps before
+// AfterTurn returns.
 func (m *Manager) AfterTurn(o *Owner, again func()) {
 	m.mu.Lock()
 	if o.turn.busy {
@@ -125,9 +121,8 @@ func (m *Manager) Number(o *Owner, seqid uint32) {
 	o.turn.begun, o.turn.seqid, o.turn.last = true, seqid, nil
 }
 
-// OwnerOfState returns the owner of a stateid of minor version 0. A stateid that is not of the
-// given kind gets NFS4ERR_BAD_STATEID. OwnerOfState also finds the stateid that the owner closed
-// last, because the client may repeat the CLOSE.
+// OwnerOfState returns the owner of a stateid of minor version 0 that is of the given kind. It also
+// finds the stateid that the owner closed last, because the client may repeat the CLOSE.
 func (m *Manager) OwnerOfState(id *nfs4wire.StateID4, kind Kind) (*Owner, Status) {
 	s, status := m.named(id, nil)
 	switch {
@@ -139,9 +134,8 @@ func (m *Manager) OwnerOfState(id *nfs4wire.StateID4, kind Kind) (*Owner, Status
 	return s.Owner, status
 }
 
-// OwnerOf finds or makes a lock-owner (if locks is true) or an open-owner whose requests are
-// numbered (minor version 0). If c is gone or can get no more state, it returns the error to
-// answer.
+// OwnerOf finds or makes a lock-owner (if locks is true) or an open-owner of minor version 0. If c is
+// gone or can get no more state, it returns the error to answer.
 func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Status) {
 	g := m.acquire()
 	defer g.release()
@@ -184,8 +178,8 @@ func (o *Owner) locksRanges() bool {
 	return false
 }
 
-// abandon ends the opens of o, an unconfirmed open-owner, and forgets its last reply. If the client
-// repeats its OPEN, the Manager therefore opens the file again.
+// abandon ends the opens of o, an unconfirmed open-owner, and forgets its last reply, so that a repeated
+// OPEN opens the file again.
 func (g *guard) abandon(o *Owner) {
 	o.turn.last = nil
 	delete(g.files.unconfirmed, o)
@@ -194,8 +188,7 @@ func (g *guard) abandon(o *Owner) {
 	}
 }
 
-// Abandon ends the unconfirmed opens of an open-owner that will not be confirmed (RFC 7530
-// §16.18.4).
+// Abandon ends the opens of an open-owner that will not be confirmed (RFC 7530 §16.18.4).
 func (m *Manager) Abandon(o *Owner) {
 	g := m.acquire()
 	defer g.release()

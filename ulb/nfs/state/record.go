@@ -8,13 +8,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Records stores on stable storage which clients hold state, so that after a restart only these
-// clients may reclaim state (RFC 8881 §8.4.2). When a method returns, its effect is on stable
-// storage. The Manager calls Begin once, before the other methods. It never calls two methods at
-// the same time.
+// Records stores on stable storage which clients hold state, so that after a restart only these may
+// reclaim state (RFC 8881 §8.4.2). When a method returns, its effect is on stable storage. The Manager
+// calls Begin once, before the other methods, and never two methods at the same time.
 type Records interface {
-	// Begin counts this start of the server, and returns all records. starts is below 1<<24, and
-	// differs at each start.
+	// Begin counts this start of the server: starts is below 1<<24, and differs at each start.
 	Begin() (starts uint32, known []Record, err error)
 	// Put adds records, or replaces those with the same names: all of them or none.
 	Put(more []Record) error
@@ -29,16 +27,12 @@ type Record struct {
 	// Address is the address from which the client sent its EXCHANGE_ID or SETCLIENTID, reduced by
 	// clientaddr.Of. The zero value means unknown.
 	Address netip.Addr
-	// Lease is the lease time that the client was told. 0 means unknown.
-	Lease time.Duration
-	// Held is the set of kinds of state that the client has held, or may still reclaim.
-	Held Held
+	Lease   time.Duration // the lease time that the client was told; 0 means unknown
+	Held    Held          // the kinds of state that the client has held, or may still reclaim
 	// Revoked is true if the server revoked state of the client and the client has not freed all of
 	// it yet (FREE_STATEID). After a restart the client can then reclaim nothing.
 	Revoked bool
-	// Guarded is Client.Guarded. If it is true, only a request with integrity protection counts as
-	// a request of this client.
-	Guarded bool
+	Guarded bool // Client.Guarded
 }
 
 // Held is a set of kinds of state. The zero value means unknown: any kind.
@@ -65,14 +59,12 @@ func (g *guard) recordOf(c *Client) Record {
 	}
 }
 
-// Epoch returns the number of this start of the server in client IDs and stateids: a multiple of
-// 256 that no other start uses.
+// Epoch returns the number of this start in client IDs and stateids: a multiple of 256, used only once.
 func (m *Manager) Epoch() uint32 { return m.epoch }
 
-// Record stores on stable storage that a client may hold opens with this deny mode. The caller
-// calls it before the client gets its first such open. If try is true, Record does not wait for the
-// disk: it returns WouldWait if the record still has to be written. It returns NFS4ERR_DELAY if the
-// record could not be written: the caller then grants no such open.
+// Record stores on stable storage that a client may hold opens with this deny mode, before the client
+// gets its first such open. If try is true, Record does not wait for the disk: it returns WouldWait if
+// the record still has to be written. It returns NFS4ERR_DELAY if the write failed.
 func (m *Manager) Record(c *Client, deny Access, try bool) Status {
 	if m.cfg.Records == nil {
 		return nfs4wire.NFS4OK
@@ -96,10 +88,9 @@ func (m *Manager) Record(c *Client, deny Access, try bool) Status {
 	return nfs4wire.NFS4OK
 }
 
-// record writes the record of c if it is missing or outdated. It writes the records of all clients
-// in m.unrecorded together: however many goroutines call it at once, each waits for one or two disk
-// writes. Afterwards reclaim.stored shows whether the write succeeded; the implementation of Records
-// reports its errors to the administrator.
+// record writes the record of c if it is missing or outdated, together with those of all clients in
+// m.unrecorded: however many goroutines call it at once, each waits for one or two disk writes.
+// Afterwards reclaim.stored shows whether the write succeeded; Records itself reports its errors.
 func (m *Manager) record(c *Client) {
 	m.mu.Lock()
 	m.unrecorded = append(m.unrecorded, c)
@@ -138,8 +129,7 @@ func (m *Manager) record(c *Client) {
 	}
 }
 
-// forget makes the sweep remove the record of a client that is gone, or whose lease ran out and
-// that holds nothing.
+// forget makes the sweep remove the record of a client that is gone, or expired without any state.
 func (g *guard) forget(c *Client) {
 	r := g.claimOf(c)
 	if r == nil && c.known.reclaim.stored == nil {
@@ -158,8 +148,8 @@ func (g *guard) hasRecord(n name) bool {
 	return c != nil && c.known.reclaim.stored != nil
 }
 
-// removeForgotten removes the records of forgotten clients. It keeps a record if a new incarnation
-// of the client is recorded under the same name.
+// removeForgotten removes the records of forgotten clients, unless a new incarnation is recorded under
+// the same name.
 func (m *Manager) removeForgotten() {
 	m.mu.Lock()
 	none := len(m.forgotten) == 0
@@ -187,8 +177,7 @@ func (m *Manager) removeForgotten() {
 }
 
 // rewrite writes the records of clients whose Revoked flag has changed. If such a client is gone,
-// its next incarnation has taken over the record. rewrite then writes the record of that
-// incarnation, which has no revoked state.
+// rewrite writes the record of its next incarnation, which has taken over the record.
 func (m *Manager) rewrite() {
 	m.mu.Lock()
 	none := len(m.marked) == 0

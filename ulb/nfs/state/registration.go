@@ -15,9 +15,8 @@ type Registration struct {
 	// Confirmed is true if the client had already confirmed itself.
 	Confirmed bool
 	Status    Status
-	// Expired, if not nil, is the client that keeps the request from succeeding. Its lease ran out,
-	// or the Manager is evicting it already. The caller calls Evict for it, then repeats the
-	// request.
+	// Expired, if not nil, is a client that is in the way, whose lease ran out or that is being evicted.
+	// The caller calls Evict for it, then repeats the request.
 	Expired *Client
 	// Only SETCLIENTID uses the fields below. Confirm is the verifier for SETCLIENTID_CONFIRM.
 	// InUse is the callback of the client that uses the name, for NFS4ERR_CLID_INUSE.
@@ -66,10 +65,8 @@ func (g *guard) register(minor uint32, id *Identity) Registration {
 	return Registration{Client: g.add(minor, id)}
 }
 
-// refuse returns the result of a request that claims the name of the client old: the status s. It
-// also records the event NameInUse, for the administrator. If the lease of old ran out, refuse
-// records no event and returns old as Registration.Expired, so that the caller evicts it and repeats
-// the request.
+// refuse returns the result of a request that claims the name of the client old: the status s, with the
+// event NameInUse, or Registration.Expired if the lease of old ran out.
 func (g *guard) refuse(id *Identity, old *Client, s Status) Registration {
 	if g.expired(old, g.now()) {
 		return Registration{Expired: old}
@@ -103,8 +100,7 @@ func (m *Manager) Replaces(c *Client) bool {
 }
 
 // Confirm confirms a client of minor version 1 or later, at its first CREATE_SESSION (RFC 8881
-// §18.36.4), and removes all state of its earlier incarnation. It returns NFS4ERR_STALE_CLIENTID if
-// the client no longer exists, and NFS4ERR_DELAY if the client has to try again later: see confirm.
+// §18.36.4): see confirm. It returns NFS4ERR_STALE_CLIENTID if the client no longer exists.
 func (m *Manager) Confirm(c *Client) Status {
 	g := m.acquire()
 	defer g.release()
@@ -123,8 +119,7 @@ type Callback struct {
 	Program, Ident uint32
 	// NetID and Address are the universal address (RFC 5665) as the client wrote it.
 	NetID, Address string
-	// Dial is the address to connect to. The zero value means that the server makes no callbacks
-	// to this client.
+	// Dial is the address to connect to. If it is zero, the server does not call this client back.
 	Dial netip.AddrPort
 }
 
@@ -157,10 +152,9 @@ func (m *Manager) SetClientID(id *Identity, cb Callback) Registration {
 	return r
 }
 
-// ConfirmClientID is SETCLIENTID_CONFIRM (RFC 7530 §16.34.5). If it confirms a new incarnation of a
-// client, it removes the old incarnation with all its state. It returns NFS4ERR_STALE_CLIENTID if
-// no client has this ID and this verifier, NFS4ERR_CLID_INUSE if the principal is not the client's,
-// and NFS4ERR_DELAY if the client has to try again later: see confirm.
+// ConfirmClientID is SETCLIENTID_CONFIRM (RFC 7530 §16.34.5): see confirm. It returns
+// NFS4ERR_STALE_CLIENTID if no client has this ID and this verifier, and NFS4ERR_CLID_INUSE if the
+// principal is not the client's.
 func (m *Manager) ConfirmClientID(id uint64, confirm nfs4wire.Verifier4, principal string) Status {
 	g := m.acquire()
 	defer g.release()

@@ -1,17 +1,14 @@
 package state
 
-// Revoke takes away all opens and locks in the file systems with this domain (see DomainOf). The
-// caller is about to close these file systems, and no call uses them any more. Requests with the
-// stateids get NFS4ERR_ADMIN_REVOKED until their clients free them, and SEQUENCE reports that there
-// are such stateids (RFC 8881 §8.5, §18.46.3).
+// Revoke takes away all opens and locks in the file systems with this domain (see DomainOf), which the
+// caller is about to close and no call uses any more. Requests with the stateids get
+// NFS4ERR_ADMIN_REVOKED until their clients free them, and SEQUENCE reports that there are such
+// stateids (RFC 8881 §8.5, §18.46.3).
 //
-// Revoke waits for the disk: it first writes into the records of these clients that they may
-// reclaim nothing after a restart, because other clients may have got conflicting state meanwhile
-// (RFC 8881 §8.4.3). If the write fails, the Manager grants no new state until a later write
-// succeeds.
-//
-// After Close the server is ending, and Revoke does not mark the records: the clients reclaim their
-// state from the next server.
+// Revoke waits for the disk: it first writes into the records of these clients that they may reclaim
+// nothing after a restart, because other clients may have got conflicting state meanwhile (RFC 8881
+// §8.4.3). If the write fails, the Manager grants no new state until a later write succeeds. After
+// Close, Revoke does not mark the records: the clients reclaim their state from the next server.
 func (m *Manager) Revoke(domain any) {
 	select {
 	case <-m.sweeper.stop:
@@ -64,8 +61,8 @@ func (g *guard) retain(s *State) {
 	s.Client.known.hasRevoked.Store(true)
 }
 
-// acknowledge forgets a revoked stateid, because its client has freed it. When a client has freed
-// all of them, it may reclaim state again after a restart.
+// acknowledge forgets a revoked stateid, because its client has freed it. When a client has freed all
+// of them, it may reclaim state again after a restart.
 func (g *guard) acknowledge(s *State) {
 	c := s.Client
 	g.files.slab.remove(s)
