@@ -7,11 +7,10 @@
 // which opens and locks may exist side by side.
 //
 // One mutex guards every change. The code that holds it does no input or output, does not wait, and
-// calls no function of a file system, of a protocol package or of the server. If such a call
-// follows from a change, the code stores it in its guard, which makes the call after it has
-// released the mutex. A function that needs the mutex has a guard as its receiver or as an
-// argument, or it is a method of a type that the mutex guards (clients, origin, file, opens,
-// openFiles, holdings, turn).
+// calls no function of a file system, of a protocol package or of the server: it stores such a call in
+// its guard, which makes it after it has released the mutex. A function that needs the mutex has a
+// guard as its receiver or as an argument, or it is a method of a type that the mutex guards (clients,
+// origin, file, opens, openFiles, holdings, turn).
 //
 // Manager.Ask, in gate.go, decides about every access to a file.
 package state

@@ -12,29 +12,25 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A localClaim holds the server's claims on one file. A claim is a lock in the local file system
-// that keeps the processes of this machine from a range that a client has locked. Each byte is
-// claimed in the mode of the strongest lock that clients hold on it: write before read. Lock
-// changes that need a claim run one after the other for each file, so that the claims match the
-// lock table.
+// A localClaim holds the server's claims on one file: locks in the local file system that keep the
+// processes of this machine from the ranges that clients have locked. Each byte is claimed in the mode
+// of the strongest lock that clients hold on it.
 type localClaim struct {
-	// mu serializes changes of clients' locks that need claims on the file. A goroutine takes mu
-	// before Manager.mu.
+	// mu serializes the changes of clients' locks that need claims on the file, so that the claims
+	// match the lock table. It also guards held and whole. A goroutine takes it before Manager.mu.
 	mu      sync.Mutex
 	key     FileKey
 	claimer vfs.Claimer
-	// held is true if the kernel may hold claims of the server on the file. mu guards it.
+	// held is true if the kernel may hold claims of the server on the file.
 	held bool
-	// whole, if its mode is not 0, is one claim over all locks of the file. The Manager makes it
-	// if there are too many ranges to claim each. mu guards it.
+	// whole, if its mode is not 0, is one claim over all locks of the file (maxFileClaims).
 	whole need
 	// users counts the goroutines that hold mu or wait for it. ranges counts the ranges locked
 	// through the claimer. Manager.mu guards both.
 	users, ranges int
 }
 
-// claimed returns the localClaim of a file, with its mutex held. The caller calls unclaimed when it
-// is done.
+// claimed returns the localClaim of a file, with its mutex held until the caller calls unclaimed.
 func (m *Manager) claimed(key FileKey, claimer vfs.Claimer) *localClaim {
 	m.mu.Lock()
 	c := m.files.claims[key]
@@ -48,8 +44,7 @@ func (m *Manager) claimed(key FileKey, claimer vfs.Claimer) *localClaim {
 	return c
 }
 
-// unclaimed releases the localClaim that claimed returned. It keeps c.mu until it has decided
-// whether to forget c, so that c.held does not change meanwhile.
+// unclaimed releases the localClaim, and keeps c.mu until it has decided whether to forget it.
 func (m *Manager) unclaimed(c *localClaim) {
 	defer c.mu.Unlock()
 	m.mu.Lock()
@@ -101,9 +96,9 @@ func beside(r byterange.Range, w need) (all []need) {
 	return all
 }
 
-// giveUp weakens the server's claims on a file (see localClaim) after clients' locks of the dropped
-// ranges ended. It makes one new claim for each piece that needs a weaker mode, however many locks
-// ended. It waits for the file system.
+// giveUp weakens the server's claims on a file after clients' locks of the dropped ranges ended. It
+// makes one claim for each piece that needs a weaker mode, however many locks ended. It waits for the
+// file system.
 func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	c.mu.Lock()
 	defer m.unclaimed(c)
@@ -128,9 +123,9 @@ func (c *localClaim) dropLocked() {
 	}
 }
 
-// claimWholeLocked makes one claim from the first to the last lock, in the strongest mode among
-// them. locks are all locks through the claimer or, if there is such a claim already, the locks in
-// the range that has changed since. It returns false if the claim fails.
+// claimWholeLocked makes one claim from the first to the last lock, in the strongest mode, and returns
+// false if that fails. locks are all locks through the claimer or, if there is such a claim already,
+// those in the range that has changed since.
 func (c *localClaim) claimWholeLocked(locks []byterange.Range) bool {
 	wanted := c.whole
 	for _, l := range locks {
@@ -164,9 +159,8 @@ func (c *localClaim) claimLocked(wanted []need) error {
 	return nil
 }
 
-// weaker compares the needs of one range after a change (now) with those before it (was), both in
-// ascending order and without gaps. It returns the needs in now that have a weaker mode for some of
-// their bytes.
+// weaker returns the needs in now, after a change, that have a weaker mode for some of their bytes than
+// those before it (was). Both are in ascending order and without gaps.
 func weaker(now, was []need) (all []need) {
 	for _, n := range now {
 		for len(was) > 0 && was[0].last < n.start {
@@ -185,8 +179,7 @@ func weaker(now, was []need) (all []need) {
 	return all
 }
 
-// A need is a range, and the mode in which the server has to claim it, so that programs on this
-// machine see the clients' locks.
+// A need is a range, and the mode in which the server has to claim it.
 type need struct {
 	start, last uint64
 	mode        vfs.ClaimMode
@@ -215,19 +208,16 @@ func (m *Manager) within(key FileKey, r byterange.Range) (all []byterange.Range)
 	return all
 }
 
-// An edge is the start or the end of a locked range. at is the offset of the range's first byte, or
-// of the byte after the range's last one.
+// An edge is the first byte of a locked range (n is 1), or the byte after its last one (n is -1).
 type edge struct {
-	at uint64
-	// n is 1 at the first byte of a range, and -1 after its last byte. The sum of n over all edges
-	// up to an offset is the number of ranges that contain the offset.
+	at    uint64
 	n     int
 	write bool
 }
 
-// cover cuts r into pieces at each start and end of the given locked ranges. It returns the pieces
-// in ascending order, each with the strongest mode of the locks on it. It merges neighbours of the
-// same mode.
+// cover cuts r into pieces at each start and end of the given locked ranges. It returns the pieces in
+// ascending order, each with the strongest mode of the locks on it, and merges neighbours of the same
+// mode. It goes over the edges once, and adds up n to the number of locks on each piece.
 func cover(r byterange.Range, within []byterange.Range) (all []need) {
 	edges := make([]edge, 0, 2*len(within)+1)
 	for _, w := range within {
@@ -311,8 +301,7 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 	return id, nil, nfs4wire.NFS4ErrServerFault, late
 }
 
-// localLock returns the lock of a local process that conflicts with r, or nil. The result names no
-// client and no owner.
+// localLock returns the lock of a local process that conflicts with r, or nil.
 func localLock(claimer vfs.Claimer, h vfs.Handle, r *byterange.Range) *Denied {
 	found, ok, err := claimer.TestClaim(h, r.First, r.Length(), modeOf(r))
 	if err != nil || !ok {
@@ -321,19 +310,18 @@ func localLock(claimer vfs.Claimer, h vfs.Handle, r *byterange.Range) *Denied {
 	return &Denied{Offset: found.Start, Length: found.Length, Write: found.Mode == vfs.ClaimWrite}
 }
 
-// undo is the information needed to undo a lock.
+// undo has the range that a lock request locked, and the state as it was before: its ranges within
+// that range, and its seqid. made is true if the request made the state.
 type undo struct {
-	state *State
-	made  bool // the lock request made the state
-	// locked is the locked range. before are the ranges that the state held within it.
+	state  *State
+	made   bool
 	locked byterange.Range
 	before []byterange.Range
 	seqid  uint32
 }
 
-// takeBack undoes a lock that the client was not told about. The caller still holds the mutex of
-// the localClaim, so no other call has changed the state's ranges, but an eviction may have removed
-// the state.
+// takeBack undoes a lock that the client was not told about. The caller still holds the mutex of the
+// localClaim, so no other call has changed the ranges, but an eviction may have removed the state.
 func (m *Manager) takeBack(u *undo) {
 	g := m.acquire()
 	defer g.release()

@@ -6,25 +6,27 @@ import (
 	"time"
 )
 
-// sweeper is the Manager's background goroutine. It removes clients that the server no longer
-// keeps, and their records. It ends opens that were not confirmed in time, and the grace period.
+// sweeper is the Manager's background goroutine. It removes clients that the server no longer keeps,
+// and their records. It ends opens that were not confirmed in time, and the grace period.
 type sweeper struct {
 	start time.Time
 	woken chan struct{} // capacity 1
 	stop  chan struct{}
 	ended chan struct{}
+
+	// Manager.mu guards the fields below.
+
 	// swept is the time of the last sweep. lack and starved combine the arguments of all calls of
-	// relieve since then; lack is nil if there was none. Manager.mu guards them.
+	// relieve since then; lack is nil if there was none.
 	swept   time.Duration
 	lack    *shortage
 	starved bool
-	// courteous is the number of confirmed clients without a valid lease that the last sweep found
-	// and did not remove at once. Manager.mu guards it.
+	// courteous is the number of clients without a valid lease that the last sweep found, and evicted,
+	// if at all, afterwards.
 	courteous int
 }
 
-// Close ends the Manager's goroutine. It does not close Config.Records: the caller does that
-// afterwards.
+// Close ends the Manager's goroutine. The caller closes Config.Records afterwards.
 func (m *Manager) Close() {
 	close(m.sweeper.stop)
 	<-m.sweeper.ended
@@ -58,10 +60,9 @@ func (m *Manager) sweepOn() {
 }
 
 // sweepClients removes clients that did not confirm themselves within a lease, and clients that the
-// server no longer keeps without a lease (see discourteous). If relieve was called since the last
-// sweep, it also removes all expired clients that hold nothing and may reclaim nothing. If relieve
-// then reported an address as starved, and no client without a lease is left to evict, it evicts
-// clients with valid leases: see greedy.
+// server no longer keeps without a lease (discourteous). If relieve was called since the last sweep, it
+// also removes all expired clients that hold nothing and may reclaim nothing. If relieve reported an
+// address as starved, and no client without a lease is left to evict, it evicts greedy clients.
 func (m *Manager) sweepClients() {
 	g := m.acquire()
 	now := g.now()
@@ -110,8 +111,8 @@ func (m *Manager) sweepClients() {
 	m.evictSome(greedy, Greedy)
 }
 
-// evictedTogether is the largest number of clients that the sweep evicts at a time. They share one
-// wait for the disk, and none of them can start a request meanwhile.
+// evictedTogether is the largest number of clients that the sweep evicts at a time. They share one wait
+// for the disk, and none of them can start a request meanwhile.
 const evictedTogether = 256
 
 // evictSome evicts clients, some at a time, until the Manager is closed. If an eviction fails, a
@@ -127,14 +128,12 @@ func (m *Manager) evictSome(all []*Client, why Why) {
 	}
 }
 
-// A shortage is a resource that ran out for a client: memory, entries in the table of clients, or
-// open files of a file system.
+// A shortage is a resource that ran out for a client: bytes of memory, entries in the table of clients,
+// or open files of a file system. It has the total amount, and the amounts in use in all, by an
+// address, and by a client.
 type shortage struct {
-	// all is the total amount, in bytes of memory or as a number of entries or files. used returns
-	// the amount in use.
-	all  int
-	used func() int
-	// has returns the amount that an address uses; takes returns the amount that a client uses.
+	all   int
+	used  func() int
 	has   func(o *origin) int
 	takes func(c *Client) int
 }
@@ -153,20 +152,18 @@ func (g *guard) ofPlaces() *shortage {
 	}
 }
 
-// Relieve makes the sweep run soon and remove clients whose leases ran out: see relieve. A package
-// that limits something else, such as sessions, calls it each time that it refuses a client.
-// Relieve returns at once.
+// Relieve makes the sweep run soon and remove clients whose leases ran out: see relieve. A package that
+// limits something else, such as sessions, calls it each time that it refuses a client.
 func (m *Manager) Relieve() {
 	g := m.acquire()
 	defer g.release()
 	g.relieve(g.ofMemory(), false)
 }
 
-// relieve makes the sweep run soon, because a client was refused a resource; lack describes that
-// resource. The sweep then removes clients whose leases ran out: all that hold nothing, and others
-// to free some of the resource (see discourteous). starved is true if the address of the refused
-// client has less than half its fair share (clients.part). Then the sweep may also evict clients
-// with valid leases, of an address with more than its fair share.
+// relieve makes the sweep run soon, because a client was refused a resource (lack). The sweep then
+// removes clients whose leases ran out: all that hold nothing, and others to free some of the resource
+// (discourteous). starved is true if the address of the refused client has less than half its fair
+// share (clients.part). Then the sweep may also evict clients with valid leases (greedy).
 func (g *guard) relieve(lack *shortage, starved bool) {
 	w := &g.sweeper
 	if w.lack == nil {
@@ -181,9 +178,8 @@ func (g *guard) relieve(lack *shortage, starved bool) {
 // relieveAfter is the shortest time between two sweeps that relieve causes.
 const relieveAfter = 20 * time.Millisecond
 
-// greedy returns clients to evict although their leases are valid, so that starved addresses get
-// their fair share (clients.part). It takes clients of the address that uses most of the short
-// resource: as many as are needed to bring this address down to its fair share.
+// greedy returns clients to evict although their leases are valid: those of the address that uses most
+// of the short resource, as many as are needed to bring it down to its fair share (clients.part).
 func (g *guard) greedy(lack *shortage) (all []*Client) {
 	t, part := &g.clients, g.clients.part(lack.all)
 	var most *origin
@@ -220,13 +216,13 @@ func (g *guard) greedy(lack *shortage) (all []*Client) {
 	return all
 }
 
-// discourteous returns the courteous clients (clients whose leases ran out) that the server no
-// longer keeps. It looks first at those whose leases ran out first. But if more than half of the
-// scarce resource (sweeper.lack, or else memory) is in use, it looks first at the clients of the
-// addresses that use most of it. discourteous returns a client if its courtesy time is over; if its
-// address may confirm no more clients (one client of each such address); if more than half of the
-// resource is still in use and the client uses some of it; or if otherwise more than maxCourteous
-// clients would stay (half as many while maxClients/2 clients or more are confirmed).
+// discourteous returns the courteous clients (clients whose leases ran out) that the server no longer
+// keeps. It looks first at those whose leases ran out first or, if more than half of the scarce
+// resource (sweeper.lack, or else memory) is in use, at those of the addresses that use most of it. It
+// returns a client if its courtesy time is over; if its address may confirm no more clients (one client
+// of each such address); if more than half of the resource is still in use and the client uses some of
+// it; or if otherwise more than maxCourteous clients would stay (half as many while maxClients/2 or
+// more are confirmed).
 func (g *guard) discourteous(courteous []*Client, now time.Duration) (late []*Client) {
 	t, lack := &g.clients, g.sweeper.lack
 	if lack == nil {
@@ -270,11 +266,10 @@ func (g *guard) discourteous(courteous []*Client, now time.Duration) (late []*Cl
 // keeps half as many while maxClients/2 clients or more are confirmed: see discourteous.
 const maxCourteous = 1024
 
-// Evict removes a client whose lease ran out, with all its state, so that other clients can get the
-// state. It first removes the record on stable storage, so that the client cannot reclaim the state
-// after a restart (RFC 8881 §8.4.3). Evict waits for the disk; the caller holds no lock. If the
-// client has renewed its lease meanwhile, Evict does nothing. If the record cannot be removed, the
-// client stays, and Evict returns the error.
+// Evict removes a client whose lease ran out, with all its state. It first removes the record on stable
+// storage, so that the client cannot reclaim the state after a restart (RFC 8881 §8.4.3): it waits for
+// the disk, and the caller holds no lock. If the client has renewed its lease meanwhile, Evict does
+// nothing. If the record cannot be removed, the client stays, and Evict returns the error.
 func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, Named) }
 
 // evict is Evict for several clients. It removes their records together, so that it waits for the
@@ -309,8 +304,8 @@ func (m *Manager) evict(all []*Client, why Why) (err error) {
 	return err
 }
 
-// condemned reports whether to evict c: its lease has run out, or anyhow is true. If so, c stays
-// marked as dying. condemned sets dying before it checks the lease: see BeginRequest.
+// condemned reports whether to evict c: its lease has run out, or anyhow is true. If so, c is dying from
+// now on. condemned sets dying before it checks the lease: see BeginRequest.
 func (g *guard) condemned(c *Client, anyhow bool) bool {
 	c.known.dying.Store(true)
 	if anyhow || g.expired(c, g.now()) {

@@ -13,28 +13,27 @@ type waiter struct {
 	owner  string
 	want   byterange.Range
 	tag    any
-	// asked is when the owner last asked for the lock.
-	asked time.Time
-	// offered is true if the lock became free and the server reserved it for the owner. The
-	// reservation ends at the time until. The server makes at most one reservation after each LOCK
-	// of the owner: if the owner does not ask again in time, the next waiter can get the lock.
+	asked  time.Time // when the owner last asked for the lock
+	// offered is true if the lock became free and the server reserved it for the owner, up to the time
+	// until. There is at most one reservation after each LOCK of the owner: if the owner does not ask
+	// again in time, the next waiter can get the lock.
 	offered bool
 	until   time.Time
 }
 
 func (w *waiter) size() int { return sizeWaiter + len(w.owner) }
 
-// gaveUp reports whether the owner has sent no LOCK for this waiter during the last lease time. A
-// client that still waits repeats its LOCK within that time, whether it gets notices or not.
+// gaveUp reports whether the owner has sent no LOCK for this waiter during the last lease time. A client
+// that still waits repeats its LOCK within that time, with or without a LockNotice.
 func (w *waiter) gaveUp(g *guard, now time.Time) bool { return now.Sub(w.asked) > g.cfg.Lease }
 
 // lapsed reports whether the reservation ended before the owner took the lock.
 func (w *waiter) lapsed(now time.Time) bool { return w.offered && !now.Before(w.until) }
 
-// queue adds w to the waiters. If its owner already waits for the same lock, w is not added: the
-// earlier waiter keeps its place in the queue, takes the tag of w, and loses its reservation. w is
-// not added either if the client or its address has reached a limit (mayWait, crowded), or if the
-// file has maxFileWaiters waiters and none makes room (yield): the client then gets no LockNotice.
+// queue adds w to the waiters. If its owner already waits for the same lock, the earlier waiter keeps
+// its place, takes the tag of w, and loses its reservation. If the client or its address has reached a
+// limit (mayWait, crowded), or the file has maxFileWaiters waiters and none makes room (yield), w is
+// not added, and the client gets no LockNotice.
 func (of *file) queue(g *guard, w *waiter) {
 	now := time.Now()
 	for _, other := range of.waiting {
@@ -57,8 +56,8 @@ func (of *file) queue(g *guard, w *waiter) {
 	h.waiting[of]++
 }
 
-// mayWait reports whether c may wait for one more lock. The clients of an address may have half of
-// the waiters that other addresses do not use. Of these, a client may have half of what the other
+// mayWait reports whether c may wait for one more lock. The clients of an address may have half of the
+// waiters that other addresses do not use. Of these, a client may have half of those that the other
 // clients of its address do not use.
 func (c *Client) mayWait(g *guard) bool {
 	o := c.known.origin
@@ -66,10 +65,9 @@ func (c *Client) mayWait(g *guard) bool {
 	return o.waiters < free && c.holding.waiters < (o.waiters+free)/2-o.waiters
 }
 
-// yield makes room for a waiter of c in a file that has maxFileWaiters of them. It finds the
-// address with the most waiters in the file, then the client of that address with the most, and
-// removes that client's latest waiter. It returns false if no other address or client has more
-// waiters than c would have. Waiters for which the server has reserved a lock stay.
+// yield makes room for a waiter of c in a file that has maxFileWaiters of them: it removes the latest
+// waiter of the client with the most at the address with the most. It returns false if no other address
+// or client has more waiters than c would have. Waiters with a reserved lock stay.
 func (of *file) yield(g *guard, c *Client, now time.Time) bool {
 	byOrigin := make(map[*origin]int)
 	for _, w := range of.waiting {
@@ -113,8 +111,8 @@ func (of *file) unqueue(g *guard, over func(w *waiter) bool) {
 	})
 }
 
-// reserved looks for a lock that the server has reserved for another owner and that conflicts with
-// r. It returns that lock as a Denied, or nil if there is none.
+// reserved returns a lock that the server has reserved for another owner and that conflicts with r, or
+// nil.
 func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 	if len(of.waiting) == 0 {
 		return nil
@@ -131,11 +129,10 @@ func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 	return nil
 }
 
-// released looks for waiters whose locks have become free, reserves these locks for them, and adds
-// the notices to l. It takes the waiters in the order of their arrival. If the file has more than
-// 128 waiters (the square root of maxHindrances), it takes them in the order of inTurn instead, so
-// that a client that waits for many locks does not keep others from their notices. It stops after
-// it has checked maxHindrances locks and waiters.
+// released reserves locks that have become free for their waiters, and adds the notices to g. It takes
+// the waiters in the order of their arrival or, if the file has more than 128 (the square root of
+// maxHindrances), in the order of inTurn, so that a client that waits for many locks does not keep
+// others from their notices. It stops after it has checked maxHindrances locks and waiters.
 func (g *guard) released(of *file) {
 	if len(of.waiting) == 0 {
 		return
@@ -165,8 +162,8 @@ func (g *guard) released(of *file) {
 	}
 }
 
-// inTurn returns the indexes of the waiters in three groups: the first waiter of each address; the
-// first one of each other client; all other waiters. Each group is in the order of arrival.
+// inTurn returns the indexes of the first waiter of each address, then of the first one of each other
+// client, then of all others, each in the order of arrival.
 func (of *file) inTurn() []int {
 	origins, clients := make(map[*origin]bool), make(map[*Client]bool)
 	firsts, seconds, others := make([]int, 0, len(of.waiting)), []int(nil), []int(nil)
@@ -184,8 +181,8 @@ func (of *file) inTurn() []int {
 	return append(append(firsts, seconds...), others...)
 }
 
-// hindered reports whether waiter i cannot have its lock, because another owner has a conflicting
-// lock or an earlier waiter wants one. looks is the number of locks and waiters that it checked.
+// hindered reports whether waiter i cannot have its lock, because another owner has a conflicting lock
+// or an earlier waiter wants one. looks is the number of locks and waiters that it checked.
 func (of *file) hindered(i int, now time.Time) (is bool, looks int) {
 	w := of.waiting[i]
 	of.locked.Conflicts(&w.want, w.client.holding.owners[ownerKey{true, w.owner}], func(*State, *byterange.Range) bool {
