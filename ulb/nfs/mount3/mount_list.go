@@ -38,25 +38,15 @@ func (l *mountList) add(host, dir string, export uint32) {
 	l.all = append(l.all, m)
 }
 
-func (l *mountList) remove(host, dir string) {
+// remove removes the mounts of a host that match.
+func (l *mountList) remove(host string, matches func(m mounted) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all = slices.DeleteFunc(l.all, func(m mounted) bool { return m.host == host && m.dir == dir })
+	l.all = slices.DeleteFunc(l.all, func(m mounted) bool { return m.host == host && matches(m) })
 }
 
-func (l *mountList) removeAll(host string) {
+func (l *mountList) snapshot() []mounted {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all = slices.DeleteFunc(l.all, func(m mounted) bool { return m.host == host })
-}
-
-func (l *mountList) each(f func(m mounted) bool) {
-	l.mu.Lock()
-	all := slices.Clone(l.all)
-	l.mu.Unlock()
-	for _, m := range all {
-		if !f(m) {
-			return
-		}
-	}
+	return slices.Clone(l.all)
 }

@@ -22,6 +22,7 @@ import (
 
 // A Program serves MOUNT version 3.
 type Program struct {
+	nfs.Service
 	exports *export.Table
 	mounts  mountList
 	// names finds the exports of mounts below another export. If it is nil, no path leads from
@@ -31,21 +32,10 @@ type Program struct {
 
 // New returns a program that serves exports.
 func New(exports *export.Table) *Program {
-	return &Program{exports: exports, names: pseudo.Of(exports)}
-}
-
-// Number returns 100005.
-func (p *Program) Number() uint32 { return wire.Program }
-
-// Versions returns 3 and 3.
-func (p *Program) Versions() (low, high uint32) { return wire.Version, wire.Version }
-
-// Binding returns nfs.BindingMount3 for version 3.
-func (p *Program) Binding(version uint32) *rpc.Binding {
-	if version != wire.Version {
-		return nil
+	return &Program{
+		Service: nfs.Service{Program: wire.Program, Version: wire.Version, Procedures: &nfs.BindingMount3},
+		exports: exports, names: pseudo.Of(exports),
 	}
-	return &nfs.BindingMount3
 }
 
 // Judge admits every client, because mnt checks whether the export serves the client. For
@@ -60,10 +50,9 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		}
 	case wire.ProcDump:
 		size := listEnd
-		p.eachMount(a.Conn, func(host, dir string) bool {
-			size += mountSize(host, dir)
-			return size < nfs.MaxMountReply
-		})
+		for m := range p.shownMounts(a.Conn) {
+			size += m.size()
+		}
 		j.Words = min(size, nfs.MaxMountReply)
 	case wire.ProcExport:
 		size := listEnd
@@ -78,9 +67,9 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 // listEnd is the size of the word that ends a list, in bytes.
 const listEnd = 4
 
-// mountSize and exportSize return the maximum size of a list entry, in bytes.
-func mountSize(host, dir string) int {
-	return 4 + 4 + len(host) + xdr.Pad(len(host)) + 4 + len(dir) + xdr.Pad(len(dir))
+// size and exportSize return the size of a list entry, in bytes.
+func (m *mounted) size() int {
+	return 4 + 4 + len(m.host) + xdr.Pad(len(m.host)) + 4 + len(m.dir) + xdr.Pad(len(m.dir))
 }
 
 func exportSize(e *export.Export) int {
@@ -105,9 +94,9 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		if c.Args.Finish() != nil {
 			return rpc.GarbageArgs
 		}
-		p.mounts.remove(peerName(c), string(dir))
+		p.mounts.remove(peerName(c), func(m mounted) bool { return m.dir == string(dir) })
 	case wire.ProcUmntall:
-		p.mounts.removeAll(peerName(c))
+		p.mounts.remove(peerName(c), func(mounted) bool { return true })
 	case wire.ProcExport:
 		return p.export(c, w)
 	}
@@ -197,9 +186,18 @@ func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names 
 	}
 	v.Op.Try = c.Try
 	for depth := 0; ; depth++ {
-		into, out, err := p.walkIn(c, &v, e, depth, &at, &names)
-		if out != rpc.Done || err != nil || into == nil {
-			return at, out, err
+		into, lane, err := p.walkIn(c, &v, e, depth, &at, &names)
+		switch {
+		case errors.Is(err, vfs.ErrWouldBlock):
+			c.Progress = stage{depth, lane}
+			return at, rpc.WouldBlock(lane), nil
+		case errors.Is(err, errElsewhere):
+			c.Progress = stage{depth, lane}
+			c.Detach()
+			c.Resume(lane)
+			return at, rpc.Outcome{Pending: true}, nil
+		case err != nil || into == nil:
+			return at, rpc.Done, err
 		}
 		e = into
 	}
@@ -212,39 +210,31 @@ type stage struct {
 	lane  any
 }
 
+// errElsewhere means that a walk continues in the executor's queue (lane) of another file system. If
+// the walk stalls there, calls for other file systems do not wait for it.
+var errElsewhere = errors.New("mount3: the walk continues in another lane")
+
 // walkIn follows the path within one export, and removes from names the elements that it has
-// followed. into is the export that the next element leads into, or nil if the walk ends here.
-func (p *Program) walkIn(c *rpc.Call, v *pseudo.View, e *export.Export, depth int, at *pseudo.Place, names *[]string) (into *export.Export, out rpc.Outcome, err error) {
+// followed. into is the export that the next element leads into, or nil if the walk ends here. If the
+// error is vfs.ErrWouldBlock or errElsewhere, lane is the resource that the walk waits for.
+func (p *Program) walkIn(
+	c *rpc.Call, v *pseudo.View, e *export.Export, depth int, at *pseudo.Place, names *[]string,
+) (into *export.Export, lane any, err error) {
 	for !e.Enter(v.Conn) {
-		lane := e.FS.Lane()
-		switch e, err = p.exports.Awake(e, c.Try); {
-		case errors.Is(err, vfs.ErrWouldBlock):
-			c.Progress = stage{depth, lane}
-			return nil, rpc.WouldBlock(lane), nil
-		case err != nil:
-			return nil, rpc.Done, err
-		case !e.Serves(v.Conn, v.Caller):
-			return nil, rpc.Done, syscall.EACCES
+		lane = e.FS.Lane()
+		if e, err = p.exports.Awake(e, c.Try); err != nil {
+			return nil, lane, err
+		}
+		if !e.Serves(v.Conn, v.Caller) {
+			return nil, nil, syscall.EACCES
 		}
 	}
-	defer e.Leave(v.Conn) // v.Conn, because after Detach the call may belong to another goroutine
-	lane := e.FS.Lane()
+	defer e.Leave(v.Conn)
+	lane = e.FS.Lane()
 	if was, _ := c.Progress.(stage); !c.Try && depth > was.depth && was.lane != lane {
-		// The walk continues in the executor's queue (lane) for this export's file system. If it
-		// stalls there, calls for other file systems do not wait for it.
-		c.Progress = stage{depth, lane}
-		c.Detach()
-		c.Resume(lane)
-		return nil, rpc.Outcome{Pending: true}, nil
+		return nil, lane, errElsewhere
 	}
 	at.Export, at.Handle = e, e.FS.Root()
-	blocks := func(err error) (rpc.Outcome, error) {
-		if errors.Is(err, vfs.ErrWouldBlock) {
-			c.Progress = stage{depth, lane}
-			return rpc.WouldBlock(lane), nil
-		}
-		return rpc.Done, err
-	}
 	var a vfs.Attr
 	for ; len(*names) > 0; *names = (*names)[1:] {
 		name := []byte((*names)[0])
@@ -252,23 +242,19 @@ func (p *Program) walkIn(c *rpc.Call, v *pseudo.View, e *export.Export, depth in
 		if errors.Is(err, syscall.EXDEV) && p.names != nil {
 			if into, err = p.names.Cross(v, at, name); err == nil {
 				*names = (*names)[1:]
-				return into, rpc.Done, nil
+				return into, lane, nil
 			}
 		}
 		if err != nil {
-			out, err := blocks(err)
-			return nil, out, err
+			return nil, lane, err
 		}
 		at.Handle = obj.Handle
 	}
-	if err := e.FS.GetAttr(v.As(e), at.Handle, &a); err != nil {
-		out, err := blocks(err)
-		return nil, out, err
+	err = e.FS.GetAttr(v.As(e), at.Handle, &a)
+	if err == nil && a.Type != vfs.Directory && at.Handle != e.FS.Root() {
+		err = syscall.ENOTDIR
 	}
-	if a.Type != vfs.Directory && at.Handle != e.FS.Root() {
-		return nil, rpc.Done, syscall.ENOTDIR
-	}
-	return nil, rpc.Done, nil
+	return nil, lane, err
 }
 
 // status maps a file system's errors to MOUNT's (RFC 1813 §5.1.5).
@@ -311,15 +297,15 @@ func (p *Program) shown(c *rpc.Conn) iter.Seq[*export.Export] {
 	}
 }
 
-// eachMount calls f for each mount of an export that serves the client's address, until f
-// returns false.
-func (p *Program) eachMount(c *rpc.Conn, f func(host, dir string) bool) {
-	p.mounts.each(func(m mounted) bool {
-		if e := p.exports.ByID(m.export); e == nil || !e.ServesAddr(c.Peer.Addr()) {
-			return true
+// shownMounts yields the mounts of the exports that serve the client's address.
+func (p *Program) shownMounts(c *rpc.Conn) iter.Seq[mounted] {
+	return func(yield func(mounted) bool) {
+		for _, m := range p.mounts.snapshot() {
+			if e := p.exports.ByID(m.export); e != nil && e.ServesAddr(c.Peer.Addr()) && !yield(m) {
+				return
+			}
 		}
-		return f(m.host, m.dir)
-	})
+	}
 }
 
 // dump is DUMP (RFC 1813 §5.2.2), limited to the exports that serve the caller.
@@ -328,12 +314,12 @@ func (p *Program) dump(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	room := listRoom(c, w)
-	p.eachMount(c.Conn, func(host, dir string) bool {
-		if room -= mountSize(host, dir); room >= 0 {
-			wire.PutMount(w, &wire.Mount{Hostname: []byte(host), Directory: []byte(dir)})
+	for m := range p.shownMounts(c.Conn) {
+		if room -= m.size(); room < 0 {
+			break
 		}
-		return room >= 0
-	})
+		wire.PutMount(w, &wire.Mount{Hostname: []byte(m.host), Directory: []byte(m.dir)})
+	}
 	wire.EndMountList(w)
 	return rpc.Done
 }

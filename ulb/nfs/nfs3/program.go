@@ -13,6 +13,7 @@ import (
 
 // A Program serves NFS version 3.
 type Program struct {
+	nfs.Service
 	exports  *export.Table
 	state    *state.Manager // if nil, every access is allowed
 	requests sync.Pool
@@ -24,24 +25,11 @@ type Program struct {
 // New returns a program that serves exports.
 func New(exports *export.Table) *Program {
 	return &Program{
+		Service:  nfs.Service{Program: wire.Program, Version: wire.Version, Procedures: &nfs.Binding3},
 		exports:  exports,
 		requests: sync.Pool{New: func() any { return new(request) }},
 		names:    pseudo.Of(exports),
 	}
-}
-
-// Number returns 100003.
-func (p *Program) Number() uint32 { return wire.Program }
-
-// Versions returns 3 and 3.
-func (p *Program) Versions() (low, high uint32) { return wire.Version, wire.Version }
-
-// Binding returns nfs.Binding3 for version 3.
-func (p *Program) Binding(version uint32) *rpc.Binding {
-	if version != wire.Version {
-		return nil
-	}
-	return &nfs.Binding3
 }
 
 // Ask makes the program call m.Ask before each access to a file, because an NFSv4 client may

@@ -32,6 +32,7 @@ type Config struct {
 
 // A Program serves NFS version 4.
 type Program struct {
+	nfs.Service
 	exports   *export.Table
 	state     *state.Manager
 	minors    [3]*minor
@@ -54,6 +55,7 @@ type minor struct {
 // New returns the program.
 func New(cfg Config) *Program {
 	p := &Program{
+		Service: nfs.Service{Program: wire.Program, Version: wire.Version, Procedures: &nfs.Binding4},
 		exports: cfg.Exports, state: cfg.State, givesWay: (*rpc.Call).GiveWay, identity: cfg.Identity, sendNames: cfg.SendNames,
 		names:     pseudo.Of(cfg.Exports),
 		counters:  counters{failed: make(map[failure]uint64)},
@@ -82,20 +84,6 @@ func (p *Program) pathOf(e *export.Export) string {
 		return e.Name
 	}
 	return p.names.Path(e)
-}
-
-// Number returns the RPC program number of NFS, 100003.
-func (p *Program) Number() uint32 { return wire.Program }
-
-// Versions returns 4 and 4.
-func (p *Program) Versions() (low, high uint32) { return wire.Version, wire.Version }
-
-// Binding returns nfs.Binding4 for version 4.
-func (p *Program) Binding(version uint32) *rpc.Binding {
-	if version != wire.Version {
-		return nil
-	}
-	return &nfs.Binding4
 }
 
 // stripes is the number of success counters of each operation. A connection always uses the
