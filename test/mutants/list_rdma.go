@@ -184,8 +184,8 @@ var rdmaMutants = []mutant{
 		"",
 		"transport/rdma", "TestStrangersAreGrantedFewCredits"},
 	{"V1-25: the threshold follows the longest message", "transport/rdma", "connection.received",
-		"k.inRun += uint64(len(r.Bytes))",
-		`k.inRun += uint64(len(r.Bytes))
+		"k.moved.Add(uint64(len(r.Bytes)))",
+		`k.moved.Add(uint64(len(r.Bytes)))
 	k.sendLimit = max(k.sendLimit, len(r.Bytes))`,
 		"transport/rdma", "TestThresholdMatrix"},
 	{"V1-11: what was exposed for a call that was cancelled meanwhile stays so", "transport/rdma", "requester.send",

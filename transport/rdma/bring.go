@@ -60,7 +60,6 @@ func (c *call) reserve(words, results int) {
 	}
 	c.reserved.request.Size = at
 	if len(c.list.segments) > 0 {
-		c.leaveRun()
 		c.responder.reads.enter(c)
 		return
 	}
@@ -75,7 +74,6 @@ func (c *call) ask() {
 		c.granted(b, false)
 		return
 	}
-	c.leaveRun()
 	share.Get(&c.reserved.request)
 }
 
@@ -142,7 +140,7 @@ func (c *call) pull(later bool) {
 		return
 	}
 	c.reads.unread.Store(int32(pieces))
-	c.leaveRun()
+	c.reads.lost.Store(false)
 	c.responder.reads.push(c)
 }
 

@@ -23,8 +23,6 @@ type call struct {
 	in                inbound
 	rpc               rpc.Call
 	plan              rpc.Plan
-	// inRun is true while only the receiving goroutine uses the call; see run.
-	inRun bool
 	// charged is how many bytes the ledger of the connection counts for this call.
 	charged int
 
@@ -56,31 +54,10 @@ func getCall() *call {
 	return newCallRecord()
 }
 
-// finishInRun ends a call that the receiving goroutine answered itself, if it needed no memory
-// beyond its record and the buffer for short replies. Then responder.run keeps c for the next
-// message, and finishInRun returns true. Otherwise it does nothing and returns false.
-func (c *call) finishInRun() bool {
-	u := &c.responder.run
-	if !c.inRun || u.call != nil || c.reserved.memory != nil || c.reply.long != nil || c.charged != 0 || len(c.list.segments)+len(c.reply.out.work)+len(c.reply.slots)+len(c.reply.used) > 0 {
-		return false
-	}
-	c.reply.write.Release()
-	c.in.recv.Release()
-	c.in.recv = nil
-	c.reserved.words, c.reserved.results = 0, 0
-	u.call = c
-	return true
-}
-
 // finish releases everything that the call holds. sendCopy or Drop has already made this side ready
 // to receive the peer's next call.
 func (c *call) finish() {
 	s := c.responder
-	if c.finishInRun() {
-		s.goOn()
-		return
-	}
-	k := s.k
 	if c.claimed.claim != nil {
 		s.reads.leave(c)
 	}
@@ -90,18 +67,15 @@ func (c *call) finish() {
 		c.reserved.memory.Release()
 	}
 	c.in.recv.Release()
-	inRun := c.inRun
 	c.forget()
 	callPool.Put(c)
-	if !inRun {
-		k.leave()
-	}
+	s.k.leave()
 	s.goOn()
 }
 
 // forget clears the call, so that it can be used for another one.
 func (c *call) forget() {
-	c.responder, c.in, c.inRun, c.charged = nil, inbound{}, false, 0
+	c.responder, c.in, c.charged = nil, inbound{}, 0
 	c.rpc.Reset()
 	c.plan = rpc.Plan{}
 	c.stage = stageChunks

@@ -102,7 +102,6 @@ func (k *connection) start() {
 		for _, r := range messages {
 			k.received(r)
 		}
-		k.drained()
 	}
 }
 
@@ -120,22 +119,8 @@ func (k *connection) Received(r *rdmacm.Recv) {
 	k.received(r)
 }
 
-// Drained implements rdmacm.Handler. It does not flush the replies, because the device
-// sends all posted work by itself.
-func (k *connection) Drained() {
-	if k.early.ready.Load() {
-		k.drained()
-	}
-}
-
-// drained is called when the device has no more input for now. It ends responder.run.
-func (k *connection) drained() {
-	k.moved.Add(k.inRun)
-	k.inRun = 0
-	if k.responder != nil {
-		k.responder.endRun()
-	}
-}
+// Drained implements rdmacm.Handler. There is nothing to do: the device sends all posted work by itself.
+func (k *connection) Drained() {}
 
 // Closed implements rdmacm.Handler.
 func (k *connection) Closed(err error) {

@@ -83,11 +83,7 @@ func (s *responder) lookLaterLocked() {
 // the call before it may have used the memory.
 func (s *responder) resume() {
 	for m, ok := s.nextHeld(); ok; m, ok = s.nextHeld() {
-		if s.k.enter() > 0 {
-			s.startHeld(&m)
-		} else {
-			s.k.drop(faultDraining, &m)
-		}
+		s.begin(&m)
 	}
 }
 

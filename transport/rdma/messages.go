@@ -47,9 +47,6 @@ type messages struct {
 	eased func()
 	// moved counts the bytes in both directions: inline, by Reads and by Writes.
 	moved atomic.Uint64
-	// inRun counts bytes like moved, but without atomics, because only the receiving
-	// goroutine uses it. drained adds it to moved.
-	inRun uint64
 
 	stats *Stats
 	event func(Event) // may be nil
@@ -109,7 +106,7 @@ func (m *inbound) judge() Fault {
 // received passes a call to the responder, a reply or an RDMA_ERROR to the requester, and a faulty
 // message to refuse.
 func (k *connection) received(r *rdmacm.Recv) {
-	k.inRun += uint64(len(r.Bytes))
+	k.moved.Add(uint64(len(r.Bytes)))
 	m := inbound{recv: r}
 	switch f := m.judge(); {
 	case f != faultNone:
@@ -231,9 +228,8 @@ func (m *messages) beginError(o *outbound, in *inbound, a Answer) {
 
 // sendCopy first makes this side ready to receive the message that o permits the peer to send (RFC
 // 8166 §3.3.1). If o is a Send without RDMA Writes, and the device copies it, sendCopy returns
-// true: o is sent and may be reused. Otherwise it returns false, and the caller calls post. The
-// argument inRun is true on the receiving goroutine.
-func (m *messages) sendCopy(o *outbound, inRun bool) bool {
+// true: o is sent and may be reused. Otherwise it returns false, and the caller calls post.
+func (m *messages) sendCopy(o *outbound) bool {
 	if len(o.local) > m.maxLocal {
 		o.flat = o.flat[:0]
 		for _, b := range o.local {
@@ -249,11 +245,7 @@ func (m *messages) sendCopy(o *outbound, inRun bool) bool {
 	if len(o.work) > 0 || !m.device.SendShort(o.local, o.invalidate) {
 		return false
 	}
-	if inRun {
-		m.inRun += uint64(o.size)
-	} else {
-		m.moved.Add(uint64(o.size))
-	}
+	m.moved.Add(uint64(o.size))
 	return true
 }
 

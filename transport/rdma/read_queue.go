@@ -49,7 +49,6 @@ type reads struct {
 func (r *reads) reset() {
 	r.dropPrefix()
 	r.reading, r.cut = nil, r.cut[:0]
-	r.lost.Store(false)
 }
 
 // push queues all Reads of c.

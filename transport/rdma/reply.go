@@ -14,16 +14,19 @@ import (
 // A reply holds the data of a call's reply, from the call of Writer until the reply is sent.
 type reply struct {
 	write  xdr.Writer
-	short  *[shortWords]byte // buffer for a short reply's words (its XDR data without payloads), or nil
-	long   *[wordsSize]byte
-	slots  []int32  // for each payload, the index of its Write chunk, or -1
-	used   []uint64 // number of bytes for each Write chunk; missing entries mean 0
-	pieces [][]byte // memory for the buffer lists of the RDMA Writes
+	short  [shortWords]byte // buffer for a short reply's words (its XDR data without payloads)
+	long   *[wordsSize]byte // buffer for the words of a longer reply, or nil
+	slots  []int32          // for each payload, the index of its Write chunk, or -1
+	used   []uint64         // number of bytes for each Write chunk; missing entries mean 0
+	pieces [][]byte         // memory for the buffer lists of the RDMA Writes
 	out    outbound
 }
 
 func (r *reply) reset() {
-	r.dropWords()
+	if r.long != nil {
+		longPool.Put(r.long)
+		r.long = nil
+	}
 	r.out.reset()
 	clear(r.pieces)
 	r.pieces, r.slots, r.used = r.pieces[:0], r.slots[:0], r.used[:0]
@@ -80,8 +83,8 @@ func (c *call) charge(n int) {
 	c.responder.ledger.Add(n)
 }
 
-// Detach implements rpc.Way.
-func (c *call) Detach() { c.leaveRun() }
+// Detach implements rpc.Way. There is nothing to do, because the message belongs to the call anyway.
+func (c *call) Detach() {}
 
 // Drop implements rpc.Way.
 func (c *call) Drop() {
@@ -154,14 +157,9 @@ func (c *call) sendWords() {
 	}
 	c.putHeader(wire.MinHeader, true, len(words))
 	c.reply.out.local = append(c.reply.out.local, words)
-	if c.inRun {
-		c.responder.run.replies++
-		c.responder.run.bytesOut += size
-	} else {
-		stats := c.responder.k.stats
-		stats.Replies.Add(1)
-		stats.BytesInlineOut.Add(int64(size))
-	}
+	stats := c.responder.k.stats
+	stats.Replies.Add(1)
+	stats.BytesInlineOut.Add(int64(size))
 	c.post()
 }
 
@@ -282,11 +280,10 @@ func (c *call) post() {
 	if o.invalidate != 0 {
 		s.k.stats.Invalidated.Add(1)
 	}
-	if s.k.sendCopy(o, c.inRun) {
+	if s.k.sendCopy(o) {
 		c.finish()
 		return
 	}
-	c.leaveRun()
 	s.k.post(o)
 }
 
@@ -299,51 +296,25 @@ func (c *call) sent(err error, failed int) {
 	c.finish()
 }
 
-// A call gets a buffer for the words of its reply (its XDR data without payloads) only when
-// it writes them, so a waiting call has none. Most replies are short.
+// The sizes of the two buffers for the words of a reply, in bytes. Most replies are short. A call
+// gets the larger buffer only when it writes its reply, so a waiting call has none. A reply of more
+// than wordsSize bytes uses the memory reserved for the call.
 const (
-	// wordsSize and shortWords are the sizes of the two buffers, in bytes. A reply of more
-	// than wordsSize bytes uses the memory reserved for the call.
-	wordsSize  = 4096
 	shortWords = 512
+	wordsSize  = 4096
 )
 
-var (
-	shortPool = sync.Pool{New: func() any { return new([shortWords]byte) }}
-	longPool  = sync.Pool{New: func() any { return new([wordsSize]byte) }}
-)
+var longPool = sync.Pool{New: func() any { return new([wordsSize]byte) }}
 
-// replyWords returns a buffer for n bytes of words. If n is at most shortWords and the call has no
-// larger buffer yet, the buffer has shortWords bytes. Otherwise it has wordsSize bytes, even if n
-// is more.
+// replyWords returns a buffer for n bytes of words: the short one if it suffices, otherwise the long
+// one, even if n is more than wordsSize.
 func (c *call) replyWords(n int) []byte {
 	if n <= shortWords && c.reply.long == nil {
-		if c.reply.short == nil {
-			c.reply.short = shortPool.Get().(*[shortWords]byte)
-			if !c.inRun {
-				c.charge(shortWords)
-			}
-		}
 		return c.reply.short[:]
 	}
 	if c.reply.long == nil {
-		c.reply.dropWords()
 		c.reply.long = longPool.Get().(*[wordsSize]byte)
-		if !c.inRun {
-			c.charge(wordsSize)
-		}
+		c.charge(wordsSize)
 	}
 	return c.reply.long[:]
-}
-
-// dropWords releases the buffer for the words.
-func (r *reply) dropWords() {
-	if r.short != nil {
-		shortPool.Put(r.short)
-		r.short = nil
-	}
-	if r.long != nil {
-		longPool.Put(r.long)
-		r.long = nil
-	}
 }

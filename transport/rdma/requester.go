@@ -155,7 +155,7 @@ func (q *requester) send(e *exchange) {
 	}
 	q.mu.Unlock()
 	e.putCall(q.credits.requested)
-	if q.k.sendCopy(&e.out, false) {
+	if q.k.sendCopy(&e.out) {
 		e.part(q)
 		return
 	}

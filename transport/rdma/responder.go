@@ -33,7 +33,6 @@ type responder struct {
 	unjudged *mem.Group
 	peer     netip.Addr
 	reads    readQueue
-	run      run
 }
 
 // newResponder returns the responder for the calls of k's peer. granted is the number of credits
@@ -59,9 +58,9 @@ func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *
 // does.
 const privileged = true
 
-// callCost is an estimate of the heap bytes that a call occupies in addition to its message and the
-// words of its reply.
-const callCost = 3072
+// callCost is an estimate of the heap bytes that a call occupies in addition to its message and to
+// the words of a reply of more than shortWords bytes.
+const callCost = 3072 + shortWords
 
 // A holder is a connection in its role as a mem.Holder: while memory is short, the pool asks it
 // whether the peer makes progress, and may end the connection.
@@ -114,23 +113,22 @@ func (s *responder) arrived(m *inbound) {
 	if s.full() && s.hold(m) {
 		return
 	}
-	if !s.enterRun(m) {
-		return
-	}
-	u := &s.run
-	c := u.call
-	if u.call = nil; c == nil {
-		c = getCall()
-	}
-	u.calls++
-	u.bytesIn += len(m.recv.Bytes)
-	c.responder, c.in = s, *m
-	c.inRun = true
-	c.checkAndAdmit()
+	s.begin(m)
 }
 
-// startHeld begins a held call (see held) after enter has counted it. It may run on any goroutine.
-func (s *responder) startHeld(m *inbound) {
+// begin begins the call m. If the connection drains, begin drops m instead; if the peer has too many
+// calls outstanding, it ends the connection (overrun).
+func (s *responder) begin(m *inbound) {
+	n := s.k.enter()
+	if n == 0 {
+		s.k.drop(faultDraining, m)
+		return
+	}
+	if n > s.mostCalls() && s.overrun(n) {
+		m.recv.Release()
+		s.k.leave()
+		return
+	}
 	s.k.stats.Calls.Add(1)
 	s.k.stats.BytesInlineIn.Add(int64(len(m.recv.Bytes)))
 	c := getCall()
@@ -160,94 +158,12 @@ func (s *responder) closed(why error) {
 	}
 }
 
-// A run is the state of a responder while there is input. It begins when the receiving goroutine
-// passes the first message to the responder, and ends at connection.Drained. The calls that the
-// receiving goroutine answers itself use the run's call, reply buffer and counters, one after the
-// other. The run belongs to the receiving goroutine.
-type run struct {
-	// entered is true if connection.calls counts the run as one call. This one call stands for all
-	// calls that the receiving goroutine answers itself.
-	entered bool
-	// call is the call to use for the next message, with its reply buffer, or nil.
-	call *call
-
-	// Counts for the Stats.
-	calls, replies, bytesIn, bytesOut int
-}
-
-// enterRun counts the call in m as a call of s.run. It returns false if the call must not begin: if
-// the connection drains, it drops m; if the peer has too many calls outstanding, it ends the
-// connection (overrun).
-func (s *responder) enterRun(m *inbound) bool {
-	n := s.k.calls.Load()
-	if !s.run.entered && n&drainBit == 0 {
-		n = s.k.enter()
-		s.run.entered = n > 0
-	}
-	if n&drainBit != 0 || !s.run.entered {
-		s.k.drop(faultDraining, m)
-		return false
-	}
-	if n > s.mostCalls()+overrunSlack && s.overrun(n) {
-		m.recv.Release()
-		return false
-	}
-	return true
-}
-
-// endRun ends s.run: it adds the run's counts to the Stats, releases its call, and takes the run
-// out of connection.calls.
-func (s *responder) endRun() {
-	u := &s.run
-	if u.call != nil {
-		u.call.forget()
-		callPool.Put(u.call)
-	}
-	if u.calls > 0 {
-		st := s.k.stats
-		st.Calls.Add(int64(u.calls))
-		st.Replies.Add(int64(u.replies))
-		st.BytesInlineIn.Add(int64(u.bytesIn))
-		st.BytesInlineOut.Add(int64(u.bytesOut))
-	}
-	entered := u.entered
-	*u = run{}
-	if entered {
-		s.k.leave()
-	}
-}
-
-// leaveRun counts the call by itself, no longer as a call of responder.run, so that any goroutine
-// may continue it.
-func (c *call) leaveRun() {
-	if !c.inRun {
-		return
-	}
-	c.inRun = false
-	s := c.responder
-	// Here drainBit need not be checked: k.calls still counts the run as one call, so the
-	// connection has not disconnected yet.
-	s.k.calls.Add(1)
-	n := callCost + cap(c.in.recv.Bytes)
-	if c.reply.short != nil {
-		n += shortWords
-	}
-	if c.reply.long != nil {
-		n += wordsSize
-	}
-	c.charge(n)
-}
-
 // The responder counts the peer's calls. If a peer makes more calls than its credits allow, the
 // responder ends the connection. The reason is that the responder makes itself ready for another
 // call with each answer. So a peer that never reads answers could otherwise continue to call until
 // a deadline ends the connection.
 
 var errOverrun = errors.New("rdma: peer calls beyond its credits")
-
-// Up to overrunSlack calls beyond mostCalls may be under way before enterRun calls overrun, which
-// counts exactly. So an ordinary call does not pay for the exact count.
-const overrunSlack = 16
 
 // mostCalls returns the largest number of calls under way that this side can count for a peer that
 // keeps to its credits. That is twice the grant, because the peer may have received all answers,

@@ -29,7 +29,7 @@ func TestRecordOfACallInPlace(t *testing.T) {
 	}
 }
 
-// Calls that the receiving goroutine answers itself are counted like others, once their run ends.
+// Calls that the receiving goroutine answers itself are counted like others.
 func TestCallsInPlaceAreCounted(t *testing.T) {
 	k, d, _ := newInstant(t)
 	d.short = true
@@ -37,7 +37,7 @@ func TestCallsInPlaceAreCounted(t *testing.T) {
 	const n = 5
 	for range n {
 		k.Received(&rdmacm.Recv{Bytes: m, Free: func(*rdmacm.Recv) {}})
-		if d.sends == 0 || k.calls.Load() != 1 {
+		if d.sends == 0 || k.calls.Load() != 0 {
 			t.Fatalf("%d answers, %d calls under way", d.sends, k.calls.Load())
 		}
 	}
