@@ -70,9 +70,11 @@ var rdmaMutants = []mutant{
 		"if e.headerSize(false)+most <= q.k.receiveLimit {",
 		"if e.headerSize(false)+most < q.k.receiveLimit {",
 		"transport/rdma", "TestOffers"},
-	{"V1-66: an unused Reply chunk does not come back", "transport/rdma/wire", "ReplyChunk.putUsed",
-		"if !c.Present {",
-		"if !c.Present || used == 0 {",
+	{"V1-66: an unused Reply chunk does not come back", "transport/rdma/wire", "Offer.PutReply",
+		"if o.Reply.Present {",
+		`if replied == 0 {
+		binary.BigEndian.PutUint32(b[at:], 0)
+	} else if o.Reply.Present {`,
 		"transport/rdma", "TestReplyThreshold TestErrorRepliesReturnTheLists"},
 	{"V1-67: the verifier of the reply is forgotten", "transport/rdma", "maxReplyHeader",
 		"maxReplyHeader = rpc.ReplyHeader + rpc.MaxAuthBytes",
@@ -343,11 +345,8 @@ var rdmaMutants = []mutant{
 		"if h.Proc == wire.ProcNoMsg {",
 		"if h.Proc == wire.ProcNoMsg && c.list.zeroSegments > 0 {",
 		"transport/rdma", "TestBadHeaders"},
-	{"V1-58: chunks that were not used come back with their lengths", "transport/rdma/wire", "WriteList.putUsed",
-		"putLengths(b[at+8:end], first)",
-		`if len(used) > 0 || first > 0 {
-			putLengths(b[at+8:end], first)
-		}`,
+	{"V1-58: chunks that were not used come back with their lengths", "transport/rdma/wire", "Offer.PutReply",
+		"first := uint64(0)", "first := ^uint64(0)",
 		"transport/rdma", "TestWriteList TestUnusedWriteChunk"},
 	{"V1-71: a call of version 0 is served", "transport/rdma", "inbound.judge",
 		"case p.Version != version:", "case p.Version > version:", "transport/rdma", "TestVersionMismatch"},

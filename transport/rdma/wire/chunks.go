@@ -25,12 +25,11 @@ func getSegment(b []byte) Segment {
 	}
 }
 
-// put writes s to the first segmentSize bytes of b.
-func (s Segment) put(b []byte) {
-	_ = b[segmentSize-1]
-	binary.BigEndian.PutUint32(b, s.Handle)
-	binary.BigEndian.PutUint32(b[4:], s.Length)
-	binary.BigEndian.PutUint64(b[8:], s.Offset)
+// appendTo appends s to b.
+func (s Segment) appendTo(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, s.Handle)
+	b = binary.BigEndian.AppendUint32(b, s.Length)
+	return binary.BigEndian.AppendUint64(b, s.Offset)
 }
 
 // wraps reports whether s reaches beyond the last 64-bit offset.
@@ -87,20 +86,6 @@ func (l ReadList) At(i int) ReadSegment {
 	return ReadSegment{Position: binary.BigEndian.Uint32(e[4:]), Segment: getSegment(e[8:])}
 }
 
-// putReadList writes the list of segments to b, which must have room for it,
-// and returns its length.
-func putReadList(b []byte, segments []ReadSegment) int {
-	n := 0
-	for _, s := range segments {
-		binary.BigEndian.PutUint32(b[n:], 1)
-		binary.BigEndian.PutUint32(b[n+4:], s.Position)
-		s.Segment.put(b[n+8:])
-		n += ReadSegmentSize
-	}
-	binary.BigEndian.PutUint32(b[n:], 0)
-	return n + 4
-}
-
 // A WriteChunk is memory of the Requester for one result, or for a whole reply (the Reply chunk)
 // (RFC 8166 §3.4.6). It aliases the message. A WriteChunk without segments is an empty Write chunk;
 // its result goes inline.
@@ -137,29 +122,18 @@ func (c WriteChunk) Bytes() uint64 {
 	return sum
 }
 
-// size returns the length of c on the wire, in bytes, the word with the segment count
-// included.
-func (c WriteChunk) size() int { return 4 + len(c.segments) }
-
-// putUsed writes to b the Write chunk that a reply returns for c, with all segments of c. Their
-// lengths add up to used, the number of bytes that were written to the chunk (RFC 8166 §3.4.6).
-// putUsed returns the number of bytes that it has written to b.
-func (c WriteChunk) putUsed(b []byte, used uint64) int {
-	binary.BigEndian.PutUint32(b, uint32(c.Len()))
-	n := 4 + copy(b[4:], c.segments)
-	putLengths(b[4:n], used)
-	return n
-}
-
-// putLengths sets the lengths of the segments in b so that they add up to used bytes. It keeps the
-// lengths of the first segments, shortens the segment with which the sum would exceed used, and
-// sets the lengths of the segments behind it to 0.
-func putLengths(b []byte, used uint64) {
-	for at := 4; at < len(b); at += segmentSize {
+// putLengths sets the lengths of the segments of the encoded chunk at the start of b so that they add
+// up to used bytes, the number of bytes that were written to the chunk (RFC 8166 §3.4.6). It keeps the
+// lengths of the first segments, shortens the segment with which the sum would exceed used, and sets
+// the lengths of the segments behind it to 0. It returns the length of the chunk on the wire.
+func putLengths(b []byte, used uint64) int {
+	end := 4 + int(binary.BigEndian.Uint32(b))*segmentSize
+	for at := 4 + 4; at < end; at += segmentSize {
 		length := min(used, uint64(binary.BigEndian.Uint32(b[at:])))
 		binary.BigEndian.PutUint32(b[at:], uint32(length))
 		used -= length
 	}
+	return end
 }
 
 // A WriteList is a parsed Write list that aliases the message (RFC 8166 §4.3.2). The zero
@@ -204,59 +178,6 @@ func (l *WriteList) Next() WriteChunk {
 	return c
 }
 
-// size returns the length of l on the wire, in bytes.
-func (l WriteList) size() int { return len(l.chunks) + 4 }
-
-// putUsed writes to b the Write list that a reply returns for l. used[i] is the number of bytes
-// that were written to chunk i; the lengths of the chunk's segments add up to it. Chunks for which
-// used has no entry get lengths of 0. putUsed returns the number of bytes that it has written.
-func (l *WriteList) putUsed(b []byte, used []uint64) int {
-	n := copy(b, l.chunks)
-	for at := 0; at < n; {
-		end := at + 8 + int(binary.BigEndian.Uint32(b[at+4:]))*segmentSize
-		first := uint64(0)
-		if len(used) > 0 {
-			first, used = used[0], used[1:]
-		}
-		putLengths(b[at+8:end], first)
-		at = end
-	}
-	binary.BigEndian.PutUint32(b[n:], 0)
-	return n + 4
-}
-
-// writeListSize returns the length on the wire of a Write list of these chunks, in bytes.
-func writeListSize(chunks [][]Segment) int {
-	n := 4
-	for _, c := range chunks {
-		n += 8 + len(c)*segmentSize
-	}
-	return n
-}
-
-// putWriteList writes the list of chunks to b, which must have room for it, and
-// returns its length. A chunk without segments is an empty Write chunk.
-func putWriteList(b []byte, chunks [][]Segment) int {
-	n := 0
-	for _, c := range chunks {
-		binary.BigEndian.PutUint32(b[n:], 1)
-		n += 4 + putSegments(b[n+4:], c)
-	}
-	binary.BigEndian.PutUint32(b[n:], 0)
-	return n + 4
-}
-
-// putSegments writes a counted array of segments to b, and returns its length in bytes.
-func putSegments(b []byte, segments []Segment) int {
-	binary.BigEndian.PutUint32(b, uint32(len(segments)))
-	n := 4
-	for _, s := range segments {
-		s.put(b[n:])
-		n += segmentSize
-	}
-	return n
-}
-
 // A ReplyChunk is the memory for a reply that is too long for a Send (RFC 8166 §4.3.3). It aliases
 // the message. The zero ReplyChunk stands for an absent chunk.
 type ReplyChunk struct {
@@ -281,44 +202,4 @@ func parseReplyChunk(b []byte) (c ReplyChunk, n int, err error) {
 		return ReplyChunk{WriteChunk: w, Present: true}, 4 + n, nil
 	}
 	return ReplyChunk{}, 0, ErrDiscriminator
-}
-
-// size returns the length of the Reply chunk field on the wire, in bytes.
-func (c ReplyChunk) size() int {
-	if !c.Present {
-		return 4
-	}
-	return 4 + c.WriteChunk.size()
-}
-
-// putUsed writes the Reply chunk field of a reply to b. used is the number of bytes that were
-// written to the chunk; the lengths of the returned segments add up to it. An offered chunk that
-// was not used is present with lengths of 0 (RFC 8166 §4.3.3). putUsed returns the field's length
-// in bytes.
-func (c *ReplyChunk) putUsed(b []byte, used uint64) int {
-	if !c.Present {
-		binary.BigEndian.PutUint32(b, 0)
-		return 4
-	}
-	binary.BigEndian.PutUint32(b, 1)
-	return 4 + c.WriteChunk.putUsed(b[4:], used)
-}
-
-// putReplyChunk writes the Reply chunk field to b, which must have room for it, and returns the
-// field's length. If segments is nil, the chunk is absent.
-func putReplyChunk(b []byte, segments []Segment) int {
-	if segments == nil {
-		binary.BigEndian.PutUint32(b, 0)
-		return 4
-	}
-	binary.BigEndian.PutUint32(b, 1)
-	return 4 + putSegments(b[4:], segments)
-}
-
-// replyChunkSize returns the length of the Reply chunk field on the wire, in bytes.
-func replyChunkSize(segments []Segment) int {
-	if segments == nil {
-		return 4
-	}
-	return 8 + len(segments)*segmentSize
 }

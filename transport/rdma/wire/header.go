@@ -41,6 +41,7 @@ func (h *Header) Parse(b []byte) error {
 		return err
 	}
 	at += n
+	offer := at
 	writes, n, err := parseWriteList(b[at:])
 	if err != nil {
 		return err
@@ -50,7 +51,8 @@ func (h *Header) Parse(b []byte) error {
 	if err != nil {
 		return err
 	}
-	h.Reads, h.Writes, h.Reply, h.Size = reads, writes, reply, at+n
+	h.Reads, h.Size = reads, at+n
+	h.Offer = Offer{writes, reply, b[offer:h.Size]}
 	return nil
 }
 
@@ -106,25 +108,34 @@ func (h *Header) Wraps() bool {
 // An Offer holds the chunks that a call offers for its reply. The reply has to return them. They
 // alias the message.
 type Offer struct {
-	Writes WriteList
-	Reply  ReplyChunk
+	Writes  WriteList
+	Reply   ReplyChunk
+	encoded []byte // both, as in the message
 }
 
 // ReplySize returns the length of the header of a reply to the call, in bytes. That header
 // returns the whole Write list and the Reply chunk (RFC 8166 §4.3).
-func (o *Offer) ReplySize() int {
-	return PrefixSize + 4 + o.Writes.size() + o.Reply.size()
-}
+func (o *Offer) ReplySize() int { return PrefixSize + 4 + len(o.encoded) }
 
 // PutReply writes the header of the call's reply to the first ReplySize bytes of b. used[i] is the
 // number of bytes written to Write chunk i; for a chunk without an entry in used, the number is 0.
-// replied is the number of bytes written to the Reply chunk (RFC 8166 §3.4.6, §4.3.3).
+// replied is the number of bytes written to the Reply chunk. A chunk that was not used is returned
+// with lengths of 0 (RFC 8166 §3.4.6, §4.3.3).
 func (o *Offer) PutReply(b []byte, p Prefix, used []uint64, replied uint64) {
 	p.Put(b)
 	binary.BigEndian.PutUint32(b[PrefixSize:], 0) // no Read list
-	n := PrefixSize + 4
-	n += o.Writes.putUsed(b[n:], used)
-	o.Reply.putUsed(b[n:], replied)
+	at := PrefixSize + 4
+	copy(b[at:], o.encoded)
+	for range o.Writes.Len() {
+		first := uint64(0)
+		if len(used) > 0 {
+			first, used = used[0], used[1:]
+		}
+		at += 4 + putLengths(b[at+4:], first)
+	}
+	if o.Reply.Present {
+		putLengths(b[at+4+4:], replied)
+	}
 }
 
 // Lists holds the chunk lists of a header to be sent (RFC 8166 §4.3). The zero Lists are
@@ -140,14 +151,45 @@ type Lists struct {
 
 // Size is the length of the lists on the wire, in bytes.
 func (l *Lists) Size() int {
-	return len(l.Reads)*ReadSegmentSize + 4 + writeListSize(l.Writes) + replyChunkSize(l.Reply)
+	n := len(l.Reads)*ReadSegmentSize + 3*4
+	for _, c := range l.Writes {
+		n += 4 + 4 + len(c)*segmentSize
+	}
+	if l.Reply != nil {
+		n += 4 + len(l.Reply)*segmentSize
+	}
+	return n
 }
 
 // Put writes the lists to the first Size bytes of b.
 func (l *Lists) Put(b []byte) {
-	n := putReadList(b, l.Reads)
-	n += putWriteList(b[n:], l.Writes)
-	putReplyChunk(b[n:], l.Reply)
+	b = b[:0]
+	for _, s := range l.Reads {
+		b = binary.BigEndian.AppendUint32(b, 1)
+		b = binary.BigEndian.AppendUint32(b, s.Position)
+		b = s.appendTo(b)
+	}
+	b = binary.BigEndian.AppendUint32(b, 0)
+	for _, c := range l.Writes {
+		b = binary.BigEndian.AppendUint32(b, 1)
+		b = appendChunk(b, c)
+	}
+	b = binary.BigEndian.AppendUint32(b, 0)
+	if l.Reply == nil {
+		binary.BigEndian.AppendUint32(b, 0)
+		return
+	}
+	b = binary.BigEndian.AppendUint32(b, 1)
+	appendChunk(b, l.Reply)
+}
+
+// appendChunk appends a Write chunk or Reply chunk, a counted array of segments, to b.
+func appendChunk(b []byte, segments []Segment) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(segments)))
+	for _, s := range segments {
+		b = s.appendTo(b)
+	}
+	return b
 }
 
 // PrefixSize is the length of a Prefix on the wire, in bytes (RFC 8166 §4.2, §7).

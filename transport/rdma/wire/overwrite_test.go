@@ -15,7 +15,7 @@ func TestEncodersOverwriteTheBuffer(t *testing.T) {
 		if err := h.Parse(m.bytes()); err != nil {
 			t.Fatal(err)
 		}
-		o := Offer{Writes: h.Writes, Reply: h.Reply}
+		o := h.Offer
 		return func(b []byte) int {
 			o.PutReply(b, prefix, used, replied)
 			return o.ReplySize()
