@@ -23,7 +23,7 @@ var rdmaMutants = []mutant{
 		"transport/rdma", "TestCreditsAreGranted"},
 	{"V1-15: more calls than were asked for", "transport/rdma", "credits.may",
 		"min(c.requested, c.granted)", "c.granted", "transport/rdma", "TestCreditsAtTheStart"},
-	{"V1-16, V1-17: the receive is promised behind a Send that the device copied", "transport/rdma", "messages.sendCopy",
+	{"V1-16, V1-17: the receive is promised behind a Send that the device copied", "transport/rdma", "messages.send",
 		"m.promise(1)", "defer m.promise(1)", "transport/rdma", "TestCreditsAreGranted TestReceivesForAnswers"},
 	{"V1-19: a new connection has all credits", "transport/rdma", "newCredits",
 		"granted: 1}", "granted: uint32(requested)}", "transport/rdma", "TestCreditsAtTheStart"},
@@ -216,19 +216,21 @@ var rdmaMutants = []mutant{
 		"r.chunks[last].position != s.Position {",
 		"r.chunks[last].position+uint32(r.chunks[last].length) < s.Position {",
 		"transport/rdma", "TestSeveralReadChunks"},
-	{"V1-17: the receive for the answer is promised when the call has gone", "transport/rdma", "messages.sendCopy",
+	{"V1-17: the receive for the answer is promised when the call has gone", "transport/rdma", "messages.send",
 		`m.promise(1)
 	if len(o.work) > 0 || !m.device.SendShort(o.local, o.invalidate) {
+		m.post(o)
 		return false
 	}`,
 		`if len(o.work) > 0 || !m.device.SendShort(o.local, o.invalidate) {
+		m.post(o)
 		return false
 	}
 	m.promise(1)`,
 		"transport/rdma", "TestReceivesForAnswers"},
 	{"V1-47: the empty Read list is not written", "transport/rdma/wire", "Offer.PutReply",
 		"binary.BigEndian.PutUint32(b[PrefixSize:], 0)", "_ = binary.BigEndian", "transport/rdma/wire", "TestEncodersOverwriteTheBuffer"},
-	{"V1-17: no receive for the answer to a call that goes by a chain", "transport/rdma", "messages.sendCopy",
+	{"V1-17: no receive for the answer to a call that goes by a chain", "transport/rdma", "messages.send",
 		"m.promise(1)",
 		`if len(o.head) == wire.MinHeader {
 		m.promise(1)
@@ -358,8 +360,13 @@ var rdmaMutants = []mutant{
 		"wire.ReadSegment{Position: uint32(position), Segment: s})",
 		"wire.ReadSegment{Position: uint32(position) + (uint32(s.Offset-r.Offset()) &^ 3), Segment: s})",
 		"transport/rdma", "TestPositions"},
-	{"V1-51: a Write begins a segment late", "transport/rdma", "call.writeChunks",
-		`				continue`, `				break`, "transport/rdma", "TestWriteChunkGetsNoRoundup TestGetByWriteChunk"},
+	{"V1-51: a Write begins a segment late", "transport/rdma", "call.fill",
+		"s := chunk.At(i)",
+		`s := chunk.At(i)
+		if s.Length == 0 {
+			break
+		}`,
+		"transport/rdma", "TestWriteChunkGetsNoRoundup TestGetByWriteChunk"},
 	{"V1-65: a reduced reply ignores the Reply chunk", "transport/rdma", "call.Send",
 		"if !inline && (!c.in.Reply.Present || uint64",
 		"if !inline && (!c.in.Reply.Present || len(c.reply.used) > 0 || uint64",

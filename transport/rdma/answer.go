@@ -48,7 +48,7 @@ func (q *requester) replied(m *inbound) {
 	e.recv = m.recv
 	// If no call is queued now, resume is not needed: the goroutine that starts a later call also
 	// sends it.
-	more := q.queue.head != nil
+	more := q.queue.First != nil
 	fence := len(e.regions) > 0
 	last := !fence && e.parts.Add(-1) == 0
 	if last {

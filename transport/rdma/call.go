@@ -54,7 +54,7 @@ func getCall() *call {
 	return newCallRecord()
 }
 
-// finish releases everything that the call holds. sendCopy or Drop has already made this side ready
+// finish releases everything that the call holds. send or Drop has already made this side ready
 // to receive the peer's next call.
 func (c *call) finish() {
 	s := c.responder

@@ -32,14 +32,34 @@ type connection struct {
 // the connection ends with its last call.
 const drainBit = 1 << 62
 
-// early keeps the messages that arrive before the connection is set up: the device may call
+// early keeps the events that the device reports before the connection is set up: the device may call
 // the Handler before Accept or Dial has returned the Conn.
 type early struct {
-	ready    atomic.Bool
-	mu       sync.Mutex
-	messages []*rdmacm.Recv
-	closed   bool
-	err      error
+	ready  atomic.Bool
+	mu     sync.Mutex
+	events []func()
+}
+
+// keep keeps an event for connection.start. It returns false if start has already run all events.
+func (e *early) keep(event func()) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ready.Load() {
+		return false
+	}
+	e.events = append(e.events, event)
+	return true
+}
+
+// take returns the events that were kept since the last call. If there are none, no further event
+// will be kept.
+func (e *early) take() []func() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	events := e.events
+	e.events = nil
+	e.ready.Store(len(events) == 0)
+	return events
 }
 
 // newConnection returns a connection. own is the private data that it sends to the peer. event may
@@ -82,39 +102,19 @@ func (k *connection) agree(device rdmacm.Conn) {
 	k.invalidate = own.RemoteInvalidation && peer.RemoteInvalidation && limits.RemoteInvalidation
 }
 
-// start processes the early messages, in order. After that, Received processes messages itself.
+// start processes the early events, in order. Later events are processed as they come.
 func (k *connection) start() {
-	e := &k.early
-	for {
-		e.mu.Lock()
-		messages := e.messages
-		e.messages = nil
-		if len(messages) == 0 {
-			e.ready.Store(true)
-			closed, err := e.closed, e.err
-			e.mu.Unlock()
-			if closed {
-				k.closed(err)
-			}
-			return
-		}
-		e.mu.Unlock()
-		for _, r := range messages {
-			k.received(r)
+	for events := k.early.take(); len(events) > 0; events = k.early.take() {
+		for _, event := range events {
+			event()
 		}
 	}
 }
 
 // Received implements rdmacm.Handler.
 func (k *connection) Received(r *rdmacm.Recv) {
-	if e := &k.early; !e.ready.Load() {
-		e.mu.Lock()
-		if !e.ready.Load() {
-			e.messages = append(e.messages, r)
-			e.mu.Unlock()
-			return
-		}
-		e.mu.Unlock()
+	if !k.early.ready.Load() && k.early.keep(func() { k.received(r) }) {
+		return
 	}
 	k.received(r)
 }
@@ -124,16 +124,9 @@ func (k *connection) Drained() {}
 
 // Closed implements rdmacm.Handler.
 func (k *connection) Closed(err error) {
-	if e := &k.early; !e.ready.Load() {
-		e.mu.Lock()
-		if !e.ready.Load() {
-			e.closed, e.err = true, err
-			e.mu.Unlock()
-			return
-		}
-		e.mu.Unlock()
+	if !k.early.keep(func() { k.closed(err) }) {
+		k.closed(err)
 	}
-	k.closed(err)
 }
 
 func (k *connection) closed(err error) {

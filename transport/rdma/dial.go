@@ -281,8 +281,7 @@ func (c *Client) resume(k *connection) {
 	closed := c.closed
 	if !closed {
 		c.link = k
-		for e := c.waiting.head; e != nil; e = c.waiting.head {
-			c.waiting.remove(e)
+		for _, e := range c.waiting.removeAll() {
 			e.q = k.requester
 			k.requester.queue.insert(e)
 		}
@@ -304,13 +303,11 @@ func (c *Client) Close() error {
 	k := c.link
 	idle := true
 	if k != nil {
-		idle = k.requester.pending.n == 0 && k.requester.queue.head == nil
+		idle = k.requester.pending.n == 0 && k.requester.queue.First == nil
 	}
-	var waiting []*exchange
-	for e := c.waiting.head; e != nil; e = c.waiting.head {
-		c.waiting.remove(e)
+	waiting := c.waiting.removeAll()
+	for _, e := range waiting {
 		e.stage = stageEnded
-		waiting = append(waiting, e)
 	}
 	c.mu.Unlock()
 	c.end()

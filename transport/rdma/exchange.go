@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -24,14 +25,13 @@ const (
 // An exchange is the requester's record of one rpc.Exchange. The same record serves all
 // attempts to make the call, each on another connection.
 type exchange struct {
-	x     *rpc.Exchange
-	xid   uint32
-	order uint64 // number of the call in the order of Start calls
-	stage stage
-	q     *requester // requester of the present connection
-	list  *exchangeList
-	next  *exchange
-	prev  *exchange
+	x                     *rpc.Exchange
+	xid                   uint32
+	order                 uint64 // number of the call in the order of Start calls
+	stage                 stage
+	q                     *requester // requester of the present connection
+	list                  *exchangeList
+	queue.Links[exchange] // in list
 	// cancelled is the argument of Cancel, if Cancel was called while another goroutine was working
 	// on the exchange.
 	cancelled error
@@ -70,41 +70,32 @@ type exchange struct {
 
 // An exchangeList is a queue of exchanges in the order of their Start calls.
 type exchangeList struct {
-	head, tail *exchange
+	queue.List[exchange, *exchange]
 }
 
-// insert puts e into the list, which is sorted by exchange.order. It searches from the tail,
+// insert puts e into the list, which is sorted by exchange.order. It searches from the end,
 // because the right place is nearly always there.
 func (l *exchangeList) insert(e *exchange) {
-	at := l.tail
+	at := l.Last
 	for at != nil && at.order > e.order {
-		at = at.prev
+		at = at.Prev
 	}
-	e.list, e.prev = l, at
-	if at == nil {
-		e.next, l.head = l.head, e
-	} else {
-		e.next, at.next = at.next, e
-	}
-	if e.next == nil {
-		l.tail = e
-	} else {
-		e.next.prev = e
-	}
+	l.AddBehind(e, at)
+	e.list = l
 }
 
 func (l *exchangeList) remove(e *exchange) {
-	if e.prev == nil {
-		l.head = e.next
-	} else {
-		e.prev.next = e.next
+	l.Remove(e)
+	e.list = nil
+}
+
+// removeAll empties the list, and returns its exchanges.
+func (l *exchangeList) removeAll() (all []*exchange) {
+	for e := l.First; e != nil; e = l.First {
+		l.remove(e)
+		all = append(all, e)
 	}
-	if e.next == nil {
-		l.tail = e.prev
-	} else {
-		e.next.prev = e.prev
-	}
-	e.list, e.next, e.prev = nil, nil, nil
+	return all
 }
 
 var exchangePool sync.Pool

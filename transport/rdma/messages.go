@@ -20,7 +20,7 @@ const version = wire.Version1
 //     begins the header of each message that it sends for the responder or requester.
 //   - Parts: a message arrives as an inbound and leaves as an outbound. In version 1 a message is
 //     one Recv, or one Send with the RDMA Writes that the device executes before it.
-//   - Credits: they count calls in version 1 (credits.go). Each message that this side sends
+//   - Credits: they count calls in version 1 (requester.go). Each message that this side sends
 //     permits the peer to send one: after a call its reply, after a reply the next call. Before the
 //     layer sends, it makes itself ready to receive that message (promise).
 //   - Completion: the layer calls outbound.sent once when the device has completed a posted
@@ -173,7 +173,7 @@ func (k *connection) isReply(m *inbound) bool {
 }
 
 // An outbound is a message to be sent. The responder or requester that sends it must not change its
-// buffers until sendCopy has returned true, or sent is called.
+// buffers until send has returned true, or sent is called.
 type outbound struct {
 	// local is the message: the header, which is head, then the pieces of the Payload
 	// stream that travel inline.
@@ -226,10 +226,10 @@ func (m *messages) beginError(o *outbound, in *inbound, a Answer) {
 	o.invalidate = 0
 }
 
-// sendCopy first makes this side ready to receive the message that o permits the peer to send (RFC
-// 8166 §3.3.1). If o is a Send without RDMA Writes, and the device copies it, sendCopy returns
-// true: o is sent and may be reused. Otherwise it returns false, and the caller calls post.
-func (m *messages) sendCopy(o *outbound) bool {
+// send first makes this side ready to receive the message that o permits the peer to send (RFC 8166
+// §3.3.1). If o is a Send without RDMA Writes, and the device copies it, send returns true: o is sent
+// and may be reused. Otherwise it posts o as a chain and returns false, and o.sent is called.
+func (m *messages) send(o *outbound) bool {
 	if len(o.local) > m.maxLocal {
 		o.flat = o.flat[:0]
 		for _, b := range o.local {
@@ -243,13 +243,14 @@ func (m *messages) sendCopy(o *outbound) bool {
 	}
 	m.promise(1)
 	if len(o.work) > 0 || !m.device.SendShort(o.local, o.invalidate) {
+		m.post(o)
 		return false
 	}
 	m.moved.Add(uint64(o.size))
 	return true
 }
 
-// post sends o as a chain, after sendCopy.
+// post posts o as a chain.
 func (m *messages) post(o *outbound) {
 	for i := range o.work {
 		o.size += o.work[i].Length()

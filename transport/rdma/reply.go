@@ -137,7 +137,7 @@ func (c *call) Send() {
 	if inline {
 		k.stats.BytesInlineOut.Add(int64(header + left))
 	} else {
-		c.writeReplyChunk(o.local[1:])
+		c.fill(c.in.Reply.WriteChunk, o.local[1:]...)
 		o.local = o.local[:1]
 		k.stats.BytesInlineOut.Add(int64(header))
 		k.stats.BytesReplyChunk.Add(int64(left))
@@ -198,8 +198,7 @@ func (c *call) putHeader(size int, inline bool, left int) {
 	c.in.PutReply(c.reply.out.head, p, c.reply.used, replied)
 }
 
-// writeChunks adds to c.reply.out the RDMA Writes that move results into their Write chunks. The
-// bytes of a result fill the segments of its chunk one after the other, without gaps and without
+// writeChunks adds to c.reply.out the RDMA Writes that move results into their Write chunks, without
 // XDR padding.
 func (c *call) writeChunks() {
 	payloads, next := c.reply.write.Payloads(), 0
@@ -217,31 +216,17 @@ func (c *call) writeChunks() {
 		}
 		data := payloads[next].Data
 		c.responder.k.stats.BytesWritten.Add(int64(len(data)))
-		for i := 0; i < chunk.Len() && len(data) > 0; i++ {
-			s := chunk.At(i)
-			n := int(min(uint64(s.Length), uint64(len(data))))
-			if n == 0 {
-				continue
-			}
-			c.reply.out.work = append(c.reply.out.work, rdmacm.Work{Op: rdmacm.OpWrite, Local: c.one(data[:n]), Remote: remote(s, 0)})
-			data = data[n:]
+		if len(data) > 0 {
+			c.fill(chunk, data)
 		}
 	}
 }
 
-// one returns a list that holds only b. The list is part of c.reply.pieces, so that it
-// needs no allocation.
-func (c *call) one(b []byte) [][]byte {
-	c.reply.pieces = append(c.reply.pieces, b)
-	n := len(c.reply.pieces)
-	return c.reply.pieces[n-1 : n : n]
-}
-
-// writeReplyChunk adds to c.reply.out the RDMA Writes that move stream into the Reply chunk. No
-// Write has more buffers than the device allows (maxLocal).
-func (c *call) writeReplyChunk(stream [][]byte) {
+// fill adds to c.reply.out the RDMA Writes that move stream into a chunk. The bytes fill the segments of
+// the chunk one after the other, without gaps. No Write has more buffers than the device allows
+// (maxLocal).
+func (c *call) fill(chunk wire.WriteChunk, stream ...[]byte) {
 	limit := c.responder.k.maxLocal
-	chunk := c.in.Reply.WriteChunk
 	for i := 0; i < chunk.Len() && len(stream) > 0; i++ {
 		s := chunk.At(i)
 		for at := uint32(0); at < s.Length && len(stream) > 0; {
@@ -280,11 +265,9 @@ func (c *call) post() {
 	if o.invalidate != 0 {
 		s.k.stats.Invalidated.Add(1)
 	}
-	if s.k.sendCopy(o) {
+	if s.k.send(o) {
 		c.finish()
-		return
 	}
-	s.k.post(o)
 }
 
 // sent ends the call after the chain of its reply has completed.

@@ -71,7 +71,7 @@ func (q *requester) beginLocked() *exchange {
 // nextLocked takes the first call from the queue. If no call may be sent, it returns nil, and the
 // calling goroutine sends no more.
 func (q *requester) nextLocked() *exchange {
-	e := q.queue.head
+	e := q.queue.First
 	if q.ended || q.dying || e == nil || !q.credits.may() {
 		q.pumping = false
 		return nil
@@ -96,7 +96,7 @@ func (q *requester) pump(e *exchange) {
 // server may never answer the cancelled calls. On a connection to a client it always returns false,
 // because calls to a client have no time-out: the client decides when to end the connection.
 func (q *requester) stuckLocked() bool {
-	return q.timeout > 0 && !q.ended && !q.dying && q.queue.head != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
+	return q.timeout > 0 && !q.ended && !q.dying && q.queue.First != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
 }
 
 // lookIfStuckLocked starts the timer that ends the connection if the requester is stuck now
@@ -155,11 +155,9 @@ func (q *requester) send(e *exchange) {
 	}
 	q.mu.Unlock()
 	e.putCall(q.credits.requested)
-	if q.k.sendCopy(&e.out) {
+	if q.k.send(&e.out) {
 		e.part(q)
-		return
 	}
-	q.k.post(&e.out)
 }
 
 // abandon ends e, whose call was not sent: because of err, because it was cancelled, or because the
@@ -300,19 +298,14 @@ func (q *requester) closed(err error) {
 		}
 	}
 	q.pending = pending{}
-	var queued []*exchange
-	for e := q.queue.head; e != nil; e = q.queue.head {
-		q.queue.remove(e)
-		queued = append(queued, e)
-	}
+	unanswered, queued := lost.removeAll(), q.queue.removeAll()
 	fencing := q.fencing
 	q.fencing = nil
 	q.mu.Unlock()
 	for _, e := range fencing {
 		e.part(q)
 	}
-	for e := lost.head; e != nil; e = lost.head {
-		lost.remove(e)
+	for _, e := range unanswered {
 		q.settle(e, why)
 	}
 	for _, e := range queued {

@@ -31,7 +31,7 @@ func (s *script) mustBeIdle() {
 	s.t.Helper()
 	s.client.mu.Lock()
 	defer s.client.mu.Unlock()
-	if q := s.client.link.requester; q.pumping || q.queue.head != nil && q.credits.may() {
+	if q := s.client.link.requester; q.pumping || q.queue.First != nil && q.credits.may() {
 		s.t.Error("the client may send, and does not")
 	}
 }
