@@ -111,17 +111,6 @@ func (k *connection) start() {
 	}
 }
 
-// Received implements rdmacm.Handler.
-func (k *connection) Received(r *rdmacm.Recv) {
-	if !k.early.ready.Load() && k.early.keep(func() { k.received(r) }) {
-		return
-	}
-	k.received(r)
-}
-
-// Drained implements rdmacm.Handler. There is nothing to do: the device sends all posted work by itself.
-func (k *connection) Drained() {}
-
 // Closed implements rdmacm.Handler.
 func (k *connection) Closed(err error) {
 	if !k.early.keep(func() { k.closed(err) }) {
@@ -140,25 +129,6 @@ func (k *connection) closed(err error) {
 		k.requester.closed(err)
 	}
 	k.onClosed(err)
-}
-
-// enter counts a new call of the responder. It returns the number of calls under way, the new one
-// included, or 0 while the connection drains.
-func (k *connection) enter() int64 {
-	n := k.calls.Add(1)
-	if n&drainBit != 0 {
-		k.leave()
-		return 0
-	}
-	return n
-}
-
-// leave notes that a call of the responder has ended. After the last call of a draining connection,
-// it disconnects.
-func (k *connection) leave() {
-	if k.calls.Add(-1) == drainBit {
-		k.disconnect.Do(k.device.Disconnect)
-	}
 }
 
 // drain lets the calls in progress end, and ends the connection after the last one.

@@ -103,6 +103,17 @@ func (m *inbound) judge() Fault {
 	return faultTruncated
 }
 
+// Received implements rdmacm.Handler.
+func (k *connection) Received(r *rdmacm.Recv) {
+	if !k.early.ready.Load() && k.early.keep(func() { k.received(r) }) {
+		return
+	}
+	k.received(r)
+}
+
+// Drained implements rdmacm.Handler. There is nothing to do: the device sends all posted work by itself.
+func (k *connection) Drained() {}
+
 // received passes a call to the responder, a reply or an RDMA_ERROR to the requester, and a faulty
 // message to refuse.
 func (k *connection) received(r *rdmacm.Recv) {

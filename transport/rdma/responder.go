@@ -137,6 +137,25 @@ func (s *responder) begin(m *inbound) {
 	c.checkAndAdmit()
 }
 
+// enter counts a new call of the responder. It returns the number of calls under way, the new one
+// included, or 0 while the connection drains.
+func (k *connection) enter() int64 {
+	n := k.calls.Add(1)
+	if n&drainBit != 0 {
+		k.leave()
+		return 0
+	}
+	return n
+}
+
+// leave notes that a call of the responder has ended. After the last call of a draining connection,
+// it disconnects.
+func (k *connection) leave() {
+	if k.calls.Add(-1) == drainBit {
+		k.disconnect.Do(k.device.Disconnect)
+	}
+}
+
 // grant grants the peer more credits, from the next reply on. First it makes this side ready to
 // receive as many further calls (RFC 8166 §3.3.1).
 func (s *responder) grant(more int) {
