@@ -129,7 +129,7 @@ var rdmaMutants = []mutant{
 	{"V1-88: segments may wrap", "transport/rdma/wire", "Segment.wraps",
 		"return s.Length > 0 && s.Offset+uint64(s.Length-1) < s.Offset", "return false", "transport/rdma", "TestBadHeaders"},
 	{"V1-90: what broke a connection is tried again", "transport/rdma", "call.check",
-		"case s.failed.take(s.peer, h.XID):", "case s.failed == nil:", "transport/rdma", "TestRetryOfCallThatBrokeTheConnection"},
+		"s.failed.take(s.peer, h.XID):", "s.failed == nil:", "transport/rdma", "TestRetryOfCallThatBrokeTheConnection"},
 	{"A-12: another peer is refused for it", "transport/rdma", "failedPart.take",
 		"its := e.peer == peer && e.xid == xid", "its := e.xid == xid", "transport/rdma", "TestFailedXIDsAreForgotten"},
 	{"A-12: remembered for ever", "transport/rdma", "failedPart.take",

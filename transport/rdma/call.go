@@ -70,7 +70,7 @@ func (c *call) finish() {
 	c.forget()
 	callPool.Put(c)
 	s.k.leave()
-	s.goOn()
+	s.eased()
 }
 
 // forget clears the call, so that it can be used for another one.
@@ -179,7 +179,7 @@ func (c *call) check() Fault {
 		return faultNoPayload
 	case len(c.list.segments) > 0 && s.k.device.ReadDepth() < 1:
 		return faultNoReads
-	case s.failed.take(s.peer, h.XID):
+	case s.failed.count.Load() > 0 && s.failed.take(s.peer, h.XID):
 		return faultFailedBefore
 	}
 	return faultNone

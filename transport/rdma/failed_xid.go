@@ -66,9 +66,6 @@ func (f *failedPart) add(peer netip.Addr, xid uint32) {
 
 // take reports whether f remembers the call. If so, f forgets it.
 func (f *failedPart) take(peer netip.Addr, xid uint32) (found bool) {
-	if f.count.Load() == 0 {
-		return false
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()

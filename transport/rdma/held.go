@@ -47,7 +47,7 @@ func (s *responder) hold(m *inbound) bool {
 // connection.
 func (s *responder) goOn() {
 	h := &s.held
-	if h.count.Load() == 0 || s.full() {
+	if s.full() {
 		return
 	}
 	h.mu.Lock()

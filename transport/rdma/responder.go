@@ -50,7 +50,7 @@ func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *
 	}
 	k.granted.Store(uint32(granted))
 	s.reads.k, s.reads.depth = k, k.device.ReadDepth()
-	k.responder, k.eased = s, s.goOn
+	k.responder, k.eased = s, s.eased
 	return s
 }
 
@@ -153,6 +153,13 @@ func (k *connection) enter() int64 {
 func (k *connection) leave() {
 	if k.calls.Add(-1) == drainBit {
 		k.disconnect.Do(k.device.Disconnect)
+	}
+}
+
+// eased starts held calls, if there are any. It is called when a call has ended or a chain is completed.
+func (s *responder) eased() {
+	if s.held.count.Load() > 0 {
+		s.goOn()
 	}
 }
 
