@@ -129,15 +129,20 @@ func (c *Compound) prepare(s *Session) {
 
 // writeRequest encodes the COMPOUND: SEQUENCE, then Ops.
 func (c *Compound) writeRequest(w *xdr.Writer) {
-	w.Uint32(0) // tag
-	w.Uint32(c.session.cfg.Minor)
-	w.Uint32(uint32(1 + len(c.Ops)))
-	w.Uint32(uint32(nfs4wire.OpSequence))
-	c.sequence.Encode(w)
-	putOps(w, c.Ops)
+	putCompound(w, c.session.cfg.Minor, &c.sequence, c.Ops)
 }
 
-func putOps(w *xdr.Writer, ops []Op) {
+// putCompound encodes a COMPOUND. sequence is nil if it has no SEQUENCE.
+func putCompound(w *xdr.Writer, minor uint32, sequence *nfs4wire.Sequence4Args, ops []Op) {
+	w.Uint32(0) // tag
+	w.Uint32(minor)
+	if sequence == nil {
+		w.Uint32(uint32(len(ops)))
+	} else {
+		w.Uint32(uint32(1 + len(ops)))
+		w.Uint32(uint32(nfs4wire.OpSequence))
+		sequence.Encode(w)
+	}
 	for i := range ops {
 		w.Uint32(uint32(ops[i].Number))
 		if ops[i].Args != nil {

@@ -33,27 +33,28 @@ type NFS3 struct {
 	Cred rpc.AuthBytes
 }
 
-// exchange returns a call without its results. maxArgs is an upper bound for its arguments without
-// payload, in bytes.
-func (n NFS3) exchange(p nfs3wire.Procedure, args Encoder, maxArgs int) *rpc.Exchange {
+// exchange returns a call without its results.
+func (n NFS3) exchange(p nfs3wire.Procedure, args Encoder) *rpc.Exchange {
+	binding := &nfs.Binding3.Procedures[p]
 	return &rpc.Exchange{
 		Program: nfs3wire.Program, Version: nfs3wire.Version, Procedure: uint32(p), Cred: n.Cred,
-		Binding: &nfs.Binding3.Procedures[p], Args: args.Encode, MaxArgs: maxArgs,
+		Binding: binding, Args: args.Encode, MaxArgs: binding.MaxArgs,
 	}
 }
 
-// do makes a call and decodes its results into res. status points to the status within res. If the
-// call succeeded, do calls the function take, unless it is nil, while the memory of the results is
-// valid, and returns its error.
-func (n NFS3) do(ctx context.Context, x *rpc.Exchange, res Decoder, status *nfs3wire.NFSStat3, take func() error) error {
+// do makes a call and decodes its results, which begin with a status, into res. If the call succeeded,
+// do calls the function take, unless it is nil, while the memory of the results is valid, and returns
+// its error.
+func (n NFS3) do(ctx context.Context, x *rpc.Exchange, res Decoder, take func() error) error {
 	return rpc.Do(ctx, n.Caller, x, func(d *xdr.Decoder) error {
-		p := nfs3wire.Procedure(x.Procedure)
+		p, peek := nfs3wire.Procedure(x.Procedure), *d
+		status := nfs3wire.NFSStat3(peek.Int32())
 		res.Decode(d)
 		switch {
 		case d.Err() != nil:
 			return fmt.Errorf("%w: %v: %w", rpc.ErrBadReply, p, d.Err())
-		case *status != nfs3wire.NFS3OK:
-			return &StatusError{p, *status}
+		case status != nfs3wire.NFS3OK:
+			return &StatusError{p, status}
 		case take != nil:
 			return take()
 		}
@@ -101,7 +102,7 @@ func attributes(a *nfs3wire.PostOpAttr) *nfs3wire.Fattr3 {
 func (n NFS3) Getattr(ctx context.Context, file Handle) (nfs3wire.Fattr3, error) {
 	args := nfs3wire.Getattr3Args{Object: wireHandle(file)}
 	var res nfs3wire.Getattr3Res
-	err := n.do(ctx, n.exchange(nfs3wire.ProcGetattr, &args, nfs3wire.Getattr3ArgsMaxSize), &res, &res.Status, nil)
+	err := n.do(ctx, n.exchange(nfs3wire.ProcGetattr, &args), &res, nil)
 	return res.ResOK.ObjAttributes, err
 }
 
@@ -110,7 +111,7 @@ func (n NFS3) Getattr(ctx context.Context, file Handle) (nfs3wire.Fattr3, error)
 func (n NFS3) Setattr(ctx context.Context, file Handle, change nfs3wire.Sattr3) error {
 	args := nfs3wire.Setattr3Args{Object: wireHandle(file), NewAttributes: change}
 	var res nfs3wire.Setattr3Res
-	return n.do(ctx, n.exchange(nfs3wire.ProcSetattr, &args, nfs3wire.Setattr3ArgsMaxSize), &res, &res.Status, nil)
+	return n.do(ctx, n.exchange(nfs3wire.ProcSetattr, &args), &res, nil)
 }
 
 // Access returns those of the given rights (nfs3wire.Access3Read and so on) that the caller has
@@ -118,7 +119,7 @@ func (n NFS3) Setattr(ctx context.Context, file Handle, change nfs3wire.Sattr3) 
 func (n NFS3) Access(ctx context.Context, file Handle, rights uint32) (uint32, error) {
 	args := nfs3wire.Access3Args{Object: wireHandle(file), Access: rights}
 	var res nfs3wire.Access3Res
-	err := n.do(ctx, n.exchange(nfs3wire.ProcAccess, &args, nfs3wire.Access3ArgsMaxSize), &res, &res.Status, nil)
+	err := n.do(ctx, n.exchange(nfs3wire.ProcAccess, &args), &res, nil)
 	return res.ResOK.Access, err
 }
 
@@ -126,7 +127,7 @@ func (n NFS3) Access(ctx context.Context, file Handle, rights uint32) (uint32, e
 func (n NFS3) Fsinfo(ctx context.Context, root Handle) (nfs3wire.Fsinfo3ResOK, error) {
 	args := nfs3wire.Fsinfo3Args{FSRoot: wireHandle(root)}
 	var res nfs3wire.Fsinfo3Res
-	err := n.do(ctx, n.exchange(nfs3wire.ProcFsinfo, &args, nfs3wire.Fsinfo3ArgsMaxSize), &res, &res.Status, nil)
+	err := n.do(ctx, n.exchange(nfs3wire.ProcFsinfo, &args), &res, nil)
 	return res.ResOK, err
 }
 
@@ -134,7 +135,7 @@ func (n NFS3) Fsinfo(ctx context.Context, root Handle) (nfs3wire.Fsinfo3ResOK, e
 func (n NFS3) Fsstat(ctx context.Context, root Handle) (nfs3wire.Fsstat3ResOK, error) {
 	args := nfs3wire.Fsstat3Args{FSRoot: wireHandle(root)}
 	var res nfs3wire.Fsstat3Res
-	err := n.do(ctx, n.exchange(nfs3wire.ProcFsstat, &args, nfs3wire.Fsstat3ArgsMaxSize), &res, &res.Status, nil)
+	err := n.do(ctx, n.exchange(nfs3wire.ProcFsstat, &args), &res, nil)
 	return res.ResOK, err
 }
 
@@ -142,6 +143,6 @@ func (n NFS3) Fsstat(ctx context.Context, root Handle) (nfs3wire.Fsstat3ResOK, e
 func (n NFS3) Pathconf(ctx context.Context, file Handle) (nfs3wire.Pathconf3ResOK, error) {
 	args := nfs3wire.Pathconf3Args{Object: wireHandle(file)}
 	var res nfs3wire.Pathconf3Res
-	err := n.do(ctx, n.exchange(nfs3wire.ProcPathconf, &args, nfs3wire.Pathconf3ArgsMaxSize), &res, &res.Status, nil)
+	err := n.do(ctx, n.exchange(nfs3wire.ProcPathconf, &args), &res, nil)
 	return res.ResOK, err
 }

@@ -14,10 +14,10 @@ import (
 // server may return fewer bytes; eof means that the file ends with them.
 func (n NFS3) Read(ctx context.Context, file Handle, offset uint64, p []byte) (count int, eof bool, err error) {
 	args := nfs3wire.Read3Args{FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p))}
-	x := n.exchange(nfs3wire.ProcRead, &args, nfs3wire.Read3ArgsMaxSize)
+	x := n.exchange(nfs3wire.ProcRead, &args)
 	x.Sinks, x.Locate = [][]byte{p}, LocateReadData
 	var res nfs3wire.Read3Res
-	err = n.do(ctx, x, &res, &res.Status, func() error {
+	err = n.do(ctx, x, &res, func() error {
 		count, eof, err = TakeReadData(&res.ResOK, p)
 		return err
 	})
@@ -29,14 +29,18 @@ func (n NFS3) Read(ctx context.Context, file Handle, offset uint64, p []byte) (c
 // If there are more bytes than p has room for, or not as many as the reply states, the
 // error wraps rpc.ErrBadReply.
 func TakeReadData(res *nfs3wire.Read3ResOK, p []byte) (count int, eof bool, err error) {
-	data := res.Data.Data
-	if len(data) > len(p) || int64(len(data)) != int64(res.Count) {
-		return 0, false, fmt.Errorf("%w: READ of %d bytes returned %d and says %d", rpc.ErrBadReply, len(p), len(data), res.Count)
+	if n := len(res.Data.Data); n > len(p) || int64(n) != int64(res.Count) {
+		return 0, false, fmt.Errorf("%w: READ of %d bytes returned %d and says %d", rpc.ErrBadReply, len(p), n, res.Count)
 	}
+	return takeData(res.Data.Data, p), res.EOF, nil
+}
+
+// takeData copies the data of a READ to p, unless the transport placed it there already.
+func takeData(data, p []byte) int {
 	if len(data) > 0 && &data[0] != &p[0] {
 		copy(p, data)
 	}
-	return len(data), res.EOF, nil
+	return len(data)
 }
 
 // A Written is the outcome of a WRITE.
@@ -56,7 +60,9 @@ func (n NFS3) Write(ctx context.Context, file Handle, offset uint64, p []byte, s
 		FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p)), Stable: stable, Data: xdr.Eligible{Data: p},
 	}
 	var res nfs3wire.Write3Res
-	err = n.do(ctx, n.exchange(nfs3wire.ProcWrite, &args, nfs3wire.Write3ArgsMaxReducedSize), &res, &res.Status, func() error {
+	x := n.exchange(nfs3wire.ProcWrite, &args)
+	x.MaxArgs = nfs3wire.Write3ArgsMaxReducedSize // the binding counts the data
+	err = n.do(ctx, x, &res, func() error {
 		if res.ResOK.Count > uint32(len(p)) {
 			return fmt.Errorf("%w: WRITE of %d bytes wrote %d", rpc.ErrBadReply, len(p), res.ResOK.Count)
 		}
@@ -71,7 +77,7 @@ func (n NFS3) Write(ctx context.Context, file Handle, offset uint64, p []byte, s
 func (n NFS3) Commit(ctx context.Context, file Handle, offset uint64, count uint32) (nfs3wire.WriteVerf3, error) {
 	args := nfs3wire.Commit3Args{FileHandle: wireHandle(file), Offset: offset, Count: count}
 	var res nfs3wire.Commit3Res
-	err := n.do(ctx, n.exchange(nfs3wire.ProcCommit, &args, nfs3wire.Commit3ArgsMaxSize), &res, &res.Status, nil)
+	err := n.do(ctx, n.exchange(nfs3wire.ProcCommit, &args), &res, nil)
 	return res.ResOK.Verf, err
 }
 
@@ -79,7 +85,7 @@ func (n NFS3) Commit(ctx context.Context, file Handle, offset uint64, count uint
 func (n NFS3) Readlink(ctx context.Context, link Handle) (text string, err error) {
 	args := nfs3wire.Readlink3Args{Symlink: wireHandle(link)}
 	var res nfs3wire.Readlink3Res
-	err = n.do(ctx, n.exchange(nfs3wire.ProcReadlink, &args, nfs3wire.Readlink3ArgsMaxSize), &res, &res.Status, func() error {
+	err = n.do(ctx, n.exchange(nfs3wire.ProcReadlink, &args), &res, func() error {
 		text = string(res.ResOK.Data.Data)
 		return nil
 	})

@@ -26,10 +26,10 @@ type DirEntry struct {
 // Readdir lists a directory by READDIR (RFC 1813 §3.3.16), with "." and ".." if the
 // server gives them. An error ends the listing.
 func (n NFS3) Readdir(ctx context.Context, dir Handle) iter.Seq2[DirEntry, error] {
-	return list(func(l *listing) error {
+	return list(func(l *listing[DirEntry]) error {
 		args := nfs3wire.Readdir3Args{Dir: wireHandle(dir), Cookie: l.cookie, CookieVerf: l.verf, Count: directoryReply}
 		var res nfs3wire.Readdir3Res
-		return n.do(ctx, n.exchange(nfs3wire.ProcReaddir, &args, nfs3wire.Readdir3ArgsMaxSize), &res, &res.Status, func() error {
+		return n.do(ctx, n.exchange(nfs3wire.ProcReaddir, &args), &res, func() error {
 			l.verf, l.eof = res.ResOK.CookieVerf, res.ResOK.Reply.EOF
 			var e nfs3wire.Entry3
 			for res.ResOK.Reply.Entries.Next(&e) {
@@ -44,12 +44,12 @@ func (n NFS3) Readdir(ctx context.Context, dir Handle) iter.Seq2[DirEntry, error
 // ReaddirPlus lists a directory by READDIRPLUS (RFC 1813 §3.3.17). An error ends
 // the listing.
 func (n NFS3) ReaddirPlus(ctx context.Context, dir Handle) iter.Seq2[DirEntry, error] {
-	return list(func(l *listing) error {
+	return list(func(l *listing[DirEntry]) error {
 		args := nfs3wire.ReaddirPlus3Args{
 			Dir: wireHandle(dir), Cookie: l.cookie, CookieVerf: l.verf, DirCount: directoryReply, MaxCount: directoryReply,
 		}
 		var res nfs3wire.ReaddirPlus3Res
-		return n.do(ctx, n.exchange(nfs3wire.ProcReaddirPlus, &args, nfs3wire.ReaddirPlus3ArgsMaxSize), &res, &res.Status, func() error {
+		return n.do(ctx, n.exchange(nfs3wire.ProcReaddirPlus, &args), &res, func() error {
 			l.verf, l.eof = res.ResOK.CookieVerf, res.ResOK.Reply.EOF
 			var e nfs3wire.EntryPlus3
 			for res.ResOK.Reply.Entries.Next(&e) {
@@ -63,23 +63,24 @@ func (n NFS3) ReaddirPlus(ctx context.Context, dir Handle) iter.Seq2[DirEntry, e
 }
 
 // A listing is the state of reading a directory.
-type listing struct {
+type listing[E any] struct {
 	cookie  uint64
-	verf    nfs3wire.CookieVerf3
+	verf    [8]byte
 	eof     bool
-	entries []DirEntry
+	entries []E
 }
 
 // list reads a whole directory. It calls the function next until the directory ends; next makes
 // one call to the server, and stores the entries in l.
-func list(next func(l *listing) error) iter.Seq2[DirEntry, error] {
-	return func(yield func(DirEntry, error) bool) {
-		var l listing
+func list[E any](next func(l *listing[E]) error) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		var l listing[E]
 		var c circle
+		var none E
 		for !l.eof {
 			l.entries = l.entries[:0]
 			if err := next(&l); err != nil {
-				yield(DirEntry{}, err)
+				yield(none, err)
 				return
 			}
 			for _, e := range l.entries {
@@ -88,7 +89,7 @@ func list(next func(l *listing) error) iter.Seq2[DirEntry, error] {
 				}
 			}
 			if !l.eof && (len(l.entries) == 0 || c.closed(l.cookie)) {
-				yield(DirEntry{}, errEndless)
+				yield(none, errEndless)
 				return
 			}
 		}

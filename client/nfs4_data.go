@@ -33,14 +33,10 @@ const readResults = 2*8 + 4 + 4
 // placed it there already. count is the number of bytes; eof means that the file ends with
 // them. If there are more bytes than p has room for, the error wraps rpc.ErrBadReply.
 func TakeRead4Data(res *nfs4wire.Read4ResOK, p []byte) (count int, eof bool, err error) {
-	data := res.Data.Data
-	if len(data) > len(p) {
-		return 0, false, fmt.Errorf("%w: READ of %d bytes returned %d", rpc.ErrBadReply, len(p), len(data))
+	if n := len(res.Data.Data); n > len(p) {
+		return 0, false, fmt.Errorf("%w: READ of %d bytes returned %d", rpc.ErrBadReply, len(p), n)
 	}
-	if len(data) > 0 && &data[0] != &p[0] {
-		copy(p, data)
-	}
-	return len(data), res.EOF, nil
+	return takeData(res.Data.Data, p), res.EOF, nil
 }
 
 // A Written4 is the outcome of a WRITE.

@@ -50,37 +50,23 @@ type DirEntry4 struct {
 // Readdir lists a directory (RFC 8881 §18.23). The argument wanted is the set of attributes to
 // ask for; each entry has those that the server supports. An error ends the listing.
 func (n NFS4) Readdir(ctx context.Context, dir Handle, wanted nfs4wire.Bitmap4) iter.Seq2[DirEntry4, error] {
-	return func(yield func(DirEntry4, error) bool) {
-		args := nfs4wire.Readdir4Args{Dircount: directoryReply, Maxcount: directoryReply, AttrRequest: wanted}
-		var c circle
-		for eof := false; !eof; {
-			var entries []DirEntry4
-			var res nfs4wire.Readdir4Res
-			err := n.do(ctx, &Compound{Ops: []Op{put(dir), {nfs4wire.OpReaddir, &args, &res}}}, func() (err error) {
-				args.Cookieverf, eof = res.ResOK.Cookieverf, res.ResOK.Reply.EOF
-				var e nfs4wire.Entry4
-				for res.ResOK.Reply.Entries.Next(&e) {
-					entry := DirEntry4{Name: string(e.Name), Cookie: e.Cookie}
-					if err = entry.Attributes.Take(&e.Attrs); err != nil {
-						return err
-					}
-					entries = append(entries, entry)
-					args.Cookie = e.Cookie
-				}
-				return nil
-			})
-			if err == nil && !eof && (len(entries) == 0 || c.closed(args.Cookie)) {
-				err = errEndless
-			}
-			if err != nil {
-				yield(DirEntry4{}, err)
-				return
-			}
-			for _, e := range entries {
-				if !yield(e, nil) {
-					return
-				}
-			}
+	return list(func(l *listing[DirEntry4]) error {
+		args := nfs4wire.Readdir4Args{
+			Cookie: l.cookie, Cookieverf: l.verf, Dircount: directoryReply, Maxcount: directoryReply, AttrRequest: wanted,
 		}
-	}
+		var res nfs4wire.Readdir4Res
+		return n.do(ctx, &Compound{Ops: []Op{put(dir), {nfs4wire.OpReaddir, &args, &res}}}, func() error {
+			l.verf, l.eof = res.ResOK.Cookieverf, res.ResOK.Reply.EOF
+			var e nfs4wire.Entry4
+			for res.ResOK.Reply.Entries.Next(&e) {
+				entry := DirEntry4{Name: string(e.Name), Cookie: e.Cookie}
+				if err := entry.Attributes.Take(&e.Attrs); err != nil {
+					return err
+				}
+				l.entries = append(l.entries, entry)
+				l.cookie = e.Cookie
+			}
+			return nil
+		})
+	})
 }

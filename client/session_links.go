@@ -142,12 +142,7 @@ func (c *Conn) Compound(ctx context.Context, minor uint32, ops []Op, take func()
 	return c.Call(ctx, &rpc.Exchange{
 		Program: nfs4wire.Program, Version: nfs4wire.Version, Procedure: nfs4wire.ProcCompound,
 		Binding: compoundBinding,
-		Args: func(w *xdr.Writer) {
-			w.Uint32(0) // tag
-			w.Uint32(minor)
-			w.Uint32(uint32(len(ops)))
-			putOps(w, ops)
-		},
+		Args:    func(w *xdr.Writer) { putCompound(w, minor, nil, ops) },
 		MaxArgs: sequenceRoom + defaultMaxArgs,
 	}, func(d *xdr.Decoder) error {
 		n, status := beginResults(d)
