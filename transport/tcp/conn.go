@@ -74,9 +74,7 @@ func newConn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.C
 		c.ledger.Open(c.share)
 	}
 	c.lent.Address = clientaddr.Of(peer.Peer.Addr())
-	c.out.stream, c.out.fail, c.out.room, c.out.charge = c.stream, c.kill, c.free, c.ledger.Add
-	c.out.gathers = c.gathers
-	c.out.still.L = &c.out.mu
+	c.out.conn, c.out.still.L = c, &c.out.mu
 	if _, ok := st.(*socket); ok { // polling needs reads that do not block
 		c.member.Join(cfg.Polls)
 	}
@@ -228,6 +226,12 @@ func (c *conn) gathers() bool { return c.cfg.Gather && c.inFlight.Load() > 1 }
 func (c *conn) ended() {
 	c.inFlight.Add(-1)
 	c.free()
+}
+
+// work makes the receiving goroutine go on after a wait, or after a flush of the output.
+func (c *conn) work() {
+	c.doing.Store(atWork)
+	c.out.hold()
 }
 
 // gate waits until the connection may begin another call. If the gathered replies are too many or

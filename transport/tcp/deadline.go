@@ -34,7 +34,7 @@ func (c *conn) sweep(now time.Time) {
 		// does not count against the peer: m.record, the time at which the record began, moves
 		// forward by that time. It is not set to now, because then a peer that sends one byte
 		// between sweeps would never be late.
-		m.input, m.record = now, earlier(now, m.record.Add(now.Sub(m.last)))
+		m.input, m.record = now, m.record.Add(min(now.Sub(m.last), now.Sub(m.record)))
 	}
 	m.last = now
 	if doing == atWork {
@@ -46,7 +46,7 @@ func (c *conn) sweep(now time.Time) {
 		m.output = now
 	}
 	switch stall := c.cfg.Stall; {
-	case quiet && doing == betweenRecs && c.out.stream.gone():
+	case quiet && doing == betweenRecs && c.stream.gone():
 		c.kill(errReset)
 	case now.Sub(m.output) >= stall:
 		c.expire(errStalledOutput)
@@ -60,13 +60,6 @@ func (c *conn) sweep(now time.Time) {
 		c.inFlight.Load() == 0 && c.caller.idle():
 		c.kill(errIdle)
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // expire ends c and counts it as stalled, unless it has already ended.

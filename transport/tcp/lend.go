@@ -94,8 +94,7 @@ func (c *conn) resume() {
 	if c.begins() {
 		return
 	}
-	c.doing.Store(atWork)
-	c.out.hold()
+	c.work()
 	c.member.Rest()
 	c.member.Wake()
 }
@@ -113,8 +112,7 @@ func (c *conn) readFirst(space []byte, direct bool) (n int, more bool, err error
 	c.mistaken()
 	if c.member.Polls() {
 		c.member.End(true)
-		c.doing.Store(atWork)
-		c.out.hold()
+		c.work()
 	}
 	return n, more, err
 }

@@ -91,17 +91,7 @@ func (p pieces) release() {
 // goroutine that calls flush, push or appendMessage or, while the stream takes no more, a goroutine
 // that waits for the stream (transmit).
 type output struct {
-	stream stream
-	// The output calls these functions: fail when it can write no more, room when the queue has
-	// become shorter, and charge when the number of heap bytes that wait for the peer changes. None
-	// of them may wait.
-	fail   func(error)
-	room   func()
-	charge func(bytes int)
-	// gathers reports whether more replies are expected soon, so that one write may send
-	// them all.
-	gathers func() bool
-
+	conn    *conn
 	queued  atomic.Int64  // bytes that wait to be written
 	written atomic.Uint64 // bytes written so far
 
@@ -207,7 +197,7 @@ func (o *output) writeUnlessHeldAndUnlock() {
 		o.chargeAndUnlock()
 		return
 	}
-	o.writeAndUnlock(o.gathers())
+	o.writeAndUnlock(o.conn.gathers())
 }
 
 // heap returns how many bytes of the pieces are on the Go heap.
@@ -238,7 +228,7 @@ func (o *output) chargeAndUnlock() {
 	more := now - o.owed
 	o.owed = now
 	o.mu.Unlock()
-	o.charge(more)
+	o.conn.ledger.Add(more)
 }
 
 // flush undoes hold, and writes as much as the stream takes. If apart is set, another goroutine
@@ -271,13 +261,13 @@ func (o *output) writeAndUnlock(apart bool) {
 // it does.
 func (o *output) transmit() {
 	defer o.writers.Done()
-	err := o.stream.transmit(func() bool {
+	err := o.conn.stream.transmit(func() bool {
 		o.mu.Lock()
 		defer o.chargeAndUnlock()
 		return o.stepLocked()
 	})
 	if err != nil {
-		o.fail(err)
+		o.conn.kill(err)
 	}
 }
 
@@ -292,7 +282,7 @@ func (o *output) stepLocked() (more bool) {
 		}
 		o.inWrite = true
 		o.mu.Unlock()
-		n, err := o.stream.tryWrite(o.bufs)
+		n, err := o.conn.stream.tryWrite(o.bufs)
 		clear(o.bufs)
 		o.mu.Lock()
 		o.inWrite = false
@@ -309,7 +299,7 @@ func (o *output) stepLocked() (more bool) {
 			o.mu.Unlock()
 			o.done.release()
 			o.done = o.done[:0]
-			o.room()
+			o.conn.free()
 			o.mu.Lock()
 		}
 		if err == errAgain && !o.closed {
@@ -318,7 +308,7 @@ func (o *output) stepLocked() (more bool) {
 		if err != nil && !o.closed {
 			o.writing, o.waits = false, false
 			o.mu.Unlock()
-			o.fail(err)
+			o.conn.kill(err)
 			o.mu.Lock()
 			return false
 		}

@@ -113,8 +113,7 @@ func (c *conn) ready() (more bool) {
 		c.resume()
 	} else {
 		c.member.Wake()
-		c.doing.Store(atWork)
-		c.out.hold()
+		c.work()
 	}
 	more = c.serveInput(fresh)
 	if c.turn == nil {
@@ -203,8 +202,7 @@ func (c *conn) poll(space []byte, direct bool) (n int, more bool, err error) {
 	}
 	c.member.End(came || err != errAgain)
 	if err != errAgain {
-		c.doing.Store(atWork)
-		c.out.hold()
+		c.work()
 	}
 	return n, more, err
 }
