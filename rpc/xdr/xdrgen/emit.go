@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // emitter writes the Go source.
@@ -147,4 +149,184 @@ func (e *emitter) emitSizes(xdrName, name string) {
 			"// DDP-eligible content and that content's padding.\nconst %sMaxReducedSize = %d\n\n",
 			name, name, name, s.reduced)
 	}
+}
+
+func (e *emitter) emitEnum(d *enumDef) {
+	name := goName(&d.header)
+	e.printf("%s\ntype %s int32\n\n", documentation(name, &d.header, "enum"), name)
+	e.printf("// Values of %s.\nconst (\n", name)
+	var table strings.Builder
+	var values []int64
+	for _, member := range d.members {
+		n := e.m.values[member.name]
+		for line := range strings.Lines(member.doc) {
+			e.printf("// %s\n", strings.TrimSpace(line))
+		}
+		e.printf("%s %s = %d\n", goName(&member.header), name, n)
+		if !slices.Contains(values, n) {
+			values = append(values, n)
+			fmt.Fprintf(&table, "%s: %q,\n", goName(&member.header), member.name)
+		}
+	}
+	e.printf(")\n\n")
+	e.printf("var names%s = map[%s]string{\n%s}\n\n", name, name, table.String())
+	e.printf("// String returns the name that the definition gives v.\nfunc (v %s) String() string {\n"+
+		"if s, ok := names%s[v]; ok {\nreturn s\n}\n"+
+		"return \"%s(\" + strconv.Itoa(int(v)) + \")\"\n}\n\n", name, name, d.name)
+	e.printf("// Known reports whether the definition has a name for v.\nfunc (v %s) Known() bool {\nreturn %s\n}\n\n",
+		name, ranges(values))
+	if d.notes.open {
+		e.printf("// Decode reads v from d, even if the definition has no name for it. d.Err returns the error, if any.\n"+
+			"func (v *%s) Decode(d *xdr.Decoder) { *v = %s(d.Int32()) }\n\n", name, name)
+	} else {
+		e.printf("// Decode reads v from d. d.Err returns the error, if any: a value without a name is an error.\n"+
+			"func (v *%s) Decode(d *xdr.Decoder) {\n*v = %s(d.Int32())\n"+
+			"if !v.Known() {\nd.Fail(xdr.ErrBadValue)\n}\n}\n\n", name, name)
+	}
+	e.printf("// Encode appends v to w.\nfunc (v *%s) Encode(w *xdr.Writer) { w.Int32(int32(*v)) }\n\n", name)
+	e.emitSizes(d.name, name)
+}
+
+// ranges returns a Go condition that is true if v is one of values.
+func ranges(values []int64) string {
+	values = slices.Clone(values)
+	slices.Sort(values)
+	var terms []string
+	for i := 0; i < len(values); {
+		j := i
+		for j+1 < len(values) && values[j+1] == values[j]+1 {
+			j++
+		}
+		if i == j {
+			terms = append(terms, fmt.Sprintf("v == %d", values[i]))
+		} else {
+			terms = append(terms, fmt.Sprintf("%d <= v && v <= %d", values[i], values[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(terms, " ||\n")
+}
+
+// emitProgram writes the numbers of a program, its version and its procedures. All names begin with
+// the @go annotation of the program, if there is one. If the program has several versions, the
+// names contain the version's number.
+func (e *emitter) emitProgram(d *programDef) {
+	prefix := d.notes.goName
+	e.printf("// %sProgram is the number of the RPC program %s.\nconst %sProgram = %d\n\n",
+		prefix, d.name, prefix, d.number.number)
+	for _, v := range d.versions {
+		suffix := ""
+		if len(d.versions) > 1 {
+			suffix = fmt.Sprint(v.number.number)
+		}
+		e.printf("// %sVersion%s is the number of %s.\nconst %sVersion%s = %d\n\n",
+			prefix, suffix, v.name, prefix, suffix, v.number.number)
+		e.emitProcedures(v, prefix, suffix)
+	}
+}
+
+func (e *emitter) emitProcedures(v *versionDef, prefix, suffix string) {
+	t := prefix + "Procedure" + suffix
+	if suffix != "" {
+		prefix += "V" + suffix
+	}
+	e.printf("// %s is a procedure of %s.\ntype %s uint32\n\n", t, v.name, t)
+	e.printf("// Procedures of %s, with their arguments and results.\nconst (\n", v.name)
+	for _, c := range v.procedures {
+		e.printf("%s %s = %d // %s\n", procedureName(prefix, &c.header), t, c.number.number, e.signature(c))
+	}
+	e.printf(")\n\nvar names%s = map[%s]string{\n", t, t)
+	for _, c := range v.procedures {
+		e.printf("%s: %q,\n", procedureName(prefix, &c.header), c.name)
+	}
+	e.printf("}\n\n// String returns the name that the definition gives p.\nfunc (p %s) String() string {\n"+
+		"if s, ok := names%s[p]; ok {\nreturn s\n}\nreturn \"procedure \" + strconv.Itoa(int(p))\n}\n\n", t, t)
+}
+
+// signature returns the Go types of a procedure's arguments and result, for its comment.
+func (e *emitter) signature(c *procedureDef) string {
+	name := func(s typeSpec) string {
+		if s.builtin == builtinVoid {
+			return "nothing"
+		}
+		return e.shapeOfSpec(s).goType
+	}
+	args := ""
+	for _, s := range c.args {
+		if args != "" {
+			args += ", "
+		}
+		args += name(s)
+	}
+	if args == "" {
+		args = "nothing"
+	}
+	return args + ": " + name(c.result)
+}
+
+// wholeWords has the Go spelling of words that need more than a capital first letter: initialisms,
+// and words that consist of several words.
+var wholeWords = map[string]string{
+	"resok": "ResOK", "resfail": "ResFail", "ok": "OK", "id": "ID", "uid": "UID",
+	"gid": "GID", "eof": "EOF", "fh": "FH", "io": "IO", "nfs": "NFS",
+	"nf": "NF", "nlm": "NLM", "fsid": "FSID", "fileid": "FileID", "acl": "ACL",
+	"nxio": "NXIO", "rofs": "ROFS", "cb": "CB", "ace": "ACE", "gss": "GSS", "rdma": "RDMA",
+	"utf": "UTF", "pnfs": "PNFS",
+}
+
+// goName returns the exported Go name of a definition. It is the name in the @go annotation or,
+// without one, the words of the XDR name, each with a capital first letter. A word ends at an
+// underscore, and where digits begin or end.
+func goName(h *header) string {
+	if h.notes.goName != "" {
+		return h.notes.goName
+	}
+	return camel(h.name)
+}
+
+func camel(name string) string {
+	var b strings.Builder
+	for part := range strings.SplitSeq(name, "_") {
+		for part != "" {
+			n := 1
+			for n < len(part) && unicode.IsDigit(rune(part[n])) == unicode.IsDigit(rune(part[0])) {
+				n++
+			}
+			b.WriteString(capital(part[:n]))
+			part = part[n:]
+		}
+	}
+	return b.String()
+}
+
+func capital(word string) string {
+	if w, ok := wholeWords[strings.ToLower(word)]; ok {
+		return w
+	}
+	if word == strings.ToUpper(word) {
+		word = strings.ToLower(word)
+	}
+	return strings.ToUpper(word[:1]) + word[1:]
+}
+
+// procedureName returns the Go name of a procedure's constant, such as ProcGetattr for
+// NFSPROC3_GETATTR.
+func procedureName(prefix string, h *header) string {
+	if h.notes.goName != "" {
+		return prefix + "Proc" + h.notes.goName
+	}
+	name := h.name
+	if _, after, ok := strings.Cut(name, "_"); ok {
+		name = after
+	}
+	return prefix + "Proc" + camel(name)
+}
+
+// documentation returns the doc comment of the Go name that is generated for h.
+func documentation(name string, h *header, what string) string {
+	text := fmt.Sprintf("// %s is the XDR %s %s.", name, what, h.name)
+	if h.doc != "" {
+		text += "\n// " + strings.ReplaceAll(h.doc, "\n", "\n// ")
+	}
+	return text
 }
