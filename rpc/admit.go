@@ -165,10 +165,9 @@ func (st *callState) planned(words, payload, args int) {
 	p.Placement = !o.Wraps
 }
 
-// consultProgram calls consult, and stores the program's judgement in c. In these cases it ends the
-// call and returns false: consult does not accept the call, an item in a Read chunk is not
-// eligible, or the reply to a call that changes something may not fit into the space that the
-// caller offers.
+// consultProgram calls consult, and stores the program's judgement in c. It ends the call and returns
+// false if consult does not accept the call, if an item in a Read chunk is not eligible, or if the
+// reply to a call that changes something may not fit into the space that the caller offers.
 func (s *Server) consultProgram(c *Call) bool {
 	st := &c.state
 	j := &st.judged
@@ -207,7 +206,8 @@ func (s *Server) consult(c *Call) (out Outcome) {
 	if len(j.placed) > 0 || st.handler != nil {
 		return Done
 	}
-	j.Room = c.resultWords()
+	o := &st.overhead
+	j.Room = max(c.Way.Room().Largest()-ReplyHeader-o.Verifier-o.Before-o.Behind, 0)
 	return st.program.Judge(&c.Arrived, j)
 }
 
@@ -268,13 +268,6 @@ func (s *Shape) Item(args *xdr.Decoder) {
 
 // good reports whether the server continues with the call.
 func (o *Outcome) good() bool { return *o == Outcome{} }
-
-// resultWords returns the largest size, in bytes, of results without payload that fits into the
-// reply.
-func (c *Call) resultWords() int {
-	o := &c.state.overhead
-	return max(c.Way.Room().Largest()-ReplyHeader-o.Verifier-o.Before-o.Behind, 0)
-}
 
 // carries reports whether a reply fits into the space that the caller offers. The parameter reply
 // is the reply's size in bytes without payload and protection; payload is the size of its payload

@@ -43,11 +43,9 @@ type Arrived struct {
 	Cred Cred
 }
 
-// A Call is one call on its way through the server. It passes these stages once: start received,
-// admitted, memory reserved, rest received, protection removed, served, results protected,
-// answered. A transport embeds it in its own record of the call, which is also the Way. The
-// transport may reuse the record after the end of the call, which is a call of the Way's Send,
-// Refuse, Drop or DropAndClose.
+// A Call is one call on its way through the server. A transport embeds it in its own record of the
+// call, which is also the Way. The transport may reuse the record after the end of the call, which
+// is a call of the Way's Send, Refuse, Drop or DropAndClose.
 type Call struct {
 	Arrived
 
@@ -77,14 +75,13 @@ type Call struct {
 	Progress any
 
 	state callState // used by the rpc package alone
-	// detached is the number of times that Detach was called on this record, over all RPC calls
-	// that used the record. Reset does not set it to 0: perform compares it before and after a
-	// Serve, during which the record may have been reused for another RPC call.
+	// detached counts the calls of Detach on this record, over all RPC calls that used it. perform
+	// compares it before and after a Serve, during which the record may have been reused. So Reset
+	// does not set it to 0.
 	detached atomic.Uint32
 }
 
-// Reset clears the record of a finished call, so that another call can use it. The transport calls
-// it after the end of the call.
+// Reset clears the record of a finished call for reuse. The transport calls it.
 func (c *Call) Reset() {
 	c.Conn, c.Way = nil, nil
 	c.Message, c.MessageLen = nil, 0
@@ -98,8 +95,7 @@ func (c *Call) Reset() {
 // callState is the Server's data in a Call.
 type callState struct {
 	server *Server
-	// program serves the call. row is the table's row of the call's procedure, or nil if the Server
-	// does not serve the procedure, or a Fallback or a handler serves it.
+	// program serves the call. row is the table's row of the procedure, or nil if there is none.
 	program   Service
 	row       *procedureRow
 	procedure *Procedure
@@ -199,29 +195,28 @@ func (c *Call) moved() {
 	h.Verf.Body = m[at : at+n : at+n]
 }
 
-// Complete ends a call whose Serve returns Outcome.Pending. results runs on the calling goroutine:
-// it encodes the results as Service.Serve would, and returns the outcome, which may be neither
-// Block nor Pending. Complete may be called before Serve has returned.
+// Complete ends a call whose Serve returns Outcome.Pending. It may be called before Serve has
+// returned. results runs on the calling goroutine: it encodes the results as Service.Serve would,
+// and returns the outcome, which may be neither Block nor Pending.
 func (c *Call) Complete(results func(w *xdr.Writer) Outcome) {
 	c.rewind()
-	c.state.server.complete(c, results)
+	s, w := c.state.server, c.state.w
+	s.conclude(c, w, s.encode(c, w, results))
 }
 
 // Resume makes the executor call Serve again for a call whose Serve returns Outcome.Pending. The
 // second Serve has Try false, and the arguments and the reply as they were at the last Mark. lane
-// names the resource that the call may wait for. Another goroutine may call Resume before the first
-// Serve has returned, if the first Serve does not use the call after it has given the call to that
-// goroutine.
+// names the resource that the call may wait for. Resume may be called before the first Serve has
+// returned, if that Serve does not use the call any more.
 func (c *Call) Resume(lane any) {
 	c.rewind()
 	c.Try = false
 	c.state.server.exec.submit(c, lane)
 }
 
-// GiveWay lets other work of the server run, if the call has run on a worker for long enough. The
-// argument ran is that time. If other calls should run before the rest of this call, GiveWay returns
-// true, and the program has to call Detach and Resume. Otherwise GiveWay may let other goroutines run
-// once, and returns false.
+// GiveWay lets other work of the server run, if the call has run on a worker for long: ran is that
+// time. If other calls should run before the rest of this call, it returns true, and the program has
+// to call Detach and Resume. Otherwise it may let other goroutines run once, and returns false.
 func (c *Call) GiveWay(ran time.Duration) bool {
 	if ran < yieldAfter {
 		return false
@@ -233,9 +228,8 @@ func (c *Call) GiveWay(ran time.Duration) bool {
 	return false
 }
 
-// ResultMemory returns n bytes of the call's reserved memory for a result's payload. They are valid
-// until the end of the call. ResultMemory returns nil if fewer than n bytes are left of the memory
-// that the Plan reserved.
+// ResultMemory returns n bytes of the call's reserved memory for a result's payload, valid until the
+// end of the call. It returns nil if fewer than n bytes are left of the memory of the Plan.
 func (c *Call) ResultMemory(n int) []byte {
 	if c.Memory == nil || n > len(c.Memory.Bytes())-c.ResultsAt {
 		return nil
@@ -245,8 +239,8 @@ func (c *Call) ResultMemory(n int) []byte {
 	return b
 }
 
-// Eligible returns data as a result that the transport may place directly. data must be memory that
-// ResultMemory returned. The result holds a reference to c.Memory.
+// Eligible returns data, which must be memory that ResultMemory returned, as a result that the
+// transport may place directly. The result holds a reference to c.Memory.
 func (c *Call) Eligible(data []byte) xdr.Eligible {
 	if len(data) == 0 {
 		return xdr.Eligible{}
@@ -256,9 +250,9 @@ func (c *Call) Eligible(data []byte) xdr.Eligible {
 }
 
 // ResultRoom returns the largest size, in bytes, that the next eligible result may have: the length
-// of its own Write chunk or, without one, the space left in the reply message (RFC 8267 §6). The
-// parameter rest is the number of bytes that the program still has to write into the message: the
-// count of this result, and everything after this result.
+// of its own Write chunk or, without one, the space left in the reply message (RFC 8267 §6). rest is
+// the number of bytes that the program still has to write into the message: the count of this
+// result, and everything after it.
 func (c *Call) ResultRoom(w *xdr.Writer, rest int) int {
 	next, left := c.unplaced(w)
 	if n, ok := c.place(next); ok {

@@ -14,11 +14,11 @@ import (
 // executor runs calls that may block, on a limited number of goroutines, its workers. A lane is the
 // queue of calls that use one resource that may stall, such as a file system. The number of workers
 // of each lane is limited, but a lane may always have one, so that a stalled lane does not stop
-// other lanes (see may). While the processors are busy, fewer workers run calls (see pace). A
-// worker takes the next call of its lane from each client address in turn, and from each connection
-// of that address in turn (package turns). In a lane, one address may use half of the workers that
-// the other addresses do not use. Lanes that wait for a worker are served in turn as well. When a
-// connection ends, the executor drops its calls that have not begun.
+// other lanes (see may). While the processors are busy, fewer workers run calls (see pace). A lane
+// serves its client addresses in turn, and the connections of an address in turn; one address may
+// use half of the lane's workers that the others do not use (package turns). Lanes that wait for a
+// worker are served in turn as well. When a connection ends, the executor drops its calls that have
+// not begun.
 type executor struct {
 	run        func(*Call)
 	abandon    func(*Call)
@@ -352,12 +352,12 @@ func (x *executor) count(st *Stats) {
 	}
 }
 
-// A pace adapts the number of workers that run calls to the load of the processors. Calls that may
-// block need many workers, because most of the workers wait for disks. If the calls need processors
-// instead, many workers compete for the processors, and delay each other and every call that
-// arrives. So when more goroutines are ready to run than there are processors, fewer workers run
-// calls, and the other calls wait in their lanes, where clients take turns. When no goroutine is
-// ready to run, more workers run calls again. executor.mu guards a pace.
+// A pace adapts the number of workers that run calls to the load of the processors. Most calls that
+// may block wait for disks, and need many workers. If they need processors instead, many workers
+// delay each other and every call that arrives. So when more goroutines are ready to run than there
+// are processors, fewer workers run calls, and the other calls wait in their lanes, where clients
+// take turns. When no goroutine is ready to run, more workers run calls again. executor.mu guards a
+// pace.
 type pace struct {
 	most       int // number of workers that may run calls, without the stuck ones
 	stuck      int // workers whose call has run for longer than stuckAfter

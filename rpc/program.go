@@ -9,8 +9,7 @@ import (
 )
 
 // A Binding describes one version of a program: which items are eligible for direct data placement,
-// and how large calls and replies get (RFC 8166 §6). Every program needs a Binding, also on
-// transports without direct data placement.
+// and how large calls and replies get (RFC 8166 §6). Every transport needs it.
 type Binding struct {
 	// Procedures has one row for each procedure number. A row without a Name means that there is no
 	// such procedure.

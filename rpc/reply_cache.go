@@ -99,8 +99,8 @@ func newReplyCache(size int64) *replyCache {
 	}
 }
 
-// mayExecute reports whether the server has to execute c, a call that changes something, now. If
-// mayExecute returns false, it has answered c, will answer it later, or has dropped it.
+// mayExecute reports whether the server has to execute c, a call that changes something, now. If not,
+// mayExecute has answered c, will answer it later, or has dropped it.
 func (rc *replyCache) mayExecute(s *Server, c *Call) bool {
 	k := rc.key(c)
 	for detached := false; ; detached = true {
@@ -125,10 +125,9 @@ func (rc *replyCache) mayExecute(s *Server, c *Call) bool {
 			rc.mu.Unlock()
 			return true
 		case e == nil && (m.lags || o.succeeded):
-			// As far as the server can tell, the client of c's connection repeats its calls on a
-			// newer connection, and no longer waits for a reply to c. This may be wrong, because
-			// another client's call may have the same key as c. So the server closes c's
-			// connection: a client that still waits then repeats c on a new connection.
+			// As far as the server can tell, the client repeats its calls on a newer connection, and
+			// no longer waits for a reply to c. If this is wrong, because another client's call has
+			// the same key, the client repeats c on a new connection, because the server closes c's.
 			o.succeeded = true
 			rc.count.Lagging++
 			rc.mu.Unlock()
@@ -177,10 +176,9 @@ func (rc *replyCache) mayExecute(s *Server, c *Call) bool {
 // A match is the result of a search for the entry that answers a call.
 type match struct {
 	entry *reply // the entry whose reply answers the call, or nil
-	// The other fields are used only if entry is nil. others is the number of entries with the
-	// call's key; they may belong to another client. oldest is the oldest of these entries, and
-	// running is one that is still running, or nil. lags is true if the owner of one of these
-	// entries is newer than the call's connection.
+	// If entry is nil, others is the number of entries with the call's key, which may belong to
+	// another client. oldest is the oldest of these entries, and running is one that is still
+	// running, or nil. lags is true if the owner of one of them is newer than the call's connection.
 	others          int
 	running, oldest *reply
 	lags            bool
@@ -233,18 +231,17 @@ func (rc *replyCache) ended(c *Conn) (left []*Call) {
 	defer rc.mu.Unlock()
 	o := rc.ownerLocked(c)
 	o.conn = nil
-	for k, e := range o.joined {
-		e.waiting.Remove(&k.state.waiter)
-		left = append(left, k)
+	for c, e := range o.joined {
+		e.waiting.Remove(&c.state.waiter)
+		left = append(left, c)
 	}
 	o.joined = nil
 	return left
 }
 
-// claim records that e's call has arrived again, on o's connection. If that connection is newer
-// than that of e's owner, o becomes the owner, and the previous owner's field succeeded becomes
-// true: the client now repeats its calls on o's connection. Calls that still arrive on the older
-// connection were sent before, so the server must not execute them.
+// claim records that e's call has arrived again, on o's connection. If that connection is newer than
+// the owner's, o becomes the owner, because the client now repeats its calls there. Calls that still
+// arrive on the older connection were sent before, so the server must not execute them (succeeded).
 func (e *reply) claim(o *replyOwner) {
 	if e.owner.id < o.id {
 		e.owner.succeeded = true
@@ -261,8 +258,8 @@ func (rc *replyCache) addLocked(k replyKey, o *replyOwner) *reply {
 	return e
 }
 
-// finish stores the result of the call of e. It returns the calls that wait for the end of that
-// call, and the result to answer them with.
+// finish stores the result of the call of e. It returns the calls that wait for the end of that call,
+// and the result for them.
 func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (waiting []*Call, kept Kept) {
 	if !out.Dropped {
 		e.kept.Keep(c, w, out) // e is running: only e.waiting is shared with other goroutines

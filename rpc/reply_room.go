@@ -34,12 +34,10 @@ const (
 const most = 4096
 
 // sweepMost is the largest number of expired replies of one connection, or of one client, that the
-// cache deletes at the end of one call. It is limited because other calls wait for the lock
-// meanwhile.
+// cache deletes at the end of one call, because other calls wait for the lock meanwhile.
 const sweepMost = 256
 
-// defaultWindow is the number of safe replies of a connection if its transport sets no
-// Conn.Window.
+// defaultWindow is the number of safe replies of a connection without a Conn.Window.
 const defaultWindow = 128
 
 // A replyClient is a client that has replies in the cache.
@@ -68,9 +66,9 @@ func (cl *replyClient) rank() int {
 // surplusRank is the lowest rank of a client with a surplus.
 const surplusRank = 64
 
-// next returns the reply of the client that the cache has to delete next: the oldest reply of the
-// first connection in owners[1] or, if that list is empty, in owners[0]. next moves that connection
-// to the end of its list.
+// next returns the reply of the client that the cache has to delete next: the oldest one of the first
+// connection in owners[1] or, if that list is empty, in owners[0]. That connection goes to the end of
+// its list.
 func (cl *replyClient) next() *reply {
 	l := &cl.owners[min(cl.owners[1].Len, 1)]
 	o := l.First

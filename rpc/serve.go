@@ -6,53 +6,34 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Serve runs an admitted call. The transport has set its Message, Excised and Memory. Serve runs
-// the call on this goroutine until it would block, and then passes it to the executor. It passes a
-// call to the executor at once if unwrapping its arguments or wrapping its results may take long.
-// The call may end before Serve returns, or later.
-func (s *Server) Serve(c *Call) {
-	c.state.lender = nil
-	s.start(c, false)
-}
+// Serve runs an admitted call, whose Message, Excised and Memory the transport has set. Serve runs
+// the call on this goroutine until it would block, and then passes it to the executor; at once, if
+// unwrapping its arguments or wrapping its results may take long. The call may end before Serve
+// returns, or later.
+func (s *Server) Serve(c *Call) { s.start(c, false) }
 
 // Hand is Serve for a goroutine that must not run calls itself, such as one that releases memory or
 // closes another connection. The call runs on the executor from its start.
-func (s *Server) Hand(c *Call) {
-	c.state.lender = nil
-	s.start(c, true)
-}
+func (s *Server) Hand(c *Call) { s.start(c, true) }
 
 func (s *Server) start(c *Call, elsewhere bool) {
+	st := &c.state
 	if s.cfg.Observe != nil {
-		c.state.took = time.Now()
+		st.took = time.Now()
 	}
-	if !s.enter() {
+	s.inProgress.Add(1)
+	if s.draining.Load() {
 		s.drop(c)
+		s.leave()
 		return
 	}
 	c.moved()
-	if elsewhere || c.state.sealed || c.state.wrapsMuch() {
+	if elsewhere || st.sealed || st.overhead.Wraps && st.plan.Results > maxUnwrapAtOnce {
 		c.detach()
 		s.beginLater(c)
 		return
 	}
 	s.startInPlace(c)
-}
-
-// enter counts a call as in progress and returns true. If the Server drains, it returns false.
-func (s *Server) enter() bool {
-	s.inProgress.Add(1)
-	if !s.draining.Load() {
-		return true
-	}
-	s.leave()
-	return false
-}
-
-// wrapsMuch reports whether the Guard wraps results, and these may have more payload than
-// maxUnwrapAtOnce.
-func (st *callState) wrapsMuch() bool {
-	return st.overhead.Wraps && st.plan.Results > maxUnwrapAtOnce
 }
 
 // whole reports whether all arguments have arrived. It may return false only if the program answers
@@ -71,9 +52,9 @@ func (s *Server) beginLater(c *Call) {
 // Progress.
 func (c *Call) lost() bool { return c.Conn.Gone() && c.Progress == nil }
 
-// startLane is the lane of the calls that beginLater gives to the executor, until they run for the
-// first time. Before such a call may block, it moves to the lane of the resource that it waits for.
-// So calls in startLane do not delay each other.
+// startLane is the lane of the calls that beginLater gives to the executor, until they first run.
+// Before such a call may block, it moves to the lane of the resource that it waits for. So calls in
+// startLane do not delay each other.
 type startLane struct{}
 
 // startInPlace starts a call that has arrived. It runs the call with Call.Try, so that the call
@@ -198,22 +179,15 @@ func (s *Server) runBlocking(c *Call) {
 	}
 }
 
-// complete implements Call.Complete.
-func (s *Server) complete(c *Call, results func(w *xdr.Writer) Outcome) {
-	w := c.state.w
-	s.conclude(c, w, s.encode(c, w, results))
-}
-
 // encode calls the function that a program passed to Complete.
 func (s *Server) encode(c *Call, w *xdr.Writer, results func(w *xdr.Writer) Outcome) (out Outcome) {
 	defer s.caught(c, &out)
 	return results(w)
 }
 
-// conclude sends the reply of the call, and answers the copies of the call that wait for it. Other
-// calls that wait for its end (callState.apart) then begin. conclude answers each copy on the
-// copy's own connection, because the client may wait there: an NFSv4 client repeats a call only on
-// a new connection (RFC 7530 §3.1.1).
+// conclude sends the reply of the call, and answers the copies of the call that wait for it, each on
+// its own connection, because the client may wait there: an NFSv4 client repeats a call only on a
+// new connection (RFC 7530 §3.1.1). Other calls that wait for its end (callState.apart) then begin.
 func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	st := &c.state
 	if out.Block || out.Pending || out.Stat > AcceptSystemErr {
@@ -250,9 +224,8 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	s.send(c, w, how, ok)
 }
 
-// putEnd completes the reply for the outcome out in w, which already holds the results that the
-// call has written. putEnd returns the call's Status. It returns false if the reply's verifier
-// cannot be written.
+// putEnd completes the reply for the outcome out in w, which holds the results that the call has
+// written, and returns the call's Status. It returns false if the verifier cannot be written.
 func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 	if out.Auth == AuthOK && out.Stat == Success {
 		if s.wrap(c, w) {

@@ -7,13 +7,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
-// A call that may block normally runs on a worker of the executor, which has to be woken for it.
-// The goroutine that received the call is already awake. If its connection has no other call and no
-// more input, that goroutine runs the call itself, and counts as a worker meanwhile, within all
-// limits of the executor: this is a Turn. Meanwhile the server receives nothing from the
-// connection. The executor's watch checks all Turns at each tick. A call that has not ended at the
-// second tick is late: the connection gets another receiving goroutine, and the first goroutine
-// only finishes the call.
+// A call that may block normally runs on a worker of the executor, which has to be woken for it. The
+// goroutine that received the call is awake. If its connection has no other call and no more input,
+// that goroutine runs the call itself, and counts as a worker meanwhile, within all limits of the
+// executor: this is a Turn. Meanwhile the server receives nothing from the connection. A call that
+// has not ended at the second tick of the executor's watch is late: the connection gets another
+// receiving goroutine, and the first one only finishes the call.
 
 // watchTick is the time between two ticks of executor.watch. A Turn stops the reception from its
 // connection for at most two ticks.
@@ -34,9 +33,8 @@ type Lender struct {
 	lent bool
 }
 
-// A Turn lets the goroutine that received a call execute the call as a worker of the executor. The
-// goroutine first prepares the connection, so that another goroutine can receive from the
-// connection. Then it has to call Run.
+// A Turn lets the goroutine that received a call execute it as a worker of the executor. The
+// goroutine has to call Run, as soon as another goroutine could receive from the connection.
 type Turn struct {
 	queue.Links[Turn] // links in executor.out
 	x                 *executor
@@ -52,8 +50,7 @@ type Turn struct {
 
 // ServeOrLend is Serve for a connection that has no more input and no other outstanding call. If
 // the call would block and the executor may have one more worker at once, ServeOrLend returns a
-// Turn. The calling goroutine then has to call Turn.Run, as soon as another goroutine can receive
-// from the connection. Otherwise ServeOrLend returns nil, and the call is served as by Serve.
+// Turn. Otherwise it returns nil, and the call is served as by Serve.
 func (s *Server) ServeOrLend(c *Call, l *Lender) *Turn {
 	c.state.lender, l.lent = l, false
 	s.start(c, false)
@@ -142,10 +139,9 @@ func (x *executor) beginWatch() {
 	}
 }
 
-// watch checks the Turns at each tick. While the pace is slowed (executor.slowed), it also adapts
-// the pace, and gives waiting calls to workers. watch runs on a goroutine of its own. It ends when
-// there was no Turn for watchIdle ticks and the pace is not slowed, or when the executor is closed
-// and has no Turn to check.
+// watch checks the Turns at each tick, on a goroutine of its own. While the pace is slowed, it also
+// adapts the pace, and gives waiting calls to workers. It ends when there was no Turn for watchIdle
+// ticks and the pace is not slowed, or when the executor is closed and has no Turn to check.
 func (x *executor) watch() {
 	defer x.wg.Done()
 	tick := time.NewTicker(watchTick)
