@@ -201,7 +201,9 @@ func (c *call) Send() {
 	}
 	switch {
 	case c.detached:
-		n.out.appendMessage(lies, b, c.w.TakePayloads())
+		n.out.mu.Lock()
+		n.out.appendLocked(lies, b, c.w.TakePayloads(), nil)
+		n.out.pushAndUnlock()
 	case c.chunk != nil:
 		c.chunk.used += len(b)
 		n.batched += n.batch.message(lies, b, c.w.TakePayloads(), nil)

@@ -103,9 +103,12 @@ func (k *caller) Start(x *rpc.Exchange) {
 	// From here on the exchange may end at any time. If it does, takeBack finds the exchange's
 	// memory in the output queue.
 	k.calls[x.XID] = waiting{x: x, payloads: len(payloads) > 0}
-	k.conn.out.enqueue(b, payloads, x)
+	k.conn.out.mu.Lock()
+	k.conn.out.appendLocked(nil, b, payloads, x)
+	k.conn.out.mu.Unlock()
 	k.mu.Unlock()
-	k.conn.out.push()
+	k.conn.out.mu.Lock()
+	k.conn.out.pushAndUnlock()
 	e.w.Reset(nil)
 	encoders.Put(e)
 }

@@ -297,9 +297,6 @@ func (c *conn) sendBatch() {
 // ends first, reserve returns errClosing. It returns another error if the pool can never grant so
 // much.
 func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
-	if b, ok := c.share.TryGetIn(in, size); ok {
-		return b, nil
-	}
 	type grant struct {
 		b   *mem.Buffer
 		err error

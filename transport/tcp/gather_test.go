@@ -38,7 +38,9 @@ func TestRepliesAreGathered(t *testing.T) {
 			k := testConn(&cfg, b.pool, st)
 			k.inFlight.Store(c.under)
 			for i := range byte(3) {
-				k.out.appendMessage(nil, []byte{0, 0, 0, i}, nil)
+				k.out.mu.Lock()
+				k.out.appendLocked(nil, []byte{0, 0, 0, i}, nil, nil)
+				k.out.pushAndUnlock()
 			}
 			synctest.Wait()
 			if st.writes != c.early {

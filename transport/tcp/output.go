@@ -88,7 +88,7 @@ func (p pieces) release() {
 }
 
 // output is a connection's queue of bytes to be written. One goroutine at a time writes: a
-// goroutine that calls flush, push or appendMessage or, while the stream takes no more, a goroutine
+// goroutine that calls flush or pushAndUnlock or, while the stream takes no more, a goroutine
 // that waits for the stream (transmit).
 type output struct {
 	conn    *conn
@@ -96,7 +96,7 @@ type output struct {
 	written atomic.Uint64 // bytes written so far
 
 	mu      sync.Mutex
-	still   sync.Cond // signals that no write is under way
+	still   sync.Cond // signals the end of a write
 	queue   pieces
 	head    int
 	chunk   *chunk
@@ -104,7 +104,6 @@ type output struct {
 	writing bool // true while a goroutine is the writer
 	inWrite bool // true during a write to the stream
 	waits   bool // true if the writer is transmit, which waits for the stream
-	awaited bool // true if a goroutine waits for the end of the write
 	closed  bool
 	heap    int // bytes of the queue on the Go heap
 	owed    int // bytes that are charged to the ledger
@@ -143,31 +142,10 @@ func (o *output) appendBatch(batch *pieces, size int) {
 // much larger chunk of its own in memory.
 const smallReply = chunkSize / 2
 
-// appendMessage appends one message to the queue. b has the message's record mark and words.
-// appendMessage then writes the queue, unless the receiving goroutine has called hold and will
-// flush. If b has up to smallReply bytes, they are copied. Otherwise they stay where they are: in k
-// or, if k is nil, on the Go heap.
-func (o *output) appendMessage(k counted, b []byte, payloads []xdr.Payload) {
-	o.mu.Lock()
-	o.appendLocked(k, b, payloads, nil)
-	o.writeUnlessHeldAndUnlock()
-}
-
-// enqueue appends the message of a call to the queue. The parameter of is the exchange that owns
-// the payloads. enqueue does not write the queue; push does.
-func (o *output) enqueue(b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
-	o.mu.Lock()
-	o.appendLocked(nil, b, payloads, of)
-	o.mu.Unlock()
-}
-
-// push writes the queue, unless the receiving goroutine has called hold and will flush.
-func (o *output) push() {
-	o.mu.Lock()
-	o.writeUnlessHeldAndUnlock()
-}
-
-// appendLocked appends a message. A closed output drops it.
+// appendLocked appends one message to the queue; pushAndUnlock writes the queue. b has the message's record mark
+// and words. If b has up to smallReply bytes, they are copied. Otherwise they stay where they are: in
+// k or, if k is nil, on the Go heap. of is the exchange that owns the payloads, or nil. A closed
+// output drops the message.
 func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
 	if o.closed {
 		for i := range payloads {
@@ -184,15 +162,14 @@ func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *r
 	last := 0 // bytes on the Go heap in the last piece, which the words may extend
 	if from > 0 {
 		from--
-		last = o.queue[from:].heap()
+		last = o.queue[from].heap()
 	}
 	o.queued.Add(int64(o.queue.message(k, b, payloads, of)))
 	o.heap += o.queue[from:].heap() - last
 }
 
-// writeUnlessHeldAndUnlock writes the queue, unless the receiving goroutine has called hold and
-// will flush.
-func (o *output) writeUnlessHeldAndUnlock() {
+// pushAndUnlock writes the queue, unless the receiving goroutine has called hold and will flush.
+func (o *output) pushAndUnlock() {
 	if o.held {
 		o.chargeAndUnlock()
 		return
@@ -291,10 +268,7 @@ func (o *output) stepLocked() (more bool) {
 			o.done = append(o.done, o.queue[o.head:]...)
 			o.queue, o.head = nil, 0
 		}
-		if o.awaited {
-			o.awaited = false
-			o.still.Broadcast()
-		}
+		o.still.Broadcast()
 		if len(o.done) > 0 {
 			o.mu.Unlock()
 			o.done.release()
@@ -356,7 +330,6 @@ func (o *output) shut() {
 	o.mu.Lock()
 	o.closed = true
 	for o.inWrite && !o.waits {
-		o.awaited = true
 		o.still.Wait()
 	}
 	var left pieces
@@ -375,7 +348,6 @@ func (o *output) shut() {
 func (o *output) takeBack(x *rpc.Exchange) {
 	o.mu.Lock()
 	for o.inWrite && !o.closed {
-		o.awaited = true
 		o.still.Wait()
 	}
 	var done pieces
