@@ -65,21 +65,17 @@ func (m *Mechanism) accept(req *messages.APReq, now time.Time) (*context, []byte
 	if !m.replayed.storeNew(req.EncryptedAuthenticator.Cipher, now, m.config.Skew) {
 		return nil, nil, failed(gss.DuplicateToken, repeated, "the AP-REQ was sent before")
 	}
-	e := established{
-		key: base, acceptor: true, sequence: uint64(uint32(a.SeqNumber)),
-		principal: principalText(ticket.CName.NameString, ticket.CRealm), own: principalText(by.components, by.realm),
-		expiry: ticket.EndTime.Add(m.config.Skew), // the acceptor accepts the ticket for new contexts until then
+	c, reply := newContext(base, sentByAcceptor, uint64(uint32(a.SeqNumber))), []byte(nil)
+	if flags&flagMutual != 0 {
+		subkey, sequence := base.freshKey(), freshSequence()
+		c = newContext(subkey, sentByAcceptor|acceptorSubkey, uint64(sequence))
+		if reply, err = encodeAPRep(a, subkey, sequence, session); err != nil {
+			return nil, nil, failed(gss.Failure, generic, "making the AP-REP: %v", err)
+		}
 	}
-	if flags&flagMutual == 0 {
-		return newContext(e), nil, nil
-	}
-	answer := apRep{ctime: a.CTime, cusec: a.Cusec, subkey: base.freshKey(), sequence: freshSequence()}
-	e.key, e.ownSubkey, e.sequence = answer.subkey, true, uint64(answer.sequence)
-	reply, err := answer.encode(session)
-	if err != nil {
-		return nil, nil, failed(gss.Failure, generic, "making the AP-REP: %v", err)
-	}
-	return newContext(e), reply, nil
+	c.principal, c.own = principalText(ticket.CName.NameString, ticket.CRealm), principalText(by.components, by.realm)
+	c.expiry = ticket.EndTime.Add(m.config.Skew) // the acceptor accepts the ticket for new contexts until then
+	return c, reply, nil
 }
 
 // freshSequence returns a random sequence number for a context's first token. It has at most 30

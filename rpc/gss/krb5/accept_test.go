@@ -43,7 +43,7 @@ func TestInitiatorAndAcceptorMakeAContext(t *testing.T) {
 					if oneSided != (reply == nil) {
 						t.Fatalf("the reply has %d bytes", len(reply))
 					}
-					var c gss.Context = i.context(i.subkey, false)
+					var c gss.Context = i.context(i.subkey, 0)
 					if !oneSided {
 						if _, c, err = i.Step(reply, noon); err != nil {
 							t.Fatal(err)

@@ -84,22 +84,13 @@ func openAuthenticator(req *messages.APReq, ticket *messages.EncTicketPart, sess
 	return a, nil
 }
 
-// An apRep is the encrypted part of an AP-REP (RFC 4120 §5.5.2). With it, the acceptor proves its
-// identity, and sends the context's key and the first sequence number of the acceptor's tokens.
-type apRep struct {
-	// ctime and cusec are the time in the authenticator: whole seconds, and microseconds.
-	ctime time.Time
-	cusec int
-	// subkey is the key that the acceptor chose. If it chose none, subkey.profile is nil.
-	subkey   key
-	sequence uint32
-}
-
-// encode returns the token that answers an AP-REQ.
-func (r *apRep) encode(session key) ([]byte, error) {
+// encodeAPRep returns the token that answers an AP-REQ with the authenticator a (RFC 4120 §5.5.2).
+// With it, the acceptor proves its identity, and sends the context's key, which is subkey, and the
+// sequence number of the acceptor's first token.
+func encodeAPRep(a *types.Authenticator, subkey key, sequence uint32, session key) ([]byte, error) {
 	part, err := asn1.Marshal(messages.EncAPRepPart{
-		CTime: r.ctime.UTC(), Cusec: r.cusec, SequenceNumber: int64(r.sequence),
-		Subkey: types.EncryptionKey{KeyType: int32(r.subkey.etype), KeyValue: r.subkey.value},
+		CTime: a.CTime.UTC(), Cusec: a.Cusec, SequenceNumber: int64(sequence),
+		Subkey: types.EncryptionKey{KeyType: int32(subkey.etype), KeyValue: subkey.value},
 	})
 	if err != nil {
 		return nil, err
@@ -113,7 +104,7 @@ func (r *apRep) encode(session key) ([]byte, error) {
 }
 
 // parseAPRep decodes the AP-REP in the acceptor's token, and decrypts it with the session key.
-func parseAPRep(message []byte, session key) (*apRep, error) {
+func parseAPRep(message []byte, session key) (*messages.EncAPRepPart, error) {
 	var outer messages.APRep
 	if err := guarded(func() error { return outer.Unmarshal(message) }); err != nil {
 		return nil, failed(gss.DefectiveToken, wrongType, "the AP-REP cannot be parsed: %v", err)
@@ -122,17 +113,9 @@ func parseAPRep(message []byte, session key) (*apRep, error) {
 	if !ok || EType(outer.EncPart.EType) != session.etype {
 		return nil, failed(gss.DefectiveToken, badIntegrity, "the AP-REP was not made with the session's key")
 	}
-	var part messages.EncAPRepPart
+	part := new(messages.EncAPRepPart)
 	if err := guarded(func() error { return part.Unmarshal(plain) }); err != nil {
 		return nil, failed(gss.DefectiveToken, wrongType, "the AP-REP's encrypted part cannot be parsed: %v", err)
 	}
-	r := &apRep{ctime: part.CTime, cusec: part.Cusec, sequence: uint32(part.SequenceNumber)}
-	if len(part.Subkey.KeyValue) == 0 {
-		return r, nil
-	}
-	var err error
-	if r.subkey, err = newKey(EType(part.Subkey.KeyType), part.Subkey.KeyValue); err != nil {
-		return nil, failed(gss.Failure, noEType, "the acceptor's subkey: %v", err)
-	}
-	return r, nil
+	return part, nil
 }

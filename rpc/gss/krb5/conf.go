@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/jcmturner/gokrb5/v8/config"
-	"github.com/jcmturner/gokrb5/v8/keytab"
 )
 
 // preferred lists the encryption types that the initiator asks for. The types of RFC 3962 come
@@ -57,19 +56,6 @@ func findKDCs(c *config.Config, realm string) {
 	if !named {
 		c.LibDefaults.DNSLookupKDC = true
 	}
-}
-
-// loadKeytab reads a keytab in the library's form, for the exchange with the KDC.
-func loadKeytab(path string) (*keytab.Keytab, error) {
-	var kt *keytab.Keytab
-	err := guarded(func() (err error) {
-		kt, err = keytab.Load(path)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading the keytab %s: %w", path, err)
-	}
-	return kt, nil
 }
 
 // confPath returns the path of krb5.conf as Config.Conf describes it.

@@ -9,10 +9,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// context is an established security context. It implements gss.Context. After newContext, only
-// next and wrapping change.
+// context is an established security context. It implements gss.Context. After it was established,
+// only next and wrapping change.
 type context struct {
-	profile   *profile
+	base      key // the key from which all others are derived
 	principal string
 	own       string
 	expiry    time.Time
@@ -22,63 +22,44 @@ type context struct {
 	next             atomic.Uint64
 	// sign is the key of this side's MIC tokens, verify the key of the peer's.
 	sign, verify *macKey
-	wrapping     wrapKeys
-}
-
-// wrapKeys has the keys of Wrap tokens: seal is for the tokens that this side sends. The keys are
-// derived for the first Wrap token, because most contexts of RPCSEC_GSS never have one.
-type wrapKeys struct {
-	base       key
-	acceptor   bool
-	once       sync.Once
-	seal, open *cipherKeys
+	// wrapping has the keys of Wrap tokens: seal is for the tokens that this side sends. They are
+	// derived for the first Wrap token, because most contexts of RPCSEC_GSS never have one.
+	wrapping struct {
+		sync.Once
+		seal, open *cipherKeys
+	}
 }
 
 var _ gss.Context = (*context)(nil)
 
-// established has the results of an AP exchange, from which newContext makes a context.
-type established struct {
-	key       key
-	acceptor  bool // this side is the acceptor
-	ownSubkey bool // key is the acceptor's subkey
-	sequence  uint64
-	principal string
-	own       string
-	expiry    time.Time
-}
-
-func newContext(e established) *context {
-	c := &context{profile: e.key.profile, principal: e.principal, own: e.own, expiry: e.expiry}
-	c.next.Store(e.sequence)
-	c.wrapping.base, c.wrapping.acceptor = e.key, e.acceptor
-	ours, theirs := sides[uint32](e.acceptor, keyusage.GSSAPI_ACCEPTOR_SIGN, keyusage.GSSAPI_INITIATOR_SIGN)
-	c.sign, c.verify = e.key.checksumKey(ours), e.key.checksumKey(theirs)
-	c.flags, c.peerFlags = sides[byte](e.acceptor, sentByAcceptor, 0)
-	if e.ownSubkey {
-		c.flags |= acceptorSubkey
-		c.peerFlags |= acceptorSubkey
-	}
+// newContext returns a context without names and expiry. The parameter base is the initiator's or
+// the acceptor's subkey, or the session key. flags are those of this side's MIC tokens: whether this
+// side is the acceptor, and whether base is the acceptor's subkey. sequence is the number of this
+// side's first token.
+func newContext(base key, flags byte, sequence uint64) *context {
+	c := &context{base: base, flags: flags, peerFlags: flags ^ sentByAcceptor}
+	c.next.Store(sequence)
+	ours, theirs := c.usages(keyusage.GSSAPI_ACCEPTOR_SIGN, keyusage.GSSAPI_INITIATOR_SIGN)
+	c.sign, c.verify = base.checksumKey(ours), base.checksumKey(theirs)
 	return c
 }
 
-// sides returns the value for this side, and the value for the peer. acceptor is true if this side
-// is the acceptor.
-func sides[T any](acceptor bool, acceptors, initiators T) (ours, theirs T) {
-	if acceptor {
+// usages returns the key usage for this side and for the peer.
+func (c *context) usages(acceptors, initiators uint32) (ours, theirs uint32) {
+	if c.flags&sentByAcceptor != 0 {
 		return acceptors, initiators
 	}
 	return initiators, acceptors
 }
 
 // wrapKeys returns the keys of Wrap tokens. The first call derives them.
-func (c *context) wrapKeys() *wrapKeys {
-	c.wrapping.once.Do(c.wrapping.derive)
-	return &c.wrapping
-}
-
-func (w *wrapKeys) derive() {
-	ours, theirs := sides[uint32](w.acceptor, keyusage.GSSAPI_ACCEPTOR_SEAL, keyusage.GSSAPI_INITIATOR_SEAL)
-	w.seal, w.open = w.base.cipherKeys(ours), w.base.cipherKeys(theirs)
+func (c *context) wrapKeys() (seal, open *cipherKeys) {
+	w := &c.wrapping
+	w.Do(func() {
+		ours, theirs := c.usages(keyusage.GSSAPI_ACCEPTOR_SEAL, keyusage.GSSAPI_INITIATOR_SEAL)
+		w.seal, w.open = c.base.cipherKeys(ours), c.base.cipherKeys(theirs)
+	})
+	return w.seal, w.open
 }
 
 func (c *context) Principal() string { return c.principal }
@@ -90,7 +71,7 @@ func (c *context) Own() string { return c.own }
 func (c *context) Expiry() time.Time { return c.expiry }
 
 // EType returns the encryption type of the context's keys.
-func (c *context) EType() EType { return c.profile.etype }
+func (c *context) EType() EType { return c.base.etype }
 
 // number returns the sequence number of the next token to send.
 func (c *context) number() uint64 { return c.next.Add(1) - 1 }

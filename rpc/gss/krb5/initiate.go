@@ -92,7 +92,7 @@ func (i *initiator) start(now time.Time) ([]byte, gss.Context, error) {
 	}
 	i.done = true
 	i.tickets.put(i.ticket) // without mutual authentication, the acceptor does not report whether it accepted the ticket
-	return token, i.context(i.subkey, false), nil
+	return token, i.context(i.subkey, 0), nil
 }
 
 // request encodes the AP-REQ (RFC 4120 §5.5.1, RFC 4121 §4.1).
@@ -141,24 +141,26 @@ func (i *initiator) finish(token []byte) (gss.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !r.ctime.Equal(i.ctime) || r.cusec != i.cusec {
+	subkey, flags := i.subkey, byte(0)
+	if value := r.Subkey.KeyValue; len(value) > 0 {
+		flags = acceptorSubkey
+		if subkey, err = newKey(EType(r.Subkey.KeyType), value); err != nil {
+			return nil, failed(gss.Failure, noEType, "the acceptor's subkey: %v", err)
+		}
+	}
+	if !r.CTime.Equal(i.ctime) || r.Cusec != i.cusec {
 		return nil, failed(gss.Failure, mutualFailed, "the AP-REP answers another AP-REQ")
 	}
 	i.tickets.put(i.ticket)
-	if r.subkey.profile == nil {
-		return i.context(i.subkey, false), nil
-	}
-	return i.context(r.subkey, true), nil
+	return i.context(subkey, flags), nil
 }
 
-// context returns the initiator's side of the context. The parameter base is the key of the
-// context. acceptors is true if that key is the acceptor's subkey.
-func (i *initiator) context(base key, acceptors bool) gss.Context {
-	return newContext(established{
-		key: base, ownSubkey: acceptors, sequence: uint64(i.sequence),
-		principal: principalText(i.ticket.SName.NameString, i.ticket.Realm), own: principalText(i.ticket.client.NameString, i.ticket.realm),
-		expiry: i.ticket.end,
-	})
+// context returns the initiator's side of the context. base and flags are as in newContext.
+func (i *initiator) context(base key, flags byte) gss.Context {
+	c, t := newContext(base, flags, uint64(i.sequence)), i.ticket
+	c.principal, c.own = principalText(t.SName.NameString, t.Realm), principalText(t.client.NameString, t.realm)
+	c.expiry = t.end
+	return c
 }
 
 // refusal returns the error for a KRB-ERROR.

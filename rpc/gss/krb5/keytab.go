@@ -40,7 +40,8 @@ type keytabFile struct {
 // keytabRead has the keys of the file, and the state of the file when it was read. It is immutable.
 type keytabRead struct {
 	stamp fileStamp
-	keys  []serviceKey
+	keys  []serviceKey   // those of supported encryption types
+	all   *keytab.Keytab // all, in the library's form, for the exchange with the KDC
 }
 
 // A fileStamp identifies a state of a file: if the file changes, its fileStamp changes.
@@ -58,26 +59,26 @@ func stampOf(info os.FileInfo) fileStamp {
 	return s
 }
 
-// keys returns the file's keys of supported encryption types. If a file that was read before cannot
-// be read now, for example because a program is writing it, keys returns the previous keys. If the
-// file does not exist, keys returns an error even if it had keys before.
-func (f *keytabFile) keys() ([]serviceKey, error) {
+// load returns the file's keys. If a file that was read before cannot be read now, for example
+// because a program is writing it, load returns the previous keys. If the file does not exist, load
+// returns an error even if it had keys before.
+func (f *keytabFile) load() (*keytabRead, error) {
 	before := f.read.Load()
 	info, err := os.Stat(f.path)
 	if err == nil && before != nil && before.stamp == stampOf(info) {
-		return before.keys, nil
+		return before, nil
 	}
 	now, err := readKeytab(f.path)
 	if err == nil {
 		f.read.Store(now)
 		f.silent.Store(false)
-		return now.keys, nil
+		return now, nil
 	}
 	if before != nil && !errors.Is(err, fs.ErrNotExist) {
 		if f.failed != nil && f.silent.CompareAndSwap(false, true) {
 			f.failed(err)
 		}
-		return before.keys, nil
+		return before, nil
 	}
 	return nil, err
 }
@@ -108,26 +109,30 @@ func readKeytab(path string) (*keytabRead, error) {
 	if _, err := file.ReadAt(content, 0); err != nil {
 		return nil, fmt.Errorf("reading the keytab: %w", err)
 	}
-	keys, err := parseKeytab(content)
+	read, err := parseKeytab(content)
 	if err != nil {
 		return nil, fmt.Errorf("the keytab %s: %w", path, err)
 	}
-	return &keytabRead{stamp: stampOf(info), keys: keys}, nil
+	read.stamp = stampOf(info)
+	return read, nil
 }
 
-func parseKeytab(content []byte) (keys []serviceKey, err error) {
-	kt := keytab.New()
-	if err := guarded(func() error { return kt.Unmarshal(content) }); err != nil {
+func parseKeytab(content []byte) (*keytabRead, error) {
+	read := &keytabRead{all: keytab.New()}
+	if err := guarded(func() error { return read.all.Unmarshal(content) }); err != nil {
 		return nil, err
 	}
-	for _, e := range kt.Entries {
+	for _, e := range read.all.Entries {
 		k, err := newKey(EType(e.Key.KeyType), e.Key.KeyValue)
 		if err != nil {
 			continue // a keytab may have keys of older types beside those of AES
 		}
-		keys = append(keys, serviceKey{components: e.Principal.Components, realm: e.Principal.Realm, version: e.KVNO, etype: k.etype, tickets: sync.OnceValue(func() *cipherKeys { return k.cipherKeys(keyusage.KDC_REP_TICKET) })})
+		read.keys = append(read.keys, serviceKey{
+			components: e.Principal.Components, realm: e.Principal.Realm, version: e.KVNO, etype: k.etype,
+			tickets: sync.OnceValue(func() *cipherKeys { return k.cipherKeys(keyusage.KDC_REP_TICKET) }),
+		})
 	}
-	return keys, nil
+	return read, nil
 }
 
 // ofService returns the keys of the principals service/HOST, for any HOST.

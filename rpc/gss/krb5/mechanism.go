@@ -74,11 +74,11 @@ func (m *Mechanism) Exposed() error { return m.keytab.exposed() }
 // serviceKeys returns the keys of Config.Service in the keytab. It returns an error if there are
 // none.
 func (m *Mechanism) serviceKeys() ([]serviceKey, error) {
-	all, err := m.keytab.keys()
+	file, err := m.keytab.load()
 	if err != nil {
 		return nil, err
 	}
-	keys := ofService(all, m.config.Service)
+	keys := ofService(file.keys, m.config.Service)
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("the keytab %s has no key of AES for a principal %s/HOST: make one with kadmin's addprinc -randkey and ktadd", m.config.Keytab, m.config.Service)
 	}

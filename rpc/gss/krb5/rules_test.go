@@ -21,7 +21,7 @@ func TestEachDirectionHasItsOwnKeys(t *testing.T) {
 	const acceptorSeal, acceptorSign, initiatorSeal, initiatorSign = 22, 23, 24, 25
 	for _, e := range allETypes {
 		k := key{profile: e.profile()}.freshKey()
-		initiator, acceptor := newContext(established{key: k}), newContext(established{key: k, acceptor: true})
+		initiator, acceptor := newContext(k, 0, 0), newContext(k, sentByAcceptor, 0)
 		for _, c := range []struct {
 			name  string
 			got   *macKey
@@ -245,7 +245,8 @@ func TestFillerOfAWrapHeader(t *testing.T) {
 			putHeader(body, idWrap, from.flags|sealedFlag, from.number())
 			body[3] = filler
 			body = append(body, body[:headerSize]...)
-			return from.wrapKeys().seal.seal(body, [][]byte{body[headerSize:]})
+			seal, _ := from.wrapKeys()
+			return seal.seal(body, [][]byte{body[headerSize:]})
 		}
 		checkUnwrap(t, to, sealed(filler), text(30))
 		if _, _, err := to.Unwrap(sealed(0)); err == nil {
@@ -259,13 +260,13 @@ func TestFillerOfAWrapHeader(t *testing.T) {
 func TestAWrapTokenThatIsNotEncryptedIsRefused(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
 		usage := uint32(keyusage.GSSAPI_INITIATOR_SEAL)
-		if from.wrapping.acceptor {
+		if from.flags&sentByAcceptor != 0 {
 			usage = keyusage.GSSAPI_ACCEPTOR_SEAL
 		}
 		token := append(make([]byte, headerSize, 200), text(100)...)
 		putHeader(token, idWrap, from.flags, from.number())
-		token = from.wrapping.base.checksumKey(usage).appendMAC(token, token[headerSize:], nil, token[:headerSize])
-		binary.BigEndian.PutUint16(token[4:], uint16(from.profile.mac))
+		token = from.base.checksumKey(usage).appendMAC(token, token[headerSize:], nil, token[:headerSize])
+		binary.BigEndian.PutUint16(token[4:], uint16(from.base.mac))
 		if _, _, err := to.Unwrap(token); err != errWrapHeader {
 			t.Error(err)
 		}

@@ -16,7 +16,7 @@ func TestAContextTakesFewKilobytes(t *testing.T) {
 		k := key{profile: e.profile()}.freshKey()
 		start := heap()
 		for i := range held {
-			held[i] = newContext(established{key: k})
+			held[i] = newContext(k, 0, 0)
 		}
 		if per := (heap() - start) / n; per > limit {
 			t.Errorf("a context of %v takes %d bytes, want %d at most", e, per, limit)

@@ -106,20 +106,20 @@ func (m *Mechanism) ticketByKeytab(server []string, realm string) (*ticket, erro
 	if err != nil {
 		return nil, err
 	}
-	who, err := m.initiatingKey(conf.LibDefaults.DefaultRealm)
+	file, err := m.keytab.load()
 	if err != nil {
 		return nil, err
 	}
-	kt, err := loadKeytab(m.config.Keytab)
+	who, err := m.initiatingKey(file.keys, conf.LibDefaults.DefaultRealm)
 	if err != nil {
 		return nil, err
 	}
 	conf.LibDefaults.DefaultTktEnctypeIDs = slices.DeleteFunc(conf.LibDefaults.DefaultTktEnctypeIDs, func(id int32) bool {
-		_, _, err := kt.GetEncryptionKey(types.PrincipalName{NameString: who.components}, who.realm, 0, id)
+		_, _, err := file.all.GetEncryptionKey(types.PrincipalName{NameString: who.components}, who.realm, 0, id)
 		return err != nil
 	})
 	findKDCs(conf, who.realm)
-	c := client.NewWithKeytab(strings.Join(who.components, "/"), who.realm, kt, conf, client.DisablePAFXFAST(true))
+	c := client.NewWithKeytab(strings.Join(who.components, "/"), who.realm, file.all, conf, client.DisablePAFXFAST(true))
 	defer c.Destroy()
 	req, err := messages.NewASReqForTGT(who.realm, conf, c.Credentials.CName())
 	if err != nil {
@@ -132,12 +132,8 @@ func (m *Mechanism) ticketByKeytab(server []string, realm string) (*ticket, erro
 	return grant(c, conf, rep.Ticket, rep.DecryptedEncPart.Key, server, realm)
 }
 
-// initiatingKey returns the first key of the initiator's principal in the keytab.
-func (m *Mechanism) initiatingKey(defaultRealm string) (serviceKey, error) {
-	keys, err := m.keytab.keys()
-	if err != nil {
-		return serviceKey{}, err
-	}
+// initiatingKey returns the first of the keytab's keys that is of the initiator's principal.
+func (m *Mechanism) initiatingKey(keys []serviceKey, defaultRealm string) (serviceKey, error) {
 	if m.config.Principal == "" {
 		if keys = ofService(keys, m.config.Service); len(keys) == 0 {
 			return serviceKey{}, fmt.Errorf("the keytab %s has no key of AES for a principal %s/HOST", m.config.Keytab, m.config.Service)

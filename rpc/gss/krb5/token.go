@@ -61,7 +61,7 @@ func rotateLeft(b []byte, n int) {
 	copy(b[copy(b, b[len(front):]):], front)
 }
 
-func (c *context) MICSize() int { return headerSize + c.profile.mac }
+func (c *context) MICSize() int { return headerSize + c.base.mac }
 
 // MIC implements gss.Context (RFC 4121 §4.2.6.1).
 func (c *context) MIC(dst []byte, pieces ...[]byte) []byte {
@@ -89,7 +89,7 @@ func (c *context) VerifyMIC(token []byte, pieces ...[]byte) error {
 // WrapSize implements gss.Context. Before the message come header and confounder. After it come the
 // encrypted copy of the header and the integrity check.
 func (c *context) WrapSize() (before, behind int) {
-	return headerSize + blockSize, headerSize + c.profile.mac
+	return headerSize + blockSize, headerSize + c.base.mac
 }
 
 // Wrap implements gss.Context (RFC 4121 §4.2.4, §4.2.6.2). It does not rotate the token (RRC), and
@@ -105,7 +105,8 @@ func (c *context) Wrap(pieces ...[]byte) {
 	rand.Read(confounder)
 	copy(copied, header)
 	pieces[first], pieces[last] = confounder, copied
-	c.wrapKeys().seal.seal(copied, pieces)
+	seal, _ := c.wrapKeys()
+	seal.seal(copied, pieces)
 	pieces[first], pieces[last] = before, behind
 }
 
@@ -120,13 +121,14 @@ func (c *context) Unwrap(token []byte) (from, to int, err error) {
 	}
 	rotateLeft(token[headerSize:], rightRotation(header))
 	clear(header[6:8]) // the sender made the encrypted copy of the header before it rotated the token
-	end := len(token) - c.profile.mac
+	end := len(token) - c.base.mac
 	from, to = headerSize+blockSize, end-headerSize-extraCount(header)
 	if to < from {
 		return 0, 0, errShortWrap
 	}
+	_, open := c.wrapKeys()
 	// The copy of the header is authentic if the token is.
-	if !c.wrapKeys().open.open(token[headerSize:end], token[end:]) || string(token[end-headerSize:end]) != string(header) {
+	if !open.open(token[headerSize:end], token[end:]) || string(token[end-headerSize:end]) != string(header) {
 		return 0, 0, errBadWrap
 	}
 	return from, to, nil

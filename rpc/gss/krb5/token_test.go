@@ -21,8 +21,14 @@ func pair(t testing.TB, e EType, subkey bool) (initiator, acceptor *context) {
 	t.Helper()
 	k := key{profile: e.profile()}.freshKey()
 	expiry := time.Unix(2_000_000_000, 0)
-	return newContext(established{key: k, ownSubkey: subkey, sequence: 7, principal: "nfs/server@R", expiry: expiry}),
-		newContext(established{key: k, acceptor: true, ownSubkey: subkey, sequence: 1 << 40, principal: "user@R", expiry: expiry})
+	flags := byte(0)
+	if subkey {
+		flags = acceptorSubkey
+	}
+	initiator, acceptor = newContext(k, flags, 7), newContext(k, flags|sentByAcceptor, 1<<40)
+	initiator.principal, acceptor.principal = "nfs/server@R", "user@R"
+	initiator.expiry, acceptor.expiry = expiry, expiry
+	return initiator, acceptor
 }
 
 func forEach(t *testing.T, f func(t *testing.T, from, to *context)) {
@@ -170,7 +176,8 @@ func TestFillerOfASealedMessageIsTakenOff(t *testing.T) {
 			binary.BigEndian.PutUint16(body[4:], uint16(ec))
 			body = append(body, make([]byte, ec)...)
 			body = append(body, body[:headerSize]...)
-			token := from.wrapKeys().seal.seal(body, [][]byte{body[headerSize:]})
+			seal, _ := from.wrapKeys()
+			token := seal.seal(body, [][]byte{body[headerSize:]})
 			checkUnwrap(t, to, token, text(30))
 		}
 	})
