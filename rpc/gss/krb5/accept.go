@@ -110,9 +110,7 @@ const maxErrorNames = 1024
 func errorToken(realm string, server types.PrincipalName, c code, now time.Time) (token []byte) {
 	size := len(realm)
 	for _, n := range server.NameString {
-		if size += len(n) + 8; size > maxErrorNames {
-			return nil
-		}
+		size += len(n) + 8
 	}
 	if size > maxErrorNames {
 		return nil

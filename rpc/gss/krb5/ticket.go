@@ -24,23 +24,11 @@ func trials(keys, length int) int {
 	return min(keys, maxTrials, max(maxTrialBytes/max(length, 1), fewTrials))
 }
 
-// openTicket decrypts a ticket with one of keys. The ticket may contain another name of the host
-// than the keytab. So the principal and the version of a key only decide which key is tried first.
-// If a key decrypts the ticket, the ticket is for this service.
+// openTicket decrypts a ticket, and returns its encrypted part and the key that decrypted it. The
+// ticket may contain another name of the host than the keytab. So the principal and the version of a
+// key only decide which key is tried first. If a key decrypts the ticket, the ticket is for this
+// service.
 func openTicket(t *messages.Ticket, keys []serviceKey) (*messages.EncTicketPart, *serviceKey, error) {
-	plain, by, err := decryptTicket(t, keys)
-	if err != nil {
-		return nil, nil, err
-	}
-	part := new(messages.EncTicketPart)
-	if err := guarded(func() error { return part.Unmarshal(plain) }); err != nil {
-		return nil, nil, failed(gss.DefectiveToken, wrongType, "the ticket's encrypted part cannot be parsed: %v", err)
-	}
-	return part, by, nil
-}
-
-// decryptTicket returns the decrypted part of a ticket, and the key that decrypted it.
-func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, error) {
 	name, etype := principalText(t.SName.NameString, t.Realm), EType(t.EncPart.EType)
 	fitting := slices.DeleteFunc(slices.Clone(keys), func(k serviceKey) bool {
 		return k.etype != etype || k.realm != t.Realm
@@ -59,9 +47,15 @@ func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, 
 	}
 	slices.SortStableFunc(fitting, func(a, b serviceKey) int { return rank(a) - rank(b) })
 	for _, k := range fitting[:trials(len(fitting), len(t.EncPart.Cipher))] {
-		if plain, ok := k.tickets().decrypt(t.EncPart.Cipher); ok {
-			return plain, &k, nil
+		plain, ok := k.tickets().decrypt(t.EncPart.Cipher)
+		if !ok {
+			continue
 		}
+		part := new(messages.EncTicketPart)
+		if err := guarded(func() error { return part.Unmarshal(plain) }); err != nil {
+			return nil, nil, failed(gss.DefectiveToken, wrongType, "the ticket's encrypted part cannot be parsed: %v", err)
+		}
+		return part, &k, nil
 	}
 	// Use the code badIntegrity, because it is the only one after which Linux's rpc.gssd gets a new
 	// ticket.
