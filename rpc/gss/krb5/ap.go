@@ -1,6 +1,9 @@
 package krb5
 
 import (
+	"bytes"
+	stdasn1 "encoding/asn1"
+	"encoding/binary"
 	"slices"
 	"time"
 
@@ -118,4 +121,103 @@ func parseAPRep(message []byte, session key) (*messages.EncAPRepPart, error) {
 		return nil, failed(gss.DefectiveToken, wrongType, "the AP-REP's encrypted part cannot be parsed: %v", err)
 	}
 	return part, nil
+}
+
+// oid is the mechanism's object identifier, 1.2.840.113554.1.2.2 (RFC 4121 §2). derOID is oid with
+// tag and length.
+var (
+	oid    = []byte{0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02}
+	derOID = append([]byte{0x06, byte(len(oid))}, oid...)
+)
+
+// maxToken is the longest context-establishment token, in bytes. It has room for tickets with much
+// authorization data, which have tens of kilobytes.
+const maxToken = 64 << 10
+
+// frame returns a context-establishment token with the given ID and message (RFC 2743 §3.1, RFC
+// 4121 §4.1).
+func frame(id uint16, message []byte) []byte {
+	content := binary.BigEndian.AppendUint16(slices.Clone(derOID), id)
+	return asn1tools.AddASNAppTag(append(content, message...), 0)
+}
+
+// applicationTag is the first octet of a constructed value with the tag [APPLICATION 0].
+const applicationTag = 0x60
+
+// derContent returns the content of b. ok is false if b is not exactly one value in DER with this
+// first octet.
+func derContent(b []byte, first byte) (content []byte, ok bool) {
+	var v stdasn1.RawValue
+	rest, err := stdasn1.Unmarshal(b, &v)
+	return v.Bytes, err == nil && len(rest) == 0 && b[0] == first
+}
+
+// unframe is the inverse of frame. The returned message aliases token.
+func unframe(token []byte) (id uint16, message []byte, err error) {
+	if len(token) > maxToken {
+		return 0, nil, failed(gss.DefectiveToken, generic, "a token of %d bytes, the most are %d", len(token), maxToken)
+	}
+	content, ok := derContent(token, applicationTag)
+	if !ok {
+		return 0, nil, failed(gss.DefectiveToken, generic, "the token has no framing of RFC 2743")
+	}
+	message, ok = bytes.CutPrefix(content, derOID)
+	if !ok {
+		return 0, nil, failed(gss.BadMech, generic, "the token is of another mechanism than Kerberos version 5")
+	}
+	if len(message) < 2 {
+		return 0, nil, failed(gss.DefectiveToken, generic, "the token is empty")
+	}
+	return binary.BigEndian.Uint16(message), message[2:], nil
+}
+
+// checksumType is the type of the authenticator's checksum field. Instead of a checksum, the field
+// contains the initiator's flags and channel bindings (RFC 4121 §4.1.1).
+const checksumType = 0x8003
+
+// The constants with the prefix flag are the flags that an initiator may set (RFC 4121 §4.1.1.1,
+// RFC 2744 §3.9.1). The others are sizes and offsets of the field, in bytes, and the type of a
+// delegation in it.
+const (
+	flagDelegate  = 1
+	flagMutual    = 2
+	flagReplay    = 4
+	flagSequence  = 8
+	flagConf      = 16
+	flagInteg     = 32
+	flagDCEStyle  = 0x1000
+	bindingsSize  = 16
+	flagsAt       = 4 + bindingsSize
+	checksumSize  = flagsAt + 4
+	delegationTag = 1
+)
+
+// parseFlags returns the flags in an authenticator's checksum field. It checks the form of a
+// delegated credential but does not use it. It ignores extensions and channel bindings, because an
+// acceptor without bindings has to accept any (RFC 4121 §4.1.1.2).
+func parseFlags(sum types.Checksum) (flags uint32, err error) {
+	b := sum.Checksum
+	if sum.CksumType != checksumType {
+		return 0, failed(gss.DefectiveToken, wrongChecksum, "the authenticator's checksum is of type %d, not of GSS-API's", sum.CksumType)
+	}
+	if len(b) < checksumSize || binary.LittleEndian.Uint32(b) != bindingsSize {
+		return 0, failed(gss.DefectiveToken, wrongChecksum, "the authenticator's checksum is malformed")
+	}
+	flags, b = binary.LittleEndian.Uint32(b[flagsAt:]), b[checksumSize:]
+	if flags&flagDelegate != 0 &&
+		(len(b) < 4 || binary.LittleEndian.Uint16(b) != delegationTag || len(b)-4 < int(binary.LittleEndian.Uint16(b[2:]))) {
+		return 0, failed(gss.DefectiveToken, wrongChecksum, "the delegation in the authenticator's checksum is malformed")
+	}
+	if flags&flagDCEStyle != 0 {
+		return 0, failed(gss.Failure, generic, "contexts in DCE style are not served")
+	}
+	return flags, nil
+}
+
+// encodeFlags returns the checksum field of an authenticator, without channel bindings.
+func encodeFlags(flags uint32) types.Checksum {
+	b := make([]byte, checksumSize)
+	binary.LittleEndian.PutUint32(b, bindingsSize)
+	binary.LittleEndian.PutUint32(b[flagsAt:], flags)
+	return types.Checksum{CksumType: checksumType, Checksum: b}
 }
