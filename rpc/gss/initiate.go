@@ -1,6 +1,7 @@
 package gss
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -37,13 +38,10 @@ const maxLegs = 16
 type initiation struct {
 	k                rpc.Caller
 	program, version uint32
-
-	handle []byte
-	// answer is the server's last answer, whose slices are copies. verf is the body of its
-	// verifier.
-	answer   initResult
-	verf     []byte
-	verified bool // the last verifier had the flavor RPCSEC_GSS
+	// answer is the server's last answer, and verf its verifier; their slices are copies. Before the
+	// first answer, answer.handle is nil.
+	answer initResult
+	verf   rpc.AuthBytes
 }
 
 // initiate makes a context by calls of procedure NULL (RFC 2203 §5.2.2).
@@ -54,7 +52,7 @@ func (i *initiation) initiate(ctx context.Context, by Initiator) (*clientContext
 		if err != nil {
 			return nil, err
 		}
-		if i.answered() && i.answer.major == Complete {
+		if i.answer.handle != nil && i.answer.major == Complete {
 			return i.established(c, out)
 		}
 		if out == nil {
@@ -74,12 +72,10 @@ func (i *initiation) initiate(ctx context.Context, by Initiator) (*clientContext
 	return nil, fmt.Errorf("not established after %d tokens", maxLegs)
 }
 
-func (i *initiation) answered() bool { return i.handle != nil }
-
 // send sends one token in a call, and stores the answer.
 func (i *initiation) send(ctx context.Context, token []byte) error {
-	cred := credential{proc: procInit, service: rpc.GSSNone, handle: i.handle}
-	if i.answered() {
+	cred := credential{proc: procInit, service: rpc.GSSNone, handle: i.answer.handle}
+	if i.answer.handle != nil {
 		cred.proc = procContinueInit
 	}
 	w := xdr.NewWriter(make([]byte, 0, rpc.MaxAuthBytes))
@@ -104,11 +100,8 @@ func (i *initiation) send(ctx context.Context, token []byte) error {
 		if len(r.handle) == 0 || r.window == 0 {
 			return errors.New("the server's answer has no handle or no window")
 		}
-		i.handle = append([]byte{}, r.handle...)
-		r.token = append([]byte(nil), r.token...)
-		i.answer = r
-		i.verified = x.Verf.Flavor == rpc.AuthGSS
-		i.verf = append(i.verf[:0], x.Verf.Body...)
+		r.handle, r.token = bytes.Clone(r.handle), bytes.Clone(r.token)
+		i.answer, i.verf = r, rpc.AuthBytes{Flavor: x.Verf.Flavor, Body: bytes.Clone(x.Verf.Body)}
 		return nil
 	})
 }
@@ -122,11 +115,11 @@ func (i *initiation) established(c Context, rest []byte) (*clientContext, error)
 	}
 	var window [4]byte
 	binary.BigEndian.PutUint32(window[:], i.answer.window)
-	if !i.verified {
+	if i.verf.Flavor != rpc.AuthGSS {
 		return nil, errors.New("the server did not sign its answer")
 	}
-	if err := c.VerifyMIC(i.verf, window[:]); err != nil {
+	if err := c.VerifyMIC(i.verf.Body, window[:]); err != nil {
 		return nil, fmt.Errorf("the server's answer: %w", err)
 	}
-	return &clientContext{ctx: c, handle: i.handle, window: int(min(i.answer.window, maxUnderWay))}, nil
+	return &clientContext{ctx: c, handle: i.answer.handle, window: int(min(i.answer.window, maxUnderWay))}, nil
 }

@@ -11,48 +11,30 @@ type Reason uint8
 
 // Reasons. The reasons up to RefusedOther are for calls that make a context.
 const (
-	// RefusedMechanism means that the token is of a mechanism that the server does not have.
-	RefusedMechanism Reason = iota
-	// RefusedToken means that the token is malformed, or was changed in transit.
-	RefusedToken
-	// RefusedCredential means that the server has no key for the initiator's ticket.
-	RefusedCredential
-	// RefusedExpired means that the initiator's ticket is not valid at this time.
-	RefusedExpired
-	// RefusedReplay means that the token was used before.
-	RefusedReplay
-	// RefusedHandle means that the server does not have the half-made context that the call
-	// continues.
-	RefusedHandle
+	RefusedMechanism  Reason = iota // the token is of a mechanism that the server does not have
+	RefusedToken                    // the token is malformed, or was changed in transit
+	RefusedCredential               // the server has no key for the initiator's ticket
+	RefusedExpired                  // the initiator's ticket is not valid at this time
+	RefusedReplay                   // the token was used before
+	RefusedHandle                   // the server does not have the half-made context that the call continues
 	RefusedOther
 
-	// BadCredential means that the call's credential violates the format of RFC 2203.
-	BadCredential
-	// OtherVersion means that the call is under another version of RPCSEC_GSS than 1.
-	OtherVersion
+	BadCredential // the call's credential violates the format of RFC 2203
+	OtherVersion  // the call is under another version of RPCSEC_GSS than 1
 	// UnknownHandle means that the server does not have the context that the call names. This is
 	// normal after a restart of the server.
 	UnknownHandle
-	// BadHeader means that the checksum of the call's header is wrong.
-	BadHeader
-	// BadBody means that the protection of the call's arguments is malformed or wrong.
-	BadBody
-	// Replayed means that the sequence number was used before. The call was dropped.
-	Replayed
-	// BelowWindow means that the sequence number is too old to check. The call was dropped, and its
-	// connection closed.
-	BelowWindow
-	// SeqExhausted means that the context has used all its sequence numbers.
-	SeqExhausted
-	// Stale means that the context's ticket has expired.
-	Stale
+	BadHeader    // the checksum of the call's header is wrong
+	BadBody      // the protection of the call's arguments is malformed or wrong
+	Replayed     // the sequence number was used before; the call was dropped
+	BelowWindow  // the sequence number is too old to check; the call was dropped, and its connection closed
+	SeqExhausted // the context has used all its sequence numbers
+	Stale        // the context's ticket has expired
 	// UnknownPrincipal means that a context was made for a caller without a user number on this
 	// machine. The context was not refused. The caller acts as the anonymous user, unless the
 	// program refuses it.
 	UnknownPrincipal
-	// Evicted means that a context was deleted because a limit on the number of contexts was
-	// reached (Config.MaxContexts).
-	Evicted
+	Evicted // a context was deleted because a limit was reached (Config.MaxContexts)
 	// Unidentified means that a context was made, but that the look-up of its caller's user number
 	// failed. Nothing was refused.
 	Unidentified
@@ -60,31 +42,38 @@ const (
 	reasons
 )
 
-var reasonNames = [reasons]string{
-	"mechanism", "token", "credential", "expired", "token_replayed", "half_made_unknown", "other",
-	"bad_credential", "other_version", "unknown_handle", "bad_header", "bad_body", "replayed", "below_window",
-	"seq_exhausted", "stale", "unknown_principal", "evicted", "unidentified",
+// tampering is the advice for tokens and calls that may have been changed on their way.
+const tampering = "if this persists, look for a machine between the two that changes what passes"
+
+// reasonTexts has the label of each reason in metrics, and the advice to the administrator.
+var reasonTexts = [reasons]struct{ name, remedy string }{
+	RefusedMechanism:  {"mechanism", "mount with sec=krb5, krb5i or krb5p"},
+	RefusedToken:      {"token", tampering},
+	RefusedCredential: {"credential", "the server's keytab must hold the current key of the service that the client asked for: compare `klist -ke` with `kvno` of the client"},
+	RefusedExpired:    {"expired", "compare the clocks of client, server and KDC; renew the client's ticket"},
+	RefusedReplay:     {"token_replayed", "if this persists, look for someone who sends again what he heard"},
+	RefusedHandle:     {name: "half_made_unknown"},
+	RefusedOther:      {name: "other"},
+	BadCredential:     {name: "bad_credential"},
+	OtherVersion:      {name: "other_version"},
+	UnknownHandle:     {name: "unknown_handle"},
+	BadHeader:         {"bad_header", tampering},
+	BadBody:           {"bad_body", tampering},
+	Replayed:          {name: "replayed"},
+	BelowWindow:       {name: "below_window"},
+	SeqExhausted:      {name: "seq_exhausted"},
+	Stale:             {name: "stale"},
+	UnknownPrincipal:  {"unknown_principal", "give the principal a user, or map it to one"},
+	Evicted:           {name: "evicted"},
+	Unidentified:      {"unidentified", "see what holds up the services of the lines passwd and initgroups or group of /etc/nsswitch.conf: getent passwd USER, getent initgroups USER"},
 }
 
 // String returns the reason as it appears in the labels of metrics.
 func (r Reason) String() string {
 	if r < reasons {
-		return reasonNames[r]
+		return reasonTexts[r].name
 	}
 	return fmt.Sprintf("reason %d", uint8(r))
-}
-
-// remedies has the advice to the administrator for each reason.
-var remedies = [reasons]string{
-	RefusedMechanism:  "mount with sec=krb5, krb5i or krb5p",
-	RefusedToken:      "if this persists, look for a machine between the two that changes what passes",
-	RefusedCredential: "the server's keytab must hold the current key of the service that the client asked for: compare `klist -ke` with `kvno` of the client",
-	RefusedExpired:    "compare the clocks of client, server and KDC; renew the client's ticket",
-	RefusedReplay:     "if this persists, look for someone who sends again what he heard",
-	UnknownPrincipal:  "give the principal a user, or map it to one",
-	Unidentified:      "see what holds up the services of the lines passwd and initgroups or group of /etc/nsswitch.conf: getent passwd USER, getent initgroups USER",
-	BadBody:           "if this persists, look for a machine between the two that changes what passes",
-	BadHeader:         "if this persists, look for a machine between the two that changes what passes",
 }
 
 // reasonOf returns the reason for a mechanism's error.
@@ -141,7 +130,7 @@ type counters struct {
 func (s *Server) note(r Reason, peer netip.AddrPort, principal, cause string) {
 	s.count.refused[r].Add(1)
 	if s.cfg.Notify != nil {
-		s.cfg.Notify(&Event{Reason: r, Peer: peer, Principal: principal, Cause: cause, Remedy: remedies[r]})
+		s.cfg.Notify(&Event{Reason: r, Peer: peer, Principal: principal, Cause: cause, Remedy: reasonTexts[r].remedy})
 	}
 }
 
