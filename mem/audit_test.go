@@ -147,7 +147,7 @@ func (p *Pool) auditQueues() error {
 	waiting, seen := 0, map[*requestQueue]bool{}
 	grouped, ofClient := map[*Group]int{}, map[*Client]int{}
 	for _, s := range p.shares {
-		for q := s.queues; q != nil; q = q.sibling {
+		for _, q := range s.queues {
 			n, pages := 0, int64(0)
 			for r := q.First; r != nil; r = r.Next {
 				if r.queue != q || r.ready || r.share != s || r.pages <= smallPages != q.small {
@@ -225,7 +225,7 @@ func (p *Pool) auditWaits() error {
 		return fmt.Errorf("there is a block for the request that has the turn")
 	}
 	for _, s := range p.shares {
-		for q := s.queues; q != nil; q = q.sibling {
+		for _, q := range s.queues {
 			g, n := q.group, q.need()
 			if s.fullLocked() != nil && s.full != q || !s.roomLocked(n) {
 				continue

@@ -15,12 +15,12 @@ type Client struct {
 
 	// Guarded by pool.mu.
 	holding
-	small  int32        // pages of the reserve that it holds
-	heap   atomic.Int64 // bytes of Go heap charged to its shares; changed only under pool.mu
-	shares int          // number of open shares
-	queues int          // number of requestQueues of its shares
-	waits  *clientQueue // its clientQueues, one for each waitingPlace
-	turn   uint64       // Pool.turns when the client began to wait, or was last served in the main zone
+	small  int32          // pages of the reserve that it holds
+	heap   atomic.Int64   // bytes of Go heap charged to its shares; changed only under pool.mu
+	shares int            // number of open shares
+	queues int            // number of requestQueues of its shares
+	waits  []*clientQueue // its clientQueues, one for each waitingPlace
+	turn   uint64         // Pool.turns when the client began to wait, or was last served in the main zone
 	id     uint64
 
 	// blamed is true if the pool has ended a connection of the client, because its peer made no
@@ -28,10 +28,6 @@ type Client struct {
 	// until. Meanwhile the pool serves other clients first.
 	blamed bool
 	until  time.Time
-
-	// stuck is the number of bytes held by those shares of this client whose peers make no
-	// progress. Only the sweeper uses it.
-	stuck int64
 }
 
 // clientLocked returns the Client with the given key, and makes it if there is none. If key is nil,

@@ -209,8 +209,8 @@ func (p *Pool) closeShareLocked(s *Share) {
 	p.shares[s.at], p.shares[last].at = p.shares[last], s.at
 	p.shares[last] = nil
 	p.shares = p.shares[:last]
-	for s.queues != nil {
-		r := s.queues.First
+	for len(s.queues) > 0 {
+		r := s.queues[0].First
 		p.withdrawLocked(r)
 		p.refused++
 		p.settleLocked(r, nil, ErrClosed)

@@ -15,7 +15,6 @@ type Group struct {
 	waiting waitingPlace // its requestQueues that wait for the main zone
 	blocked bool         // true if its next request waits for its limit
 	since   uint64       // Pool.tick when it last released memory, or began to hold some
-	wants   int64        // pages of requests that have waited too long because of its limit
 }
 
 // groupLocked returns g. If g is nil, it returns the Group of all requests that name none.

@@ -45,13 +45,10 @@ const (
 // pressure is the state of the sweeper. The sweeper is a timer that runs while strainedLocked returns
 // true; in each tick it calls sweep.
 type pressure struct {
-	short     bool        // the value of pressed
-	sweeper   *time.Timer // nil if the sweeper does not run
-	tick      uint64
-	asked     []*Share
-	leaving   []*Share // shares whose Holder.End was called less than endedTicks ago
-	pinnedNow []extent
-	wants     int64 // pages of requests that have waited too long, except those that wait for the limit of a Group
+	short   bool        // the value of pressed
+	sweeper *time.Timer // nil if the sweeper does not run
+	tick    uint64
+	leaving []*Share // shares whose Holder.End was called less than endedTicks ago
 }
 
 // leastRate is the rate, in bytes per second, below which a peer is too slow while memory is short.
@@ -133,14 +130,13 @@ func (p *Pool) sweep() {
 	}
 	p.tickLocked()
 	tick := p.tick
-	asked := p.asked[:0]
+	var asked []*Share
 	for _, s := range p.shares {
 		if s.holder != nil && !s.told && (s.pages > 0 || s.heap > 0) {
 			s.now = int64(s.pages)*PageSize + s.heap
 			asked = append(asked, s)
 		}
 	}
-	p.asked = asked
 	p.deliverAndUnlock()
 
 	now := time.Now()
@@ -160,7 +156,6 @@ func (p *Pool) sweep() {
 	if swollen {
 		p.trim(int32(max(keep, 0)), true)
 	}
-	clear(asked)
 	p.mu.Lock()
 	if !p.closed {
 		p.sweeper.Reset(sweepEvery)
@@ -214,10 +209,10 @@ func (p *Pool) lateLocked(q *requestQueue) bool { return p.tick-q.First.tick > p
 // requests, and none whose memory would not help the requests that wait (helpsLocked): only memory
 // held in a group helps requests that wait for the limit of that group.
 func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
-	p.wantLocked()
-	need := max(p.overdrawnLocked(), 0) + p.wants
-	for w := p.crowded.First; w != nil; w = w.Next {
-		need += w.group.wants
+	wants := p.wantsLocked(p.shares...)
+	need := max(p.overdrawnLocked(), 0)
+	for _, n := range wants {
+		need += n
 	}
 	if need <= 0 {
 		return nil
@@ -227,18 +222,16 @@ func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 		need -= int64(s.pages) + pagesIn(s.heap)
 	}
 	var stuck []*Share
+	held := make(map[*Client]int64) // bytes in the shares that are stuck
 	for _, s := range asked {
-		if s.slow >= s.client.grace() && !s.told && !s.closed && p.helpsLocked(s) {
+		if s.slow >= s.client.grace() && !s.told && !s.closed && p.helpsLocked(s, wants) {
 			stuck = append(stuck, s)
-			s.client.stuck += s.now
+			held[s.client] += s.now
 		}
 	}
 	slices.SortStableFunc(stuck, func(a, b *Share) int {
-		return cmp.Or(cmp.Compare(b.client.stuck, a.client.stuck), cmp.Compare(a.client.id, b.client.id), cmp.Compare(b.now, a.now))
+		return cmp.Or(cmp.Compare(held[b.client], held[a.client]), cmp.Compare(a.client.id, b.client.id), cmp.Compare(b.now, a.now))
 	})
-	for _, s := range stuck {
-		s.client.stuck = 0
-	}
 	for i, s := range stuck {
 		if need <= 0 {
 			return stuck[:i]
@@ -252,57 +245,39 @@ func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 	return stuck
 }
 
-// wantLocked adds up the pages of all requests in the queues whose first request has waited
-// too long: in p.wants, or in Group.wants if this request waits for the limit of its Group.
-func (p *Pool) wantLocked() {
-	p.wants = 0
-	for w := p.crowded.First; w != nil; w = w.Next {
-		w.group.wants = 0
-	}
-	for _, s := range p.shares {
-		for q := s.queues; q != nil; q = q.sibling {
-			if wants := p.wantsLocked(q); wants != nil {
-				*wants += q.pages
+// wantsLocked returns how many pages the requests of these shares want that have waited too long:
+// for each Group, those in the queues whose first request waits for the limit of the Group, and
+// under nil those in all other queues. A queue that waits for the limit of its share does not count.
+func (p *Pool) wantsLocked(shares ...*Share) map[*Group]int64 {
+	wants := make(map[*Group]int64)
+	for _, s := range shares {
+		for _, q := range s.queues {
+			g, n := q.group, q.need()
+			switch {
+			case !p.lateLocked(q):
+			case q == p.current:
+				wants[nil] += q.pages
+			case s.fullLocked() != nil && s.full != q || !s.roomLocked(n):
+			case q.in.place == &g.waiting && (g.blocked || !g.roomLocked(n)):
+				wants[g] += q.pages
+			default:
+				wants[nil] += q.pages
 			}
 		}
 	}
-}
-
-// wantsLocked returns the sum to which wantLocked adds the pages of q: Group.wants if the first
-// request of q waits for the limit of its Group, otherwise p.wants. It returns nil if this request
-// has not waited too long, or waits for the limit of its share.
-func (p *Pool) wantsLocked(q *requestQueue) *int64 {
-	s, g, n := q.share, q.group, q.need()
-	switch {
-	case !p.lateLocked(q):
-		return nil
-	case q == p.current:
-		return &p.wants
-	case s.fullLocked() != nil && s.full != q || !s.roomLocked(n):
-		return nil
-	case q.in.place == &g.waiting && (g.blocked || !g.roomLocked(n)):
-		return &g.wants
-	}
-	return &p.wants
+	return wants
 }
 
 // helpsLocked reports whether the release of the memory of s would help requests of other shares,
-// of the same or another client, that have waited too long. It also returns true if charges and
-// used pages together exceed the ceiling.
-func (p *Pool) helpsLocked(s *Share) bool {
-	own := func(wants *int64) (pages int64) {
-		for q := s.queues; q != nil; q = q.sibling {
-			if p.wantsLocked(q) == wants {
-				pages += q.pages
-			}
-		}
-		return pages
-	}
-	if p.overdrawnLocked() > 0 || p.wants > own(&p.wants) {
+// of the same or another client, that have waited too long. The parameter wants is what the requests
+// of all shares want. It also returns true if charges and used pages together exceed the ceiling.
+func (p *Pool) helpsLocked(s *Share, wants map[*Group]int64) bool {
+	if p.overdrawnLocked() > 0 {
 		return true
 	}
-	for w := p.crowded.First; w != nil; w = w.Next {
-		if g := w.group; g.wants > 0 && s.of(g) > 0 && g.wants > own(&g.wants) {
+	own := p.wantsLocked(s)
+	for g, n := range wants {
+		if n > own[g] && (g == nil || s.of(g) > 0) {
 			return true
 		}
 	}

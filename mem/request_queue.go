@@ -1,6 +1,10 @@
 package mem
 
-import "github.com/nfsrdmad/nfsrdmad/internal/queue"
+import (
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
+)
 
 // waits is the state of the waiting requests of a Pool.
 type waits struct {
@@ -18,8 +22,8 @@ type waits struct {
 	unfitLeast int32 // size of the smallest request for which there is no block, in pages
 	fits       int32 // size of the largest block that can become free, in pages
 
-	unusedQueue       *requestQueue
-	unusedClientQueue *clientQueue
+	unusedQueues       []*requestQueue
+	unusedClientQueues []*clientQueue
 
 	ready      queue.List[waiter, *waiter] // requests whose Granted is to be called
 	delivering bool
@@ -31,12 +35,11 @@ type waits struct {
 type requestQueue struct {
 	queue.Links[requestQueue] // links in the clientQueue
 	queue.List[waiter, *waiter]
-	share   *Share
-	group   *Group
-	small   bool
-	pages   int64 // total size of its requests, in pages
-	in      *clientQueue
-	sibling *requestQueue // next queue of the same share
+	share *Share
+	group *Group
+	small bool
+	pages int64 // total size of its requests, in pages
+	in    *clientQueue
 }
 
 // need returns how many pages the first request needs.
@@ -47,10 +50,9 @@ func (q *requestQueue) need() int32 { return q.First.pages }
 type clientQueue struct {
 	queue.Links[clientQueue] // links in the waitingPlace
 	queue.List[requestQueue, *requestQueue]
-	client  *Client
-	place   *waitingPlace
-	turn    uint64       // Pool.turns when it joined or was last served
-	sibling *clientQueue // next clientQueue of the same client
+	client *Client
+	place  *waitingPlace
+	turn   uint64 // Pool.turns when it joined or was last served
 }
 
 // before reports whether c is served before d, which waits in another group. Blamed clients
@@ -128,7 +130,7 @@ func (p *Pool) dequeueLocked(r *waiter) {
 // queueLocked returns the requestQueue of s for requests of g, or nil: the one for small requests
 // if the parameter small is true, otherwise the one for the others.
 func (s *Share) queueLocked(g *Group, small bool) *requestQueue {
-	for q := s.queues; q != nil; q = q.sibling {
+	for _, q := range s.queues {
 		if q.group == g && q.small == small {
 			return q
 		}
@@ -138,14 +140,9 @@ func (s *Share) queueLocked(g *Group, small bool) *requestQueue {
 
 // openLocked makes a requestQueue, which is not yet in a waitingPlace.
 func (p *Pool) openLocked(s *Share, g *Group, small bool) *requestQueue {
-	q := p.unusedQueue
-	if q == nil {
-		q = new(requestQueue)
-	} else {
-		p.unusedQueue = q.sibling
-	}
+	q := unused(&p.unusedQueues)
 	q.share, q.group, q.small = s, g, small
-	q.sibling, s.queues = s.queues, q
+	s.queues = append(s.queues, q)
 	g.queues++
 	if s.client.queues++; s.client.queues == 1 && s.client.pages == 0 {
 		p.active++
@@ -156,43 +153,44 @@ func (p *Pool) openLocked(s *Share, g *Group, small bool) *requestQueue {
 // closeLocked removes a requestQueue that has no requests and is in no waitingPlace.
 func (p *Pool) closeLocked(q *requestQueue) {
 	s := q.share
-	at := &s.queues
-	for *at != q {
-		at = &(*at).sibling
-	}
-	*at = q.sibling
+	s.queues = slices.DeleteFunc(s.queues, func(other *requestQueue) bool { return other == q })
 	q.group.queues--
 	if s.client.queues--; s.client.queues == 0 && s.client.pages == 0 {
 		p.active--
 		s.client.forgetLocked()
 	}
-	*q = requestQueue{sibling: p.unusedQueue}
-	p.unusedQueue = q
+	*q = requestQueue{}
+	p.unusedQueues = append(p.unusedQueues, q)
+}
+
+// unused takes an element from the end of list, so that requests which wait allocate nothing. If the
+// list is empty, it makes an element.
+func unused[T any](list *[]*T) *T {
+	last := len(*list) - 1
+	if last < 0 {
+		return new(T)
+	}
+	e := (*list)[last]
+	*list = (*list)[:last]
+	return e
 }
 
 // joinLocked puts q behind the other queues of its client in the waitingPlace w. A client that did
 // not wait there becomes the last one there.
 func (p *Pool) joinLocked(w *waitingPlace, q *requestQueue) {
 	client := q.share.client
-	c := client.waits
-	for c != nil && c.place != w {
-		c = c.sibling
-	}
-	if c == nil {
-		if c = p.unusedClientQueue; c == nil {
-			c = new(clientQueue)
-		} else {
-			p.unusedClientQueue = c.sibling
-		}
+	at := slices.IndexFunc(client.waits, func(c *clientQueue) bool { return c.place == w })
+	if at < 0 {
+		c := unused(&p.unusedClientQueues)
 		c.client, c.place = client, w
 		if w.First == nil && w.group != nil {
 			p.crowded.Add(w)
 		}
-		p.endTurnLocked(c, client.waits == nil)
-		c.sibling, client.waits = client.waits, c
+		p.endTurnLocked(c, len(client.waits) == 0)
+		at, client.waits = len(client.waits), append(client.waits, c)
 	}
-	c.Add(q)
-	q.in = c
+	q.in = client.waits[at]
+	q.in.Add(q)
 }
 
 // leaveLocked takes q out of its waitingPlace. If its client has other queues there, the client
@@ -209,13 +207,9 @@ func (p *Pool) leaveLocked(q *requestQueue) {
 		p.crowded.Remove(w)
 		w.group.blocked = false
 	}
-	at := &c.client.waits
-	for *at != c {
-		at = &(*at).sibling
-	}
-	*at = c.sibling
-	*c = clientQueue{sibling: p.unusedClientQueue}
-	p.unusedClientQueue = c
+	c.client.waits = slices.DeleteFunc(c.client.waits, func(other *clientQueue) bool { return other == c })
+	*c = clientQueue{}
+	p.unusedClientQueues = append(p.unusedClientQueues, c)
 }
 
 // servedLocked is called when a request of q was served: q becomes the last of its client's queues

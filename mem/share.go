@@ -36,11 +36,11 @@ type Share struct {
 
 	// Guarded by pool.mu.
 	holding
-	heap   int64         // bytes of Go heap charged to it
-	queues *requestQueue // the queues of its waiting requests
-	full   *requestQueue // queue for which the other queues wait; see fullLocked
-	owed   int           // ready requests whose Granted is not called yet
-	at     int           // its index in pool.shares
+	heap   int64           // bytes of Go heap charged to it
+	queues []*requestQueue // the queues of its waiting requests
+	full   *requestQueue   // queue for which the other queues wait; see fullLocked
+	owed   int             // ready requests whose Granted is not called yet
+	at     int             // its index in pool.shares
 	closed bool
 
 	progress
@@ -175,7 +175,7 @@ func (s *Share) roomLocked(n int32) bool { return s.pages+n <= s.limit }
 // request has to wait: behind another request, for a limit, or for free pages.
 func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
 	p := s.pool
-	if s.queues != nil && (s.fullLocked() != nil || s.queueLocked(g, n <= smallPages) != nil) {
+	if len(s.queues) > 0 && (s.fullLocked() != nil || s.queueLocked(g, n <= smallPages) != nil) {
 		return nil
 	}
 	if !s.roomLocked(n) {

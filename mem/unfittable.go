@@ -55,7 +55,7 @@ func (p *Pool) judgeLocked() {
 // possibleLocked returns the length, in pages, of the longest part of the main zone that contains
 // no pinned block.
 func (p *Pool) possibleLocked() (pages int32) {
-	pinned := p.pinnedNow[:0]
+	var pinned []extent
 	for _, b := range p.buffers {
 		if b.share != nil && b.page < p.main.total &&
 			(p.tick-b.group.since >= unfitTicks || p.tick-b.tick >= pinnedTicks) {
@@ -68,6 +68,5 @@ func (p *Pool) possibleLocked() (pages int32) {
 		pages = max(pages, e.page-from)
 		from = e.page + e.pages
 	}
-	p.pinnedNow = pinned
 	return max(pages, p.main.total-from)
 }
