@@ -15,7 +15,7 @@ const deliveries = 16
 // requests. Only one goroutine at a time makes these calls. So they come in the order of the
 // grants, and a Granted that releases memory does not recurse.
 func (p *Pool) deliverAndUnlock() {
-	if p.waiting > 0 || p.short {
+	if p.waiting > 0 || p.Pressed() {
 		p.watchLocked()
 	}
 	if p.delivering || p.ready.First == nil {

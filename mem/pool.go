@@ -55,8 +55,8 @@ type Config struct {
 // A Pool hands out payload memory up to a ceiling. All methods may be called
 // from any goroutine.
 type Pool struct {
-	arena   []byte
-	limit   int32 // limit of a share, in pages
+	arena   []byte // nil once it is unmapped
+	limit   int32  // limit of a share, in pages
 	pressed atomic.Bool
 
 	// mu guards the fields below it, and the fields of Clients, Shares, Groups, queued Requests and
@@ -80,8 +80,7 @@ type Pool struct {
 	waits
 	pressure
 
-	closed   bool
-	unmapped bool
+	closed bool
 
 	trimming bool
 	trimDone sync.Cond
@@ -188,10 +187,9 @@ func (p *Pool) Close() {
 
 // unmapLocked unmaps the arena if the pool is closed and nothing uses the arena any more.
 func (p *Pool) unmapLocked() {
-	if !p.closed || p.unmapped || p.inUse() > 0 || p.trimming || p.pinned > 0 {
+	if !p.closed || p.arena == nil || p.inUse() > 0 || p.trimming || p.pinned > 0 {
 		return
 	}
-	p.unmapped = true
 	// Munmap fails only for wrong arguments: a programming error.
 	if err := unix.Munmap(p.arena); err != nil {
 		panic("mem: unmapping the arena: " + err.Error())

@@ -370,11 +370,11 @@ func TestCloseOfPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	held.Bytes()[3*mib-1] = 1
-	if p.unmapped {
+	if p.arena == nil {
 		t.Fatal("unmapped under a Buffer")
 	}
 	held.Release()
-	if !p.unmapped {
+	if p.arena != nil {
 		t.Fatal("not unmapped after the last Buffer")
 	}
 }

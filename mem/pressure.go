@@ -45,7 +45,6 @@ const (
 // pressure is the state of the sweeper. The sweeper is a timer that runs while strainedLocked returns
 // true; in each tick it calls sweep.
 type pressure struct {
-	short   bool        // the value of pressed
 	sweeper *time.Timer // nil if the sweeper does not run
 	tick    uint64
 	leaving []*Share // shares whose Holder.End was called less than endedTicks ago
@@ -92,11 +91,11 @@ func (s *Share) look(tick uint64, now time.Time) {
 // short (Pressed), because free pages have to be given back (swollenLocked), or because a request
 // waits for the limit of its Group.
 func (p *Pool) strainedLocked() bool {
-	p.short = p.current != nil || p.unfittable > 0 || p.starved > 0 || p.overdrawnLocked() > 0
-	if p.short != p.pressed.Load() {
-		p.pressed.Store(p.short)
+	short := p.current != nil || p.unfittable > 0 || p.starved > 0 || p.overdrawnLocked() > 0
+	if short != p.Pressed() {
+		p.pressed.Store(short)
 	}
-	if p.short || p.swollenLocked() {
+	if short || p.swollenLocked() {
 		return true
 	}
 	for w := p.crowded.First; w != nil; w = w.Next {

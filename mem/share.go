@@ -28,11 +28,9 @@ type Request struct {
 // A Share counts and limits the memory that one connection holds of a Pool. All methods may be
 // called from any goroutine; none blocks.
 type Share struct {
-	pool    *Pool
-	client  *Client
-	holder  Holder
-	limit   int32 // most pages that it may hold
-	largest int32 // most pages of one request
+	pool   *Pool
+	client *Client
+	holder Holder
 
 	// Guarded by pool.mu.
 	holding
@@ -53,7 +51,7 @@ func (p *Pool) NewShare() *Share { return p.OpenShare(nil, nil) }
 // address. Shares with equal keys belong to one Client. A share with the key nil has a Client of
 // its own. If h is not nil, the pool may call its methods while memory is short (Holder).
 func (p *Pool) OpenShare(client any, h Holder) *Share {
-	s := &Share{pool: p, holder: h, limit: p.limit, largest: min(p.limit, p.main.total)}
+	s := &Share{pool: p, holder: h}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -84,14 +82,7 @@ func (s *Share) Get(r *Request) {
 		p.mu.Unlock()
 		panic("mem: Get with a Group of another Pool")
 	}
-	var err error
-	switch {
-	case s.closed:
-		err = ErrClosed
-	case n > int64(s.largest):
-		err = ErrTooLarge
-	}
-	if err != nil {
+	if err := s.refusalLocked(n); err != nil {
 		p.refused++
 		p.mu.Unlock()
 		r.Granted(r, nil, err)
@@ -123,11 +114,22 @@ func (s *Share) TryGetIn(g *Group, size int) (*Buffer, bool) {
 	n := pagesOf(size)
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	if s.closed || n > int64(s.largest) {
+	if s.refusalLocked(n) != nil {
 		return nil, false
 	}
 	b := s.takeLocked(s.pool.groupLocked(g), int32(n), size)
 	return b, b != nil
+}
+
+// refusalLocked returns the error for a request of n pages that can never be granted, or nil.
+func (s *Share) refusalLocked(n int64) error {
+	switch p := s.pool; {
+	case s.closed:
+		return ErrClosed
+	case n > int64(min(p.limit, p.main.total)):
+		return ErrTooLarge
+	}
+	return nil
 }
 
 // Cancel takes back a Request that still waits; then Granted will not be called. If it returns
@@ -169,7 +171,7 @@ func (s *Share) InUse() int64 {
 }
 
 // roomLocked reports whether the share's limit allows n more pages.
-func (s *Share) roomLocked(n int32) bool { return s.pages+n <= s.limit }
+func (s *Share) roomLocked(n int32) bool { return s.pages+n <= s.pool.limit }
 
 // takeLocked returns a Buffer of n pages. size is the length of its Bytes. It returns nil if the
 // request has to wait: behind another request, for a limit, or for free pages.
@@ -201,7 +203,7 @@ func (s *Share) free(b *Buffer) {
 	g.since = p.tick
 	b.bytes, b.share, b.group = nil, nil, nil
 	b.unused, p.unused = p.unused, b
-	if p.waiting == 0 && !p.short && !p.closed {
+	if p.waiting == 0 && !p.Pressed() && !p.closed {
 		p.mu.Unlock()
 		return
 	}
