@@ -32,7 +32,7 @@
 // its share, or for its group, delays no other share or group. Once a large request is next, it
 // stays next until its block is free, so that small ones cannot starve it (grant.go). If its block
 // cannot become free, because stalled calls hold pages in between, the pool serves other requests
-// until the block can become free (unfittable.go).
+// until the block can become free (grant.go).
 //
 // While memory is short, the pool ends connections (Holder.End) whose peers move too few bytes, and
 // begins with the clients that hold the most memory (pressure.go).

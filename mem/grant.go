@@ -1,41 +1,77 @@
 package mem
 
 import (
-	"sync/atomic"
+	"cmp"
+	"math"
+	"slices"
 )
 
-// chargeLocked adds n pages to the holdings of s, its client and g. The parameter main is true for
-// pages of the main zone.
-func (p *Pool) chargeLocked(s *Share, g *Group, n int32, main bool) {
-	if g.held == 0 {
-		g.since = p.tick
+// Get asks for r.Size bytes. The caller must not change r until Granted is called, or Cancel
+// returns true. Among the requests of this share in the same Group, or without a Group, those of
+// up to 64 KiB are granted in the order of Get, and so are the larger ones. But a request of one
+// kind may overtake one of the other kind. Get panics if r still waits.
+func (s *Share) Get(r *Request) {
+	p := s.pool
+	n := pagesOf(r.Size)
+	p.mu.Lock()
+	if r.waiter.share != nil {
+		p.mu.Unlock()
+		panic("mem: Get of a Request that waits already")
 	}
-	g.holdLocked(n, main)
-	s.add(g, n)
-	c := s.client
-	if c.add(g, n); c.pages == n && c.queues == 0 {
-		p.active++
+	g := p.groupLocked(r.Group)
+	if g.pool != p {
+		p.mu.Unlock()
+		panic("mem: Get with a Group of another Pool")
 	}
+	if err := s.refusalLocked(n); err != nil {
+		p.refused++
+		p.mu.Unlock()
+		r.Granted(r, nil, err)
+		return
+	}
+	b := s.takeLocked(g, int32(n), r.Size)
+	switch {
+	case b != nil && s.owed == 0:
+		p.mu.Unlock()
+		r.Granted(r, b, nil)
+		return
+	case b != nil:
+		r.waiter = waiter{request: r, share: s}
+		p.settleLocked(&r.waiter, b, nil)
+	default:
+		r.waiter = waiter{request: r, share: s, pages: int32(n), tick: p.tick}
+		p.waited++
+		p.enqueueLocked(&r.waiter, g)
+		p.grantLocked()
+	}
+	p.deliverAndUnlock()
 }
 
-// dischargeLocked undoes chargeLocked.
-func (p *Pool) dischargeLocked(s *Share, g *Group, n int32, main bool) {
-	g.holdLocked(-n, main)
-	s.add(g, -n)
-	c := s.client
-	if c.add(g, -n); c.pages == 0 && c.queues == 0 {
-		p.active--
-		c.forgetLocked()
+// Cancel takes back a Request that still waits; then Granted will not be called. If it returns
+// false, Granted was called or is about to be called, and the caller has to release the Buffer
+// that Granted gets.
+func (s *Share) Cancel(r *Request) bool {
+	p := s.pool
+	p.mu.Lock()
+	if r.waiter.share != s || r.waiter.queue == nil {
+		p.mu.Unlock()
+		return false
 	}
+	p.withdrawLocked(&r.waiter)
+	r.waiter = waiter{}
+	p.grantLocked()
+	p.deliverAndUnlock()
+	return true
 }
 
-// takeIdleLocked takes n pages of the main zone for a request of g. It fails if another request is
-// next in the main zone (p.current), if g is at its limit, or if no block of n pages is free.
-func (p *Pool) takeIdleLocked(g *Group, n int32) (extent, bool) {
-	if p.current != nil || g.blocked || !g.roomLocked(n) {
-		return extent{}, false
-	}
-	return p.takeMainLocked(n)
+// Close closes the share: waiting requests and every later Get get ErrClosed. The caller still has
+// to release granted Buffers, and to undo what its Ledger has charged (Ledger.Add).
+func (s *Share) Close() {
+	p := s.pool
+	p.mu.Lock()
+	p.closeShareLocked(s)
+	p.grantLocked()
+	p.deliverAndUnlock()
 }
 
 // grantLocked serves all requests that can be served.
@@ -232,68 +268,118 @@ func (p *Pool) withdrawLocked(r *waiter) {
 	p.dequeueLocked(r)
 }
 
-// A Buffer is a contiguous block of payload memory. It begins at the start of a page, and counts
-// its references. It implements xdr.Releaser.
-//
-// A Buffer starts with one reference. Releasing the last one returns the memory to its pool,
-// share and group; using Bytes after that is a programming error. All methods may be called from
-// any goroutine.
-type Buffer struct {
-	bytes  []byte
-	refs   atomic.Int32
-	share  *Share
-	group  *Group
-	tick   uint64  // Pool.tick when the Buffer was granted
-	unused *Buffer // the next in the pool's list of unused Buffers
-	extent
+// settleLocked makes r ready: the pool will call Granted with b or err.
+func (p *Pool) settleLocked(r *waiter, b *Buffer, err error) {
+	r.ready, r.buffer, r.err = true, b, err
+	r.share.owed++
+	p.ready.Add(r)
 }
 
-// Bytes returns the memory: the requested number of bytes, with a capacity of whole pages. Its
-// content is undefined at first: write every byte before it goes to a reply or a file.
-func (b *Buffer) Bytes() []byte { return b.bytes }
+// deliveries is how many Granted calls one goroutine makes before another goroutine takes over,
+// so that a caller of Release is not delayed for long.
+const deliveries = 16
 
-// Retain adds a reference.
-func (b *Buffer) Retain() {
-	if b.share == nil {
-		panic("mem: Retain of a released Buffer")
+// deliverAndUnlock starts the sweeper if it is needed, unlocks p.mu and calls Granted of all ready
+// requests. Only one goroutine at a time makes these calls. So they come in the order of the
+// grants, and a Granted that releases memory does not recurse.
+func (p *Pool) deliverAndUnlock() {
+	if p.waiting > 0 || p.Pressed() {
+		p.watchLocked()
 	}
-	b.refs.Add(1)
+	if p.delivering || p.ready.First == nil {
+		p.mu.Unlock()
+		return
+	}
+	p.delivering = true
+	p.drainAndUnlock()
 }
 
-// Release drops a reference. If requests waited for the memory, it may call their Granted.
-func (b *Buffer) Release() {
-	s := b.share
-	if s == nil {
-		panic("mem: Release of a released Buffer")
-	}
-	// A Buffer that is not used keeps a count of 1, which is the first reference of its next user.
-	// So the release of the last reference need not write the count.
-	if b.refs.Load() != 1 {
-		if b.refs.Add(-1) > 0 {
+// drainAndUnlock makes the calls for deliverAndUnlock. It runs on the goroutine that set
+// p.delivering, or on a goroutine that continues its work.
+func (p *Pool) drainAndUnlock() {
+	for n := 0; p.ready.First != nil; n++ {
+		if n == deliveries {
+			p.mu.Unlock()
+			go func() {
+				p.mu.Lock()
+				p.drainAndUnlock()
+			}()
 			return
 		}
-		b.refs.Store(1)
+		w := p.ready.First
+		p.ready.Remove(w)
+		r, b, err := w.request, w.buffer, w.err
+		w.share.owed--
+		*w = waiter{}
+		p.mu.Unlock()
+		r.Granted(r, b, err)
+		p.mu.Lock()
 	}
-	s.free(b)
+	p.delivering = false
+	p.mu.Unlock()
 }
 
-// bufferLocked returns the Buffer for e. Unused Buffers are used again, so that
-// in steady state none is allocated.
-func (p *Pool) bufferLocked(s *Share, g *Group, e extent, size int) *Buffer {
-	b := p.unused
-	if b == nil {
-		b = new(Buffer)
-		b.refs.Store(1)
-		p.buffers = append(p.buffers, b)
-	} else {
-		p.unused, b.unused = b.unused, nil
+// The next large request (p.current) waits for a contiguous block. No other request gets pages of
+// the main zone meanwhile, so that enough of them become free. But a stalled file system keeps its
+// blocks, which may lie so that no free run becomes long enough. Then the request is unfittable,
+// and so are all requests of at least as many pages: the pool passes over them until such a block
+// is free, or could become free. It serves other requests meanwhile.
+
+const (
+	// unfitTicks is how long a large request waits as the next one to be served before the pool
+	// finds out whether a block for it can become free: 3 s. A group's blocks count as pinned if
+	// the group has released no memory for 3 s.
+	unfitTicks = 12
+	// pinnedTicks is the age at which a held block counts as pinned in any case: 15 s. Pinned means
+	// that the pool does not expect the block to be released soon.
+	pinnedTicks = 60
+)
+
+// anySize is the value of p.fits while blocks of every size can become free.
+const anySize = math.MaxInt32
+
+// unfitLocked reports whether a request of n pages has to be passed over: no free block, and no
+// block that can become free, is large enough (see judgeLocked). If so, it lowers p.unfitLeast to
+// n.
+func (p *Pool) unfitLocked(n int32) bool {
+	if n <= p.fits || n < p.unfitLeast && p.main.has(n) {
+		return false
 	}
-	from, to := int(e.page)*PageSize, int(e.page+e.pages)*PageSize
-	b.bytes = p.arena[from : from+size : to]
-	b.share, b.group, b.extent, b.tick = s, g, e, p.tick
-	p.granted++
-	if n := p.inUse(); n > p.recent {
-		p.recent, p.peak = n, max(p.peak, n)
+	p.unfitLeast = min(p.unfitLeast, n)
+	return true
+}
+
+// judgeLocked sets p.fits to the size of the largest block that can become free. It does so once
+// p.current has waited unfitTicks for its block, and in each tick after that. If p.current needs a
+// larger block, it stops being the current request, so that others are served.
+func (p *Pool) judgeLocked() {
+	waits := p.current != nil && p.tick-p.currentTick >= unfitTicks
+	if !waits && p.fits == anySize {
+		return
 	}
-	return b
+	p.fits = p.possibleLocked()
+	if q := p.current; waits && q.need() > p.fits {
+		p.current = nil
+		p.dischargeLocked(q.share, q.group, q.need(), true)
+		p.passLocked(q)
+	}
+}
+
+// possibleLocked returns the length, in pages, of the longest part of the main zone that contains
+// no pinned block.
+func (p *Pool) possibleLocked() (pages int32) {
+	var pinned []extent
+	for _, b := range p.buffers {
+		if b.share != nil && b.page < p.main.total &&
+			(p.tick-b.group.since >= unfitTicks || p.tick-b.tick >= pinnedTicks) {
+			pinned = append(pinned, b.extent)
+		}
+	}
+	slices.SortFunc(pinned, func(a, b extent) int { return cmp.Compare(a.page, b.page) })
+	from := int32(0)
+	for _, e := range pinned {
+		pages = max(pages, e.page-from)
+		from = e.page + e.pages
+	}
+	return max(pages, p.main.total-from)
 }

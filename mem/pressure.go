@@ -116,6 +116,20 @@ func (p *Pool) watchLocked() {
 	}
 }
 
+// overdrawnLocked returns the number of pages by which charges and used pages together exceed the
+// ceiling; it is 0 or less if they do not.
+func (p *Pool) overdrawnLocked() int64 {
+	return int64(p.inUse()) + p.heapPages - int64(p.total())
+}
+
+// swollenLocked reports whether free pages have to be given back to the kernel, because charges and
+// all pages that may be resident, used or free, together exceed the ceiling. It is false if a
+// device uses the arena, because then no pages can be given back.
+func (p *Pool) swollenLocked() bool {
+	return p.heapPages > 0 && p.pinned == 0 &&
+		int64(p.resident())+p.heapPages > int64(p.total())
+}
+
 // sweep runs in each tick. It serves requests, asks the holders of all shares that hold memory
 // about progress, makes connections end if their memory is needed, and gives free pages back if too
 // many may be resident (swollenLocked).

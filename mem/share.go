@@ -65,47 +65,6 @@ func (p *Pool) OpenShare(client any, h Holder) *Share {
 	return s
 }
 
-// Get asks for r.Size bytes. The caller must not change r until Granted is called, or Cancel
-// returns true. Among the requests of this share in the same Group, or without a Group, those of
-// up to 64 KiB are granted in the order of Get, and so are the larger ones. But a request of one
-// kind may overtake one of the other kind. Get panics if r still waits.
-func (s *Share) Get(r *Request) {
-	p := s.pool
-	n := pagesOf(r.Size)
-	p.mu.Lock()
-	if r.waiter.share != nil {
-		p.mu.Unlock()
-		panic("mem: Get of a Request that waits already")
-	}
-	g := p.groupLocked(r.Group)
-	if g.pool != p {
-		p.mu.Unlock()
-		panic("mem: Get with a Group of another Pool")
-	}
-	if err := s.refusalLocked(n); err != nil {
-		p.refused++
-		p.mu.Unlock()
-		r.Granted(r, nil, err)
-		return
-	}
-	b := s.takeLocked(g, int32(n), r.Size)
-	switch {
-	case b != nil && s.owed == 0:
-		p.mu.Unlock()
-		r.Granted(r, b, nil)
-		return
-	case b != nil:
-		r.waiter = waiter{request: r, share: s}
-		p.settleLocked(&r.waiter, b, nil)
-	default:
-		r.waiter = waiter{request: r, share: s, pages: int32(n), tick: p.tick}
-		p.waited++
-		p.enqueueLocked(&r.waiter, g)
-		p.grantLocked()
-	}
-	p.deliverAndUnlock()
-}
-
 // TryGet returns size bytes at once or fails: it fails if Get would wait or return an error.
 func (s *Share) TryGet(size int) (*Buffer, bool) { return s.TryGetIn(nil, size) }
 
@@ -130,33 +89,6 @@ func (s *Share) refusalLocked(n int64) error {
 		return ErrTooLarge
 	}
 	return nil
-}
-
-// Cancel takes back a Request that still waits; then Granted will not be called. If it returns
-// false, Granted was called or is about to be called, and the caller has to release the Buffer
-// that Granted gets.
-func (s *Share) Cancel(r *Request) bool {
-	p := s.pool
-	p.mu.Lock()
-	if r.waiter.share != s || r.waiter.queue == nil {
-		p.mu.Unlock()
-		return false
-	}
-	p.withdrawLocked(&r.waiter)
-	r.waiter = waiter{}
-	p.grantLocked()
-	p.deliverAndUnlock()
-	return true
-}
-
-// Close closes the share: waiting requests and every later Get get ErrClosed. The caller still has
-// to release granted Buffers, and to undo what its Ledger has charged (Ledger.Add).
-func (s *Share) Close() {
-	p := s.pool
-	p.mu.Lock()
-	p.closeShareLocked(s)
-	p.grantLocked()
-	p.deliverAndUnlock()
 }
 
 // InUse returns how many bytes of payload memory the share holds now.
@@ -193,6 +125,95 @@ func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
 	return p.bufferLocked(s, g, e, size)
 }
 
+// takeIdleLocked takes n pages of the main zone for a request of g. It fails if another request is
+// next in the main zone (p.current), if g is at its limit, or if no block of n pages is free.
+func (p *Pool) takeIdleLocked(g *Group, n int32) (extent, bool) {
+	if p.current != nil || g.blocked || !g.roomLocked(n) {
+		return extent{}, false
+	}
+	return p.takeMainLocked(n)
+}
+
+// chargeLocked adds n pages to the holdings of s, its client and g. The parameter main is true for
+// pages of the main zone.
+func (p *Pool) chargeLocked(s *Share, g *Group, n int32, main bool) {
+	if g.held == 0 {
+		g.since = p.tick
+	}
+	g.holdLocked(n, main)
+	s.add(g, n)
+	c := s.client
+	if c.add(g, n); c.pages == n && c.queues == 0 {
+		p.active++
+	}
+}
+
+// bufferLocked returns the Buffer for e. Unused Buffers are used again, so that
+// in steady state none is allocated.
+func (p *Pool) bufferLocked(s *Share, g *Group, e extent, size int) *Buffer {
+	b := p.unused
+	if b == nil {
+		b = new(Buffer)
+		b.refs.Store(1)
+		p.buffers = append(p.buffers, b)
+	} else {
+		p.unused, b.unused = b.unused, nil
+	}
+	from, to := int(e.page)*PageSize, int(e.page+e.pages)*PageSize
+	b.bytes = p.arena[from : from+size : to]
+	b.share, b.group, b.extent, b.tick = s, g, e, p.tick
+	p.granted++
+	if n := p.inUse(); n > p.recent {
+		p.recent, p.peak = n, max(p.peak, n)
+	}
+	return b
+}
+
+// A Buffer is a contiguous block of payload memory. It begins at the start of a page, and counts
+// its references. It implements xdr.Releaser.
+//
+// A Buffer starts with one reference. Releasing the last one returns the memory to its pool,
+// share and group; using Bytes after that is a programming error. All methods may be called from
+// any goroutine.
+type Buffer struct {
+	bytes  []byte
+	refs   atomic.Int32
+	share  *Share
+	group  *Group
+	tick   uint64  // Pool.tick when the Buffer was granted
+	unused *Buffer // the next in the pool's list of unused Buffers
+	extent
+}
+
+// Bytes returns the memory: the requested number of bytes, with a capacity of whole pages. Its
+// content is undefined at first: write every byte before it goes to a reply or a file.
+func (b *Buffer) Bytes() []byte { return b.bytes }
+
+// Retain adds a reference.
+func (b *Buffer) Retain() {
+	if b.share == nil {
+		panic("mem: Retain of a released Buffer")
+	}
+	b.refs.Add(1)
+}
+
+// Release drops a reference. If requests waited for the memory, it may call their Granted.
+func (b *Buffer) Release() {
+	s := b.share
+	if s == nil {
+		panic("mem: Release of a released Buffer")
+	}
+	// A Buffer that is not used keeps a count of 1, which is the first reference of its next user.
+	// So the release of the last reference need not write the count.
+	if b.refs.Load() != 1 {
+		if b.refs.Add(-1) > 0 {
+			return
+		}
+		b.refs.Store(1)
+	}
+	s.free(b)
+}
+
 // free takes back the memory of a Buffer whose last reference was released.
 func (s *Share) free(b *Buffer) {
 	p := s.pool
@@ -210,6 +231,17 @@ func (s *Share) free(b *Buffer) {
 	p.grantLocked()
 	p.unmapLocked()
 	p.deliverAndUnlock()
+}
+
+// dischargeLocked undoes chargeLocked.
+func (p *Pool) dischargeLocked(s *Share, g *Group, n int32, main bool) {
+	g.holdLocked(-n, main)
+	s.add(g, -n)
+	c := s.client
+	if c.add(g, -n); c.pages == 0 && c.queues == 0 {
+		p.active--
+		c.forgetLocked()
+	}
 }
 
 // pagesOf returns how many pages size bytes occupy. For an invalid size it returns more than any
@@ -301,18 +333,4 @@ func (s *Share) Full(calls int64) bool {
 	}
 	own := s.client.heap.Load()
 	return own > (int64(p.total())*PageSize-(p.heap.Load()-own))/2
-}
-
-// overdrawnLocked returns the number of pages by which charges and used pages together exceed the
-// ceiling; it is 0 or less if they do not.
-func (p *Pool) overdrawnLocked() int64 {
-	return int64(p.inUse()) + p.heapPages - int64(p.total())
-}
-
-// swollenLocked reports whether free pages have to be given back to the kernel, because charges and
-// all pages that may be resident, used or free, together exceed the ceiling. It is false if a
-// device uses the arena, because then no pages can be given back.
-func (p *Pool) swollenLocked() bool {
-	return p.heapPages > 0 && p.pinned == 0 &&
-		int64(p.resident())+p.heapPages > int64(p.total())
 }
