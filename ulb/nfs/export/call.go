@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Serves reports whether a caller on a connection may use the export at all. A caller with
-// Kerberos proves its identity, so its port does not matter.
+// Serves reports whether a caller on a connection may use the export at all. The port of a caller with
+// Kerberos does not matter.
 func (e *Export) Serves(c *rpc.Conn, cred *rpc.Cred) bool {
 	return e.ServesAddr(c.Peer.Addr()) && (!e.Secure || c.Privileged || cred.Flavor == rpc.AuthGSS)
 }
@@ -25,8 +25,7 @@ func (e *Export) ServesAddr(a netip.Addr) bool {
 	return slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// SecurityOf returns the flavor of a caller. For a caller under AUTH_NONE it returns Sys; such a
-// caller acts as the anonymous user.
+// SecurityOf returns the flavor of a caller; Sys for AUTH_NONE, with which it acts as the anonymous user.
 func SecurityOf(c *rpc.Cred) Security {
 	if c.Flavor != rpc.AuthGSS {
 		return Sys
@@ -34,8 +33,7 @@ func SecurityOf(c *rpc.Cred) Security {
 	return Krb5 + Security(c.GSS-rpc.GSSNone)
 }
 
-// SecurityFor returns the security flavors that callers from an address may use, the
-// preferred first; empty means all.
+// SecurityFor returns the flavors that callers from an address may use: see Export.Security.
 func (e *Export) SecurityFor(a netip.Addr) []Security {
 	all, bits := e.Security, -1
 	if len(e.Networks) == 0 {
@@ -50,16 +48,15 @@ func (e *Export) SecurityFor(a netip.Addr) []Security {
 	return all
 }
 
-// Admits reports whether the export accepts the caller's security flavor from the peer of a
-// connection.
+// Admits reports whether the export accepts the caller's security flavor on a connection.
 func (e *Export) Admits(c *rpc.Conn, cred *rpc.Cred) bool {
 	all := e.SecurityFor(c.Peer.Addr())
 	return len(all) == 0 || slices.Contains(all, SecurityOf(cred))
 }
 
-// Refuses reports whether the export refuses a caller because the caller's principal has no
-// account here. The program must still allow operations that show only the export's root: a
-// client needs them when it mounts, with the credential of its machine (RFC 2623 §2.3.2).
+// Refuses reports whether the export refuses a caller because the caller's principal has no account
+// here. The program must still allow operations that show only the export's root: a client needs them
+// when it mounts, with the credential of its machine (RFC 2623 §2.3.2).
 func (e *Export) Refuses(c *rpc.Cred) bool { return e.RequireAccount && c.Anonymous && !c.Unsure }
 
 // unsure reports whether the caller's identity matters and cannot be determined at present.
@@ -70,12 +67,11 @@ func (e *Export) unsure(c *rpc.Cred) bool {
 // Tree returns the positions of the exports in the tree of names.
 func (t *Table) Tree() *Tree { return &t.current.Load().tree }
 
-// If e is a mount below another export, Mount returns its Mount. Otherwise it returns nil.
+// Mount returns the Mount of e if e is a mount below another export, else nil.
 func (e *Export) Mount() *Mount { return e.mount }
 
-// stripes is the number of counters of running calls in an export. A connection always uses the
-// same counter, chosen by the connection's ID. Connections on different processors thus rarely
-// write to the same memory.
+// stripes is the number of counters of running calls in an export. Each connection uses one of them, so
+// that connections on different processors rarely write to the same memory.
 const stripes = 16
 
 // use counts the calls that use an export's file system. The zero value is ready.
@@ -99,9 +95,8 @@ const (
 	inside    = 1<<32 - 1
 )
 
-// Enter counts a call that is about to use the file system, until the call's Leave. It returns
-// false if the export is retired: the call must not use the export, and asks Table.Awake for its
-// successor.
+// Enter counts a call that is about to use the file system, until its Leave. It returns false if the
+// export is retired: the call then asks Table.Awake for its successor.
 func (e *Export) Enter(c *rpc.Conn) bool {
 	s := &e.use.calls[c.ID%stripes]
 	s.n.Add(oneEnters)
@@ -121,10 +116,8 @@ func (u *use) leave(s *stripe) {
 	}
 }
 
-// settle closes idle if no call is inside. It runs after retired is set. If settle finds the
-// counter of a stripe at zero, no call uses the file system through that stripe any more, because
-// calls that enter later leave at once. The call that leaves last therefore finds all stripes at
-// zero.
+// settle closes idle if no call is inside. It runs after retired is set: calls that enter later leave at
+// once, so the call that leaves last finds all stripes at zero.
 func (u *use) settle() {
 	for i := range u.calls {
 		if u.calls[i].n.Load()&inside != 0 {
@@ -134,8 +127,8 @@ func (u *use) settle() {
 	u.settled.Do(func() { close(u.idle) })
 }
 
-// entries returns the number of calls that have entered, modulo 1<<32 for each stripe, and
-// whether any call is inside.
+// entries returns the number of calls that have entered, modulo 1<<32 for each stripe, and whether any
+// call is inside.
 func (u *use) entries() (n uint64, busy bool) {
 	for i := range u.calls {
 		v := u.calls[i].n.Load()
@@ -145,9 +138,8 @@ func (u *use) entries() (n uint64, busy bool) {
 	return n, busy
 }
 
-// Retire makes Enter refuse all further calls. The channel is closed when all calls that had
-// entered have left; then the file system can be closed. The caller calls Retire once, after the
-// Table has replaced or removed the export.
+// Retire makes Enter refuse all further calls. The channel is closed when all calls that had entered
+// have left. The caller calls Retire once, after the Table has replaced or removed the export.
 func (e *Export) Retire() (idle <-chan struct{}) {
 	e.use.idle = make(chan struct{})
 	e.use.retired.Store(true)
@@ -155,15 +147,14 @@ func (e *Export) Retire() (idle <-chan struct{}) {
 	return e.use.idle
 }
 
-// Groups looks up the supplementary groups of users, for exports that manage them. Its
-// methods may be called from any goroutine and do not block.
+// Groups looks up the supplementary groups of users, for exports that manage them. Its methods may be
+// called from any goroutine and do not block.
 type Groups interface {
 	// Find returns the groups of a user for a call of a client. The caller must not change them. A
 	// user that does not exist has no groups. If the groups are not known yet, the error is a
 	// Pending, or vfs.ErrDelay if the client should repeat the call.
 	Find(client netip.Addr, uid uint32) ([]uint32, error)
-	// Delays reports whether Find would return vfs.ErrDelay, by the answers known so far. It
-	// starts no look-up.
+	// Delays reports whether Find would return vfs.ErrDelay. It starts no look-up.
 	Delays(uid uint32) bool
 }
 
@@ -175,28 +166,27 @@ type Pending interface {
 	Await(resume func())
 }
 
-// Looked holds the groups that Look has found for the caller of one call. They are valid for all
-// exports that the call enters. found is false until Look has stored groups.
+// Looked holds the groups that Look has found for the caller of one call, for all exports that the call
+// enters. found is false until Look has stored groups.
 type Looked struct {
 	groups []uint32
 	found  bool
 }
 
-// manages reports whether the server has to look up the groups of a caller. That is so if the
-// export manages groups, the caller uses AUTH_SYS, which proves no groups, and is not squashed.
+// manages reports whether the server has to look up the groups of a caller: the export manages groups,
+// and the caller uses AUTH_SYS, which proves no groups, and is not squashed.
 func (e *Export) manages(c *rpc.Cred) bool {
 	return e.ManageGIDs && c.Flavor == rpc.AuthSys && !c.Anonymous && e.Squash != AllSquash && (e.Squash != RootSquash || c.UID != 0)
 }
 
-// Delays reports whether Look would return vfs.ErrDelay, by the answers known so far. If so,
-// the server need not fetch data for the call.
+// Delays reports whether Look would return vfs.ErrDelay: the server then need not fetch data for the
+// call.
 func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {
 	return e.unsure(cred) || e.manages(cred) && t.Groups.Delays(cred.UID)
 }
 
-// Look looks up the groups of a caller in an export, if Identify needs them (manages), and stores
-// them in l. It returns the error of Groups.Find, or vfs.ErrDelay for a caller that cannot be
-// identified at present. If it returns nil, Identify may be called.
+// Look looks up the groups of a caller in an export, if Identify needs them, and stores them in l. It
+// returns the error of Groups.Find, or vfs.ErrDelay for a caller that cannot be identified at present.
 func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err error) {
 	if e.unsure(cred) {
 		return vfs.ErrDelay
@@ -209,9 +199,9 @@ func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err err
 	return err
 }
 
-// Identify stores in *as the user and the groups that the file system of this export sees instead
-// of those of the caller. The server calls Look before, with the same l. as.Groups may share memory
-// with c.Groups.
+// Identify stores in *as the user and the groups that the file system of this export sees instead of
+// those of the caller. The server has called Look with the same l. as.Groups may share memory with
+// c.Groups.
 func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) {
 	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous {
 		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}

@@ -24,14 +24,14 @@ const Nobody = 65534
 // Options are the options of an export, apart from its lists of networks and security flavors.
 type Options struct {
 	ReadOnly bool
-	// Root makes the export the root of the tree of names that NFSv4 clients see (exports(5):
-	// fsid=0). Only one export of a Table can have it.
+	// Root makes the export the root of NFSv4's tree of names (exports(5): fsid=0). Only one export of
+	// a Table can have it.
 	Root bool
-	// CrossMount makes the server export file systems that are mounted below the export's
-	// directory. Each becomes an export of its own with these options.
+	// CrossMount makes each file system that is mounted below the export's directory an export of its
+	// own with these options.
 	CrossMount bool
-	// Nested means that the administrator accepts that clients can reach these files through
-	// another export that is more open.
+	// Nested means that the administrator accepts that clients can reach these files through another
+	// export that is more open.
 	Nested bool
 	// UTF8 makes the server refuse names that are not UTF-8, as RFC 7530 §12.7 requires. Local
 	// programs can still create such names.
@@ -43,32 +43,28 @@ type Options struct {
 	Secure           bool
 	Squash           Squash
 	AnonUID, AnonGID uint32
-	// ManageGIDs makes the server ignore the supplementary groups that callers claim under
-	// AUTH_SYS. The server looks the groups up itself, as with the option --manage-gids of
-	// rpc.mountd(8). See Table.SetGroups.
+	// ManageGIDs makes the server look up the supplementary groups of callers under AUTH_SYS
+	// (Table.Groups) instead of believing them, as with the option --manage-gids of rpc.mountd(8).
 	ManageGIDs bool
 	// RequireAccount makes the server refuse callers whose proven principal has no account here.
-	// Without this option they act as the anonymous user.
+	// Without it they act as the anonymous user.
 	RequireAccount bool
 }
 
 // An Export is one directory that clients can mount. Once it is in a Table it does not change: to
 // change it, the Table replaces it by another Export and retires it.
 type Export struct {
-	// Name is the path that clients mount: absolute, clean, without a trailing '/'. The root
-	// itself is "/".
+	// Name is the path that clients mount: absolute and clean.
 	Name string
-	// ID is part of every handle of the export. It is derived from Name, so that it stays the
-	// same over restarts and changes of other exports.
+	// ID is part of every handle of the export. It is derived from Name, so that it stays the same.
 	ID uint32
 	// FS is the file system served.
 	FS vfs.FileSystem
 	Options
 	// Clients are the networks served; empty means every address.
 	Clients []netip.Prefix
-	// Security lists the security flavors that callers may use, the preferred first; empty
-	// means all. A client in one of Networks has the list of that network instead. If several
-	// networks contain its address, the smallest one counts.
+	// Security lists the security flavors that callers may use, the preferred first; empty means all.
+	// For a client in Networks the list of the smallest network that contains its address counts.
 	Security []Security
 	Networks []NetworkSecurity
 

@@ -16,8 +16,7 @@ import (
 // Sizes of a sealed handle, in bytes: a head, the file system's handle, and the seal.
 const (
 	KeySize = 32
-	// MaxSealed is the length of the longest sealed handle: NFSv3 carries no more (RFC 1813
-	// §2.4).
+	// MaxSealed is the length of the longest sealed handle: NFSv3 carries no more (RFC 1813 §2.4).
 	MaxSealed = headSize + vfs.MaxHandle + sealSize
 
 	headSize = 1 + 4 // format, export
@@ -31,20 +30,18 @@ var ErrForged = errors.New("export: not a handle of this server")
 // ErrGone: the handle is genuine, but its export is no longer offered.
 var ErrGone = errors.New("export: handle of an export that is gone")
 
-// cacheSlots is the number of handles that fit in the direct-mapped cache. The cache has handles
-// that the server sealed lately, or whose seals it found to be genuine.
+// cacheSlots is the number of handles that fit in the direct-mapped cache of a sealer.
 const cacheSlots = 8192
 
-// sealer makes and checks seals. The check of a handle in its cache costs one hash and one
-// comparison.
+// sealer makes and checks seals. Its cache has handles that the server sealed lately, or whose seals it
+// found to be genuine: their check costs one hash and one comparison.
 type sealer struct {
 	macs  sync.Pool
 	seed  maphash.Seed
 	cache [cacheSlots]atomic.Pointer[opened]
 }
 
-// slot returns the cache slot for a handle. body is the part of the handle that the seal
-// covers.
+// slot returns the cache slot for a handle. body is the part of the handle that the seal covers.
 func (s *sealer) slot(body []byte) *atomic.Pointer[opened] {
 	return &s.cache[maphash.Bytes(s.seed, body)%cacheSlots]
 }
@@ -79,8 +76,7 @@ type mac struct {
 	sum [sha256.Size]byte
 }
 
-// seal appends to b the seal of b[start:], which is the head of a handle and the file's handle in
-// its file system. The seal is the first part of an HMAC.
+// seal appends to b the seal of b[start:], the first part of its HMAC.
 func (s *sealer) seal(b []byte, start int) []byte {
 	m := s.macs.Get().(*mac)
 	m.Reset()
@@ -90,8 +86,7 @@ func (s *sealer) seal(b []byte, start int) []byte {
 	return b
 }
 
-// Seal appends to b the handle that a client gets for the file h of export e: at most MaxSealed
-// bytes.
+// Seal appends to b the handle that a client gets for the file h of export e.
 func (t *Table) Seal(b []byte, e *Export, h vfs.Handle) []byte {
 	start := len(b)
 	b = append(b, format1)
@@ -109,9 +104,8 @@ func (t *Table) Seal(b []byte, e *Export, h vfs.Handle) []byte {
 	return b
 }
 
-// Find checks a client's handle and returns the export and file that it names. It returns ErrForged
-// for a handle that this server did not make, and ErrGone if the export is no longer offered. It
-// does not check that the client may use the export.
+// Find checks a client's handle and returns the export and file that it names, or ErrForged or ErrGone.
+// It does not check that the client may use the export.
 func (t *Table) Find(sealed []byte) (*Opened, error) {
 	if len(sealed) <= headSize+sealSize || len(sealed) > MaxSealed || sealed[0] != format1 {
 		return nil, ErrForged
@@ -129,8 +123,7 @@ func (t *Table) Find(sealed []byte) (*Opened, error) {
 	}
 	now := t.current.Load()
 	if o.set != now || o.Export != nil && o.Export.mount != nil && o.Export.use.retired.Load() {
-		// The cached export belongs to an earlier set of exports, or is a mount whose file
-		// system was closed: look it up again.
+		// The cached export is of an earlier set, or is a mount whose file system was closed.
 		again := *o
 		o = t.keep(slot, &again, now)
 	}
@@ -140,8 +133,7 @@ func (t *Table) Find(sealed []byte) (*Opened, error) {
 	return &o.Opened, nil
 }
 
-// keep looks up the export of o in the current set, and stores o in its cache slot. No other
-// goroutine has o yet.
+// keep looks up the export of o, which no other goroutine has yet, and stores o in its cache slot.
 func (t *Table) keep(slot *atomic.Pointer[opened], o *opened, now *set) *opened {
 	o.set, o.Export = now, now.find(o.id)
 	slot.Store(o)

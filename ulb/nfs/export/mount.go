@@ -12,24 +12,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Found describes a file system that is mounted below an export with CrossMount, or below
-// another such mount.
+// Found describes a file system that is mounted below an export with CrossMount, or below another such
+// mount.
 type Found struct {
-	// Top is the export whose options apply to the mount.
-	Top *Export
-	// Under is the name of the export or mount that contains the directory on which this file
-	// system is mounted. Dir is the absolute path on this machine of the root directory of Under.
-	// Point is the path of the directory that the mount covers.
+	Top  *Export // the export whose options apply to the mount
+	Name string  // of the export that the mount becomes
+	// Under is the name of the export or mount that contains the directory on which this file system is
+	// mounted. Dir is the absolute path on this machine of the root directory of Under, and Point that of
+	// the directory that the mount covers.
 	Under, Dir, Point string
-	// Name is the name of the export that the mount becomes.
-	Name string
 	// ID, Device, Root and Kind identify the mount: its mount ID, its st_dev, the directory of the
 	// file system that is mounted, and the file system's type (proc(5), mountinfo).
-	ID           uint64
-	Device, Root string
-	Kind         string
-	// Refused is the reason why the mount is not served; "" if it is served.
-	Refused string
+	ID                 uint64
+	Device, Root, Kind string
+	Refused            string // the reason why the mount is not served; "" if it is served
 }
 
 // same reports whether two Found describe the same mount, perhaps below a replaced Top.
@@ -40,28 +36,22 @@ func (f Found) same(as *Found) bool {
 
 // An Opener opens and closes the file systems of mounts.
 type Opener interface {
-	// Open runs on a goroutine of its own and may block for any time. If it returns vfs.ErrDelay,
-	// the Mount waits for delayedFor before the next attempt; after other errors it waits for
-	// refusedFor.
+	// Open runs on a goroutine of its own. After vfs.ErrDelay the next attempt is delayedFor later, after
+	// other errors refusedFor. Close revokes the state that clients hold, and closes the file system.
+	// Both may block for any time.
 	Open(m *Mount) (vfs.FileSystem, error)
-	// The Mount calls Refused for each call that it refuses because of Found.Refused. Refused does
-	// not block.
-	Refused(m *Mount)
-	// InUse reports whether clients hold state in a file system, such as open files. It does not
-	// block.
-	InUse(fs vfs.FileSystem) bool
-	// Close revokes the state that clients hold, and closes the file system. It may block.
 	Close(m *Mount, fs vfs.FileSystem)
+	// The Mount calls Refused for each call that it refuses because of Found.Refused. InUse reports
+	// whether clients hold state in a file system, such as open files. Both do not block.
+	Refused(m *Mount)
+	InUse(fs vfs.FileSystem) bool
 }
 
 // Time limits of a mount.
 const (
-	// wakeWithin is how long, at most, a call waits for the file system of a mount to open.
-	wakeWithin = 250 * time.Millisecond
-	// refusedFor is the time until the next attempt after a failed Open. delayedFor is that time if
-	// Open returned vfs.ErrDelay.
-	refusedFor = 10 * time.Second
-	delayedFor = time.Second
+	wakeWithin = 250 * time.Millisecond // how long a call waits for the file system of a mount to open
+	refusedFor = 10 * time.Second       // the time until the next attempt after a failed Open
+	delayedFor = time.Second            // the same if Open returned vfs.ErrDelay
 )
 
 // errRefused: the mount's file system is not served.
@@ -73,27 +63,23 @@ var errRefused = errors.New("export: the mount is not served")
 type Mount struct {
 	Found
 	opener Opener
-	// id is the ID of the mount's own export. topName and topID are the name and the ID of
-	// the export that the mount is below.
+	// id is the ID of the mount's own export. topName and topID are those of the export that the mount
+	// is below.
 	id, topID uint32
 	topName   string
 	// now is the mount's export. While the file system is closed, no call can enter the export, and
 	// its FS is an asleep.
 	now atomic.Pointer[Export]
 
-	mu sync.Mutex
-	// work is the running Open or Close, or nil.
-	work *work
-	// wanted is true if a call waits for the end of that Open or Close. The method close then keeps
-	// the file system open.
+	mu   sync.Mutex
+	work *work // the running Open or Close, or nil
+	// wanted is true if a call waits for the end of work: close then keeps the file system open.
 	wanted bool
 	gone   bool
-	// refused is the error of the last Open, or nil. After an error the next Open is not before the
-	// time retry.
+	// refused is the error of the last Open, or nil. The next Open is not before the time retry.
 	refused error
 	retry   time.Time
-	// left holds the channels that Retire returned for replaced exports of the mount. Calls may
-	// still use these exports.
+	// left holds the channels that Retire returned for replaced exports of the mount.
 	left []<-chan struct{}
 	// entries is the number of calls that had entered the open export when Rested last ran
 	// (use.entries). rested is the time since which the mount seems unused: see Rested.
@@ -150,10 +136,10 @@ func (m *Mount) Awake() *Export {
 	return e
 }
 
-// wake opens the file system if it is closed, and returns the mount's export. If try is true and
-// the file system is closed, wake returns vfs.ErrWouldBlock. It returns ESTALE if the mount is
-// gone, errRefused if Found.Refused is set or the latest Open failed, and vfs.ErrDelay if the file
-// system is not open within wakeWithin.
+// wake opens the file system if it is closed, and returns the mount's export. It returns
+// vfs.ErrWouldBlock if try is true and the file system is closed, ESTALE if the mount is gone,
+// errRefused if Found.Refused is set or the latest Open failed, and vfs.ErrDelay if the file system is
+// not open within wakeWithin.
 func (m *Mount) wake(try bool) (*Export, error) {
 	if e := m.Awake(); e != nil {
 		return e, nil
@@ -180,8 +166,8 @@ func (m *Mount) wake(try bool) (*Export, error) {
 	}
 }
 
-// waking is one step of wake. It returns the export if the file system is open, an error if the
-// file system cannot be opened now, or else the Open or Close for which wake has to wait.
+// waking is one step of wake. It returns the open export, or an error, or else the Open or Close for
+// which wake has to wait.
 func (m *Mount) waking() (*Export, *work, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -204,8 +190,8 @@ func (m *Mount) waking() (*Export, *work, error) {
 	return nil, m.work, nil
 }
 
-// open opens the file system and ends the work w. It runs on a goroutine of its own. If the mount
-// is gone meanwhile, it closes the file system again.
+// open opens the file system and ends the work w. If the mount is gone meanwhile, it closes the file
+// system again.
 func (m *Mount) open(w *work) {
 	fs, err := m.opener.Open(m)
 	m.mu.Lock()
@@ -237,8 +223,7 @@ func (m *Mount) finishWorkLocked(w *work) {
 	close(w.done)
 }
 
-// offer gives the mount the options of the export top: that is Mount.Top, or the export that
-// replaced it.
+// offer gives the mount the options of the export top: Mount.Top, or the export that replaced it.
 func (m *Mount) offer(top *Export) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -272,9 +257,9 @@ func (m *Mount) Rested() (since time.Time, idle bool) {
 	return m.rested, idle
 }
 
-// Rest begins to close the file system of a mount that is not in use. The channel is closed when
-// that has ended; the file system may then be open again, if a call needed it meanwhile. The
-// channel is nil if calls or clients use the file system, or if the file system is closed already.
+// Rest begins to close the file system of a mount that is not in use. The channel is closed when that
+// has ended; the file system may then be open again, because a call needed it. The channel is nil if
+// calls or clients use the file system, or if it is closed already.
 func (m *Mount) Rest() (closed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -292,8 +277,7 @@ func (m *Mount) idleLocked(e *Export) bool {
 	return !inside && !m.opener.InUse(e.FS)
 }
 
-// sleepLocked starts a goroutine that closes the file system of the open export e after the last
-// call has left. No work is running.
+// sleepLocked begins to close the file system of the open export e. No work is running.
 func (m *Mount) sleepLocked(e *Export) {
 	m.now.Store(m.closed())
 	m.work = &work{began: time.Now(), done: make(chan struct{})}
@@ -302,9 +286,8 @@ func (m *Mount) sleepLocked(e *Export) {
 	go m.close(m.work, e.FS, left)
 }
 
-// close waits until all calls have left, and closes the file system. If another call waits for the
-// mount, or clients hold state in it, close makes the open file system available to calls again
-// instead.
+// close waits until all calls have left, and closes the file system. If then another call waits for the
+// mount, or clients hold state in it, close makes it available to calls again instead.
 func (m *Mount) close(w *work, fs vfs.FileSystem, left []<-chan struct{}) {
 	for _, idle := range left {
 		<-idle
@@ -323,8 +306,7 @@ func (m *Mount) close(w *work, fs vfs.FileSystem, left []<-chan struct{}) {
 	m.finishWorkLocked(w)
 }
 
-// End removes the mount for good: no further call can enter it. The channel is closed when the file
-// system is closed.
+// End removes the mount for good. The channel is closed when the file system is closed.
 func (m *Mount) End() (closed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -354,10 +336,10 @@ func (m *Mount) Beneath() string {
 	return strings.TrimPrefix(m.Name, strings.TrimSuffix(m.topName, "/"))
 }
 
-// Awake returns the export to use in place of e, whose Enter has failed: the export that replaced e
-// or, for a mount, its export with the open file system. It returns ESTALE if there is none. If try
-// is true and the file system is closed, Awake returns vfs.ErrWouldBlock. The caller then moves its
-// call to e's lane of the executor (rpc.Call.Resume), where the call may wait.
+// Awake returns the export to use in place of e, whose Enter has failed: the export that replaced e or,
+// for a mount, its export with the open file system. It returns ESTALE if there is none. If try is true
+// and the file system is closed, Awake returns vfs.ErrWouldBlock, and the caller moves its call to e's
+// lane of the executor (rpc.Call.Resume).
 func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 	now := t.ByID(e.ID)
 	if now == nil {
@@ -375,16 +357,14 @@ func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 	return now, err
 }
 
-// Mounted returns the export that is mounted on the directory with this absolute path on this
-// machine. at is the export through which the caller reached the directory. The result serves the
-// caller, and calls can enter it. If no export is mounted there that serves the caller, Mounted
-// returns EXDEV. If it has to look for new mounts or to open a file system, it returns
-// vfs.ErrWouldBlock if try is true, and vfs.ErrDelay if it cannot do so now.
+// Mounted returns the export that is mounted on the directory with this absolute path on this machine;
+// at is the export through which the caller reached the directory. If no export is mounted there that
+// serves the caller, Mounted returns EXDEV. If it has to look for new mounts or to open a file system,
+// it returns vfs.ErrWouldBlock if try is true, and vfs.ErrDelay if it cannot do so now.
 func (t *Table) Mounted(c *rpc.Conn, cred *rpc.Cred, at *Export, path string, try bool) (*Export, error) {
 	e, err := t.mountedAt(at, path)
 	if err != nil && t.OnMissing != nil {
-		// The table may be out of date: the mount is new, or a directory above it was
-		// renamed.
+		// The table may be out of date: the mount is new, or a directory above it was renamed.
 		switch {
 		case try:
 			return nil, vfs.ErrWouldBlock

@@ -12,8 +12,8 @@ import (
 // Kerberos under RPCSEC_GSS with one of the services (RFC 2623 §4.3).
 type Security uint32
 
-// Kinds of security, named as in mount's option sec=. Sys is AUTH_SYS. Krb5 proves the caller's
-// identity by Kerberos, Krb5i also protects calls against changes, and Krb5p also encrypts them.
+// Kinds of security, named as in mount's option sec=. Krb5 proves the caller's identity by Kerberos,
+// Krb5i also protects calls against changes, and Krb5p also encrypts them.
 const (
 	Sys   Security = 1
 	Krb5  Security = 390003
@@ -55,8 +55,7 @@ func (n NetworkSecurity) equal(as NetworkSecurity) bool {
 
 // Opener compares the access that two exports give to the same files. If e is more open than inner,
 // because it serves more clients or accepts a weaker security flavor, Opener returns that reason in
-// words. Otherwise it returns "". Clients that reach the files of inner through e get the access
-// that e allows.
+// words, else "".
 func (e *Export) Opener(inner *Export) (why string) {
 	for _, a := range borders(e, inner) {
 		switch weak := e.weakest(a); {
@@ -70,8 +69,7 @@ func (e *Export) Opener(inner *Export) (why string) {
 	return ""
 }
 
-// weakest returns the weakest security flavor that a client at an address may use. If SecurityFor
-// returns an empty list, all flavors are allowed, and the weakest is Sys.
+// weakest returns the weakest security flavor that a client at an address may use.
 func (e *Export) weakest(a netip.Addr) Security {
 	if all := e.SecurityFor(a); len(all) > 0 {
 		return slices.Min(all)
@@ -79,9 +77,8 @@ func (e *Export) weakest(a netip.Addr) Security {
 	return Sys
 }
 
-// borders returns sample addresses: at least one from each range of addresses that the exports
-// treat alike. The samples are the first address of all, the first of each network, and the first
-// after each network.
+// borders returns at least one address from each range of addresses that the exports treat alike: the
+// first address of all, the first of each network, and the first after each network.
 func borders(exports ...*Export) []netip.Addr {
 	all := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
 	add := func(p netip.Prefix) {

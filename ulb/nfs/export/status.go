@@ -32,14 +32,13 @@ var statusOfErrno = map[syscall.Errno]nfs3wire.NFSStat3{
 	syscall.ESTALE:       nfs3wire.NFS3ErrStale,
 	syscall.EOPNOTSUPP:   nfs3wire.NFS3ErrNotSupp,
 	syscall.ENOSYS:       nfs3wire.NFS3ErrNotSupp,
-	// NFS has no status of its own for these errors. The table gives the status to which
-	// clients react best.
+	// NFS has no status of its own for these errors. Clients react best to the given ones.
 	syscall.ELOOP:     nfs3wire.NFS3ErrInvalid,
 	syscall.EILSEQ:    nfs3wire.NFS3ErrInvalid,
 	syscall.EOVERFLOW: nfs3wire.NFS3ErrFBig,
 	syscall.ETXTBSY:   nfs3wire.NFS3ErrAccess,
-	// Another file system of this machine is mounted on the name. Waiting does not help, so
-	// the status is not NFS3ERR_JUKEBOX. Linux's server answers the same.
+	// Another file system of this machine is mounted on the name, so waiting does not help. Linux's
+	// server answers the same.
 	syscall.EBUSY: nfs3wire.NFS3ErrAccess,
 	// A resource is short only for a time, so the client should repeat the call.
 	syscall.EAGAIN:    nfs3wire.NFS3ErrJukebox,
@@ -61,8 +60,8 @@ var statusOfError = []struct {
 	{vfs.ErrNotSupported, nfs3wire.NFS3ErrNotSupp},
 }
 
-// StatusOf converts a file system's error to an NFSv3 status. For NFSv4 most of the numbers are the
-// same: package nfs4 handles the others.
+// StatusOf converts a file system's error to an NFSv3 status. Most numbers are the same in NFSv4: package
+// nfs4 handles the others.
 func StatusOf(err error) nfs3wire.NFSStat3 {
 	if err == nil {
 		return nfs3wire.NFS3OK

@@ -49,17 +49,14 @@ type set struct {
 	mounts *mounts
 }
 
-// A Tree holds the path of each export in the one tree of names that NFSv4 has (RFC 8881 §7.3). If
-// no export is the Root, the path of each export is its name. Otherwise the path of the Root is
-// "/", the path of an export below the Root is the rest of its name, and the path of any other
-// export is its name. A Tree does not change: a table with other exports has another Tree.
-type Tree struct {
-	// ByPath holds the exports by their paths in the tree, which are clean and absolute.
-	ByPath map[string]*Export
-}
+// A Tree holds the exports by their paths in the one tree of names that NFSv4 has (RFC 8881 §7.3). The
+// path of an export is its name. But if an export is the Root, its path is "/", and the path of an
+// export below it is the rest of its name. A Tree does not change: a table with other exports has
+// another Tree.
+type Tree struct{ ByPath map[string]*Export }
 
-// NewTable returns an empty table that seals handles with key. The key is secret and must
-// stay the same over restarts, so that handles stay valid.
+// NewTable returns an empty table that seals handles with key. The key is secret and must stay the same
+// over restarts, so that handles stay valid.
 func NewTable(key [KeySize]byte) *Table {
 	t := &Table{
 		seal: newSealer(key), OnRefusal: func(*Refusal) {},
@@ -70,9 +67,8 @@ func NewTable(key [KeySize]byte) *Table {
 	return t
 }
 
-// SetRoot makes e the export of the directories above all other exports, for NFSv4, which has one
-// tree of names (RFC 8881 §7.3). Its ID is 0, and All does not return it. The caller calls SetRoot
-// before the first Replace.
+// SetRoot makes e the export of the directories above all other exports, for NFSv4. Its ID is 0, and All
+// does not return it. The caller calls SetRoot before the first Replace.
 func (t *Table) SetRoot(e *Export) {
 	e.ID = 0
 	t.root = e
@@ -157,8 +153,8 @@ func (s *set) plant() error {
 // All returns the exports, those with the longest names first.
 func (t *Table) All() []*Export { return t.current.Load().sorted }
 
-// ByID returns the export with the ID of a handle, or nil. If the export is a mount, its file
-// system may be closed: the export then has its options only, and Awake opens the file system.
+// ByID returns the export with the ID of a handle, or nil. If the export is a mount, its file system may
+// be closed: Awake opens it.
 func (t *Table) ByID(id uint32) *Export { return t.current.Load().find(id) }
 
 func (s *set) find(id uint32) *Export {
@@ -171,8 +167,8 @@ func (s *set) find(id uint32) *Export {
 	return nil
 }
 
-// Resolve finds the export that contains a mount path. If several contain it, Resolve returns the
-// export with the longest name. names are the components of the path below the export's root.
+// Resolve finds the export with the longest name that contains a mount path. names are the components of
+// the path below the export's root.
 func (t *Table) Resolve(mountPath string) (e *Export, names []string, ok bool) {
 	clean := path.Clean("/" + mountPath)
 	for _, e := range t.current.Load().sorted {
@@ -195,39 +191,32 @@ func idOf(name string) uint32 {
 // A Reason is the reason for a refused mount.
 type Reason uint8
 
-// Reasons.
+// Reasons: the variable reasons explains them.
 const (
-	// NoExport: no export has the path or a path above it.
 	NoExport Reason = iota
-	// NotAClient: the export does not serve the client's address.
 	NotAClient
-	// UnprivilegedPort: the export is secure, the client's port is not privileged, and the
-	// caller has not used Kerberos.
 	UnprivilegedPort
-	// FileSystem: the path leads to no directory that the caller may reach.
 	FileSystem
-	// NoGroups: the caller's groups, or the caller's identity, cannot be looked up at
-	// present.
 	NoGroups
-	// NoAccount: the export requires an account, and the caller's principal has none here.
 	NoAccount
-	// Stranger: no export serves the client's address.
 	Stranger
 )
 
 var reasons = [...]string{
-	NoExport: "no export has this path", NotAClient: "the export is not for this address",
-	UnprivilegedPort: "the export is secure, the port is not privileged, and the caller has not used Kerberos", FileSystem: "the path leads to no directory that the caller may reach",
-	NoGroups: "the caller or its groups cannot be looked up at present", NoAccount: "the export has the option require_account, and the caller's principal has no user here",
-	Stranger: "no export is for this address",
+	NoExport:         "no export has this path",
+	NotAClient:       "the export is not for this address",
+	UnprivilegedPort: "the export is secure, the port is not privileged, and the caller has not used Kerberos",
+	FileSystem:       "the path leads to no directory that the caller may reach",
+	NoGroups:         "the caller or its groups cannot be looked up at present",
+	NoAccount:        "the export has the option require_account, and the caller's principal has no user here",
+	Stranger:         "no export is for this address",
 }
 
 // String returns the reason in words.
 func (r Reason) String() string { return reasons[r] }
 
-// A Refusal describes a mount that the server refused: an MNT or, in NFSv4, a LOOKUP that failed in
-// the directories that lead to the exports (see package pseudo). It may also describe an NFSv4
-// client that no export serves.
+// A Refusal describes a mount that the server refused: an MNT or, in NFSv4, a LOOKUP that failed in the
+// directories of package pseudo, or a client that no export serves.
 type Refusal struct {
 	Client netip.AddrPort
 	Path   string       // as the client sent it; "" if it named none
@@ -252,10 +241,9 @@ type mountPoint struct{ in, path string }
 
 var noMounts = &mounts{}
 
-// SetMounts sets the mounts below exports. It opens no file system. It ends the earlier mounts that
-// are not in found (see Mount.End), and returns them. If several mounts in found have the same
-// name, the first counts. If one of the Table's exports has the name of a mount, SetMounts makes no
-// Mount for it: the mount point leads into that export.
+// SetMounts sets the mounts below exports. It opens no file system. It ends the earlier mounts that are
+// not in found, and returns them. If several mounts in found have the same name, the first counts. If
+// one of the Table's exports has the name of a mount, the mount point leads into that export.
 func (t *Table) SetMounts(found []Found, opener Opener) (gone []*Mount) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -301,8 +289,7 @@ func (s *set) endMissing(before *set) (gone []*Mount) {
 	return gone
 }
 
-// cloned returns a copy of f whose strings share no memory with the strings of f, so that a Mount
-// does not keep alive the text that f was read from.
+// cloned returns a copy of f that does not keep alive the text that f was read from.
 func (f *Found) cloned() Found {
 	c := *f
 	for _, s := range []*string{&c.Under, &c.Dir, &c.Point, &c.Name, &c.Device, &c.Root, &c.Kind, &c.Refused} {
@@ -319,9 +306,9 @@ func (s *set) named(name string) *Export {
 	return nil
 }
 
-// inherit copies mounts from the earlier set to s. It leaves out a mount if its Top is no longer
-// exported or no longer crosses mounts, or if an export has taken its name. The mounts keep
-// their old options until the next SetMounts.
+// inherit copies mounts from the earlier set to s, except those whose Top is no longer exported or no
+// longer crosses mounts, or whose name an export has taken. They keep their old options until the next
+// SetMounts.
 func (s *set) inherit(before *set) {
 	s.mounts = noMounts
 	if len(before.mounts.byName) == 0 {
@@ -367,10 +354,9 @@ func (t *Table) mountedAt(at *Export, point string) (*Export, error) {
 	return nil, syscall.EXDEV
 }
 
-// Way returns the path to the mount m. from is the export in which m is mounted: one of the Table's
-// exports, or the export of another mount. names are the components of the path from the root of
-// that export to the directory that m covers. If that other mount is closed, calls cannot enter its
-// export. from is nil if the Table has no such export any more.
+// Way returns the path to the mount m: the export in which it is mounted, which may be a closed mount,
+// and the components of the path from that export's root to the directory that m covers. from is nil if
+// the Table has no such export any more.
 func (t *Table) Way(m *Mount) (from *Export, names []string) {
 	s := t.current.Load()
 	if from = s.named(m.Under); from == nil {

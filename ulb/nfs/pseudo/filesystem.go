@@ -15,9 +15,8 @@ const (
 	firstCookie  = 3
 )
 
-// Seen is the file system of the tree's directories for one caller. The caller sees the root
-// and the directories that lead to an export that serves the caller. Seen implements
-// vfs.FileSystem.
+// Seen is the file system of the tree's directories for one caller: the root, and the directories that
+// lead to an export that serves the caller.
 type Seen struct {
 	*FS
 	// By is the caller's connection. If it is nil, only the root is visible, and it is empty.
@@ -27,8 +26,7 @@ type Seen struct {
 
 var _ vfs.FileSystem = Seen{}
 
-// find returns the node that a handle names. If the caller does not see the node, find returns
-// ESTALE.
+// find returns the node that a handle names, or ESTALE if the caller does not see it.
 func (f Seen) find(h vfs.Handle) (*tree, *node, error) {
 	t := f.now()
 	if n := t.byHandle[h]; n != nil && (n == t.root || f.sees(n)) {

@@ -17,32 +17,28 @@ type Place struct {
 	Handle vfs.Handle
 }
 
-// A View has the caller on whose behalf FS walks the tree. Conn and Caller decide which exports are
-// visible: the exports that serve the peer and accept the caller's flavor. In the
-// exports' directories, the caller's permissions apply.
+// A View has the caller on whose behalf FS walks the tree. It sees the exports that serve it, and its
+// permissions apply in their directories.
 type View struct {
 	Conn   *rpc.Conn
 	Caller *rpc.Cred
 	// Looked holds the caller's groups, if they have been looked up. The methods of FS add to it.
 	Looked *export.Looked
-	// Op is passed to file systems, with the caller's identity in each export. If the user of
-	// the View sets Op.Try, the methods that take the View return vfs.ErrWouldBlock instead of
-	// waiting.
+	// Op is passed to file systems, with the caller's identity in each export. With Op.Try, the methods
+	// that take the View return vfs.ErrWouldBlock instead of waiting.
 	Op vfs.Op
 	// cred is the caller's identity in the export in use. Op.Cred points to it.
 	cred vfs.Cred
 }
 
-// FS is the tree of names of an export table. It holds the directories above and between the
-// exports.
+// FS is the tree of names of an export table.
 type FS struct {
 	exports *export.Table
 	export  *export.Export // the export of the tree's own directories
 	tree    atomic.Pointer[tree]
 }
 
-// Attach makes the pseudo file system of an export table, and makes it the table's root. It must be
-// called before the table's first Replace.
+// Attach makes the FS of an export table its root, before the table's first Replace.
 func Attach(t *export.Table) *FS {
 	f := &FS{exports: t}
 	f.export = &export.Export{Name: "/", FS: Seen{FS: f}, Options: export.Options{ReadOnly: true, Squash: export.AllSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}}
@@ -60,9 +56,8 @@ func Of(t *export.Table) *FS {
 	return s.FS
 }
 
-// FileSystem returns the file system of export e for a caller. Code that needs the directories of
-// the tree must call FileSystem, because the field FS of the tree's own export shows only an empty
-// root.
+// FileSystem returns the file system of export e for a caller. The field FS of the tree's own export shows
+// only an empty root.
 func (f *FS) FileSystem(e *export.Export, by *rpc.Conn, caller *rpc.Cred) vfs.FileSystem {
 	if f == nil || e != f.export {
 		return e.FS
@@ -70,8 +65,7 @@ func (f *FS) FileSystem(e *export.Export, by *rpc.Conn, caller *rpc.Cred) vfs.Fi
 	return Seen{f, by, caller}
 }
 
-// now returns the tree of the present exports. It builds a new tree if the exports have
-// changed.
+// now returns the tree of the present exports. It builds a new tree if they have changed.
 func (f *FS) now() *tree {
 	of := f.exports.Tree()
 	t := f.tree.Load()
@@ -91,8 +85,8 @@ func (f *FS) Start(c *rpc.Conn, cred *rpc.Cred) Place {
 	return Place{f.export, t.root.handle}
 }
 
-// MayLead reports whether a name in a directory of e could lead into another export. It does not
-// call the file system. If it returns true, Below gives the exact answer.
+// MayLead reports whether a name in a directory of e could lead into another export: Below gives the exact
+// answer. MayLead does not call the file system.
 func (f *FS) MayLead(e *export.Export, name []byte) bool {
 	if e == f.export {
 		return true
@@ -102,8 +96,7 @@ func (f *FS) MayLead(e *export.Export, name []byte) bool {
 	return above != nil && len(above.children) > 0 && len(t.byName[string(name)]) > 0
 }
 
-// nodeOf returns the node where e is attached. If e is a mount, it returns the node of the export
-// below whose root the mount lies.
+// nodeOf returns the node where e, or the export below which the mount e lies, is attached.
 func (t *tree) nodeOf(e *export.Export) *node {
 	if m := e.Mount(); m != nil {
 		return t.byExport[m.TopID()]
@@ -123,9 +116,8 @@ func (f *FS) Path(e *export.Export) string {
 	return n.path
 }
 
-// Below returns the export into which a name in a directory leads. The parameter at is the
-// directory; the caller has called Enter of its export. If junction is nil, the name leads into
-// no export: it belongs to the file system of the directory, or does not exist.
+// Below returns the export into which a name in the directory at leads, or nil if the name belongs to the
+// file system of the directory or does not exist. The caller has entered the directory's export.
 func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, err error) {
 	t := f.now()
 	if at.Export == f.export {
@@ -155,8 +147,8 @@ func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, er
 	return nil, nil
 }
 
-// Unseen returns the path of a name that the peer does not see in dir, a directory of this
-// package. e is an export at that path or below it, or nil if there is none.
+// Unseen returns the path of a name that the peer does not see in dir, a directory of this package. e is
+// an export at that path or below it, or nil if there is none.
 func (f *FS) Unseen(dir vfs.Handle, name []byte) (at string, e *export.Export) {
 	n := f.now().byHandle[dir]
 	if n == nil {
@@ -171,11 +163,9 @@ func (f *FS) Unseen(dir vfs.Handle, name []byte) (at string, e *export.Export) {
 	return at, nil
 }
 
-// Cross returns the export of the file system that is mounted on a name in a directory. The
-// parameter at is the directory; the caller has called Enter of its export. Cross is called
-// after the directory's file system has returned EXDEV for the name. The result serves the
-// caller, and its file system is open. If the server does not export the mount to the caller,
-// Cross returns EXDEV.
+// Cross returns the export of the file system that is mounted on a name in the directory at. The caller
+// has entered the directory's export, and its file system has returned EXDEV for the name. The result
+// serves the caller, and its file system is open. If there is no such export, Cross returns EXDEV.
 func (f *FS) Cross(v *View, at *Place, name []byte) (*export.Export, error) {
 	if !at.Export.CrossMount {
 		return nil, syscall.EXDEV
@@ -194,8 +184,8 @@ func (f *FS) Cross(v *View, at *Place, name []byte) (*export.Export, error) {
 	return f.exports.Mounted(v.Conn, v.Caller, at.Export, path.Join(dir, string(name)), v.Op.Try)
 }
 
-// Above returns the directory in which export e is attached. It returns ENOENT if e is the
-// root of the tree or is not attached at present.
+// Above returns the directory in which export e is attached, or ENOENT if e is the root of the tree or is
+// not attached at present.
 func (f *FS) Above(v *View, e *export.Export) (Place, error) {
 	from, names, err := f.way(v, e)
 	switch {
@@ -207,9 +197,8 @@ func (f *FS) Above(v *View, e *export.Export) (Place, error) {
 	return f.down(v, from, names[:len(names)-1])
 }
 
-// way returns the path to the export e: the export in whose directories e is attached, and the
-// names from that export's root to e. If e is attached in a directory of this package, way
-// returns this package's own export and no names.
+// way returns the path to the export e: the export in whose directories e is attached, and the names from
+// that export's root to e. In a directory of this package, these are its own export and no names.
 func (f *FS) way(v *View, e *export.Export) (from *export.Export, names []string, err error) {
 	if m := e.Mount(); m != nil {
 		if from, names = f.exports.Way(m); from == nil {
@@ -228,8 +217,8 @@ func (f *FS) way(v *View, e *export.Export) (from *export.Export, names []string
 	return above.export, n.namesFrom(above), nil
 }
 
-// Covered returns the file ID of the object that the root of e hides (RFC 8881 §5.8.2.23). ok is
-// false if the root hides no object. If e is a mount, the caller has called its Enter.
+// Covered returns the file ID of the object that the root of e hides (RFC 8881 §5.8.2.23); ok is false if
+// it hides none. If e is a mount, the caller has entered it.
 func (f *FS) Covered(v *View, e *export.Export) (fileID uint64, ok bool, err error) {
 	if e.Mount() != nil {
 		var a vfs.Attr
@@ -255,8 +244,7 @@ func (f *FS) Covered(v *View, e *export.Export) (fileID uint64, ok bool, err err
 	return fileID, true, nil
 }
 
-// numberOf returns the file ID of the object at a path. The path begins at the root of the export
-// from, and its elements are names.
+// numberOf returns the file ID of the object at the path of these names from the root of an export.
 func (f *FS) numberOf(v *View, from *export.Export, names []string) (uint64, error) {
 	dir, err := f.down(v, from, names[:len(names)-1])
 	if err != nil {
@@ -274,16 +262,14 @@ func (f *FS) numberOf(v *View, from *export.Export, names []string) (uint64, err
 	return o.Attr.FileID, err
 }
 
-// As returns an Op with the caller's identity in e. It is valid until the next use of v. If the
-// options of e say that the server looks up groups, Table.Look must have been called before.
+// As returns an Op with the caller's identity in e, after Table.Look. It is valid until the next use of v.
 func (v *View) As(e *export.Export) *vfs.Op {
 	e.Identify(v.Caller, v.Looked, &v.cred)
 	v.Op.Cred = &v.cred
 	return &v.Op
 }
 
-// unknown reports whether err means only that the result is not known yet: the caller must wait and
-// call again.
+// unknown reports whether err means that the caller must wait and call again.
 func unknown(err error) bool {
 	if errors.Is(err, vfs.ErrWouldBlock) {
 		return true
@@ -292,9 +278,8 @@ func unknown(err error) bool {
 	return pending
 }
 
-// down follows a path, whose elements are names, from the root of the export from, with the
-// caller's rights. If a file system is mounted on an element of the path, down continues in that
-// file system. The error may be an export.Pending.
+// down follows the path of these names from the root of an export, and through mounts, with the caller's
+// rights. The error may be an export.Pending.
 func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err error) {
 	if at.Export, err = f.enter(v, from); err != nil {
 		return at, err
@@ -324,9 +309,8 @@ func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err e
 	return at, nil
 }
 
-// enter marks an export as in use (Export.Enter), or the new export if it was replaced, and looks
-// up the caller's groups if the export needs them (export.Table.Look). If the export is a mount
-// whose file system was closed while idle, enter opens it.
+// enter enters an export, or the one that replaced it, and looks up the caller's groups if the export needs
+// them. If the export is a mount whose file system is closed, enter opens it.
 func (f *FS) enter(v *View, e *export.Export) (*export.Export, error) {
 	for {
 		if e.Enter(v.Conn) {

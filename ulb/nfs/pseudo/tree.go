@@ -26,8 +26,8 @@ type tree struct {
 	built  vfs.Time
 }
 
-// node is one path of the tree. It is a directory, an export, or both. A client that the
-// export does not serve sees a directory instead, if an export below it serves the client.
+// node is one path of the tree: a directory, an export, or both. A client that the export does not serve
+// sees a directory instead, if an export below it serves the client.
 type node struct {
 	name     string
 	path     string   // absolute and clean
@@ -91,8 +91,7 @@ func (t *tree) add(parent *node, name, path string) *node {
 	n := &node{name: name, path: path, parent: parent, children: make(map[string]*node)}
 	n.handle, _ = vfs.MakeHandle(append([]byte{handleFormat}, sum[:16]...))
 	n.fileID = max(binary.BigEndian.Uint64(sum[16:]), 1)
-	// The cookie depends on the path alone, so that it stays valid when other names are added to
-	// the directory or removed from it.
+	// The cookie depends on the path alone, so that it stays valid when the directory changes.
 	n.cookie = max(binary.BigEndian.Uint64(sum[24:])>>2, firstCookie)
 	t.byHandle[n.handle] = n
 	if parent != nil {
@@ -124,9 +123,8 @@ func (n *node) leads(c *rpc.Conn, cred *rpc.Cred) bool {
 	return false
 }
 
-// under returns the closest node above n whose export serves the caller. n is attached in the
-// directories of that export. If under returns nil, n is attached in a directory of this
-// package.
+// under returns the closest node above n whose export serves the caller: n is attached in its
+// directories. If under returns nil, n is attached in a directory of this package.
 func (n *node) under(c *rpc.Conn, cred *rpc.Cred) *node {
 	for n = n.parent; n != nil; n = n.parent {
 		if n.serves(c, cred) {
@@ -136,6 +134,5 @@ func (n *node) under(c *rpc.Conn, cred *rpc.Cred) *node {
 	return nil
 }
 
-// namesFrom returns the names that lead from the node above to n, which is the same node or lies
-// beneath it.
+// namesFrom returns the names that lead from the node above to n.
 func (n *node) namesFrom(above *node) []string { return n.names[len(above.names):] }
