@@ -3,13 +3,11 @@
 // "name@domain".
 //
 // A Map looks in the files passwd and group of the machine, and then asks the machine's services
-// (nsswitch.conf(5)) through getent(1). There are three answers: found, not found, and not
-// available. The third is needed because a service that is down may know a name that no other
-// service knows. A Map remembers each answer for a limited time, and a limited number of answers.
+// (nsswitch.conf(5)) through getent(1). An answer is found, not found, or not available: a service that
+// is down may know a name that no other service knows. A Map remembers a limited number of answers.
 //
-// Groups finds the groups of users, for servers that do not trust the groups that callers
-// claim. It also remembers answers. It looks users up in the background, and shares its work
-// fairly between client addresses.
+// Groups finds the groups of users, for servers that do not trust the groups that callers claim. It
+// also remembers answers. It looks users up in the background, fairly for all client addresses.
 //
 // Identities that are sent as digits need no Map: see ParseNumber.
 package identity

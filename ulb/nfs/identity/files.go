@@ -74,12 +74,10 @@ func (m *Map) find(ctx context.Context, kind Kind, key string, is func(*account)
 	return a, err
 }
 
-// maxLine is the length of the longest line that is read, in bytes. The line of a group with
-// many members is long.
+// maxLine is the length of the longest line that is read, in bytes: that of a group with many members.
 const maxLine = 1 << 20
 
-// eachLine calls f for each line of a file until f returns false. A missing file has no
-// lines.
+// eachLine calls f for each line of a file until f returns false. A missing file has no lines.
 func eachLine(path string, f func(line string) bool) error {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -99,9 +97,9 @@ func eachLine(path string, f func(line string) bool) error {
 // maxGroups is the maximum number of groups of a user. The package ignores further ones.
 const maxGroups = 65536
 
-// Account returns the user and groups of the account that has the given name on this machine. ok is
-// false if there is no such account. Account does not use remembered answers, and may block. An
-// error means that no answer was available.
+// Account returns the user and groups of the account that has the given name on this machine; ok is false
+// if there is none. It does not use remembered answers, and may block. An error means that no answer was
+// available.
 func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if !wellFormed([]byte(name)) {
 		return 0, 0, nil, false, nil
@@ -117,9 +115,8 @@ func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool, e
 	return a.id, a.gid, groups, true, nil
 }
 
-// GroupsOf returns the groups of the user that has the number uid on this machine, the account's
-// own group first. ok is false if there is no such user. GroupsOf does not use remembered answers,
-// and may block until ctx ends. An error means that no answer was available.
+// GroupsOf is Account for the user with the number uid: it returns the groups, the account's own group
+// first. It may block until ctx ends.
 func (m *Map) GroupsOf(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error) {
 	a, err := m.find(ctx, User, digits(uid), func(a *account) bool { return a.hasGroup && a.id == uid })
 	if a == nil || err != nil {

@@ -13,26 +13,22 @@ import (
 
 // Times and limits of Groups.
 const (
-	// patience is how long a call waits for the groups of its user. After that, the server tells
-	// the client to repeat the call; NFSv3 clients do so after some seconds.
+	// patience is how long a call waits for the groups of its user. After that, the server tells the
+	// client to repeat the call; NFSv3 clients do so after some seconds.
 	patience = 5 * time.Second
-	// failedFor is the time until Groups looks a user up again after a look-up that failed. A Map
-	// waits for the same time.
+	// failedFor is the time until Groups or a Map looks up again after a look-up that failed.
 	failedFor = 5 * time.Second
-	// staleFor is how long Find uses the groups of a user without a newer answer. While the
-	// machine's services do not answer, Find uses answers that are older than GroupsConfig.Age.
+	// staleFor is how long Find uses the groups of a user while no newer answer is available.
 	staleFor = time.Hour
 	// lookers is the maximum number of look-ups at once. It is less than the number of getent
 	// processes, so that getent can also run for other uses.
 	lookers = 3
-	// maxMembers is the maximum number of remembered users, including users without an account,
-	// queued users and users being looked up. maxMembersOf is the maximum for one client address.
+	// maxMembers is the maximum number of members, and maxMembersOf that of one client address.
 	maxMembers, maxMembersOf = 65536, 4096
 	// maxNumbers is the maximum number of remembered groups, for all users together.
 	maxNumbers = 4 << 20
-	// maxQueued is the maximum number of users that are queued for a look-up or being looked up.
-	// maxQueuedOf is the maximum for one address. When the queue is full, each address may still
-	// queue one user.
+	// maxQueued is the maximum number of users that are queued for a look-up or being looked up, and
+	// maxQueuedOf that of one address. When the queue is full, each address may still queue one user.
 	maxQueued, maxQueuedOf = 4096, 64
 	// maxWaitingOf is the largest number of calls of one address that wait for a look-up.
 	maxWaitingOf = 32
@@ -43,23 +39,20 @@ type GroupsConfig struct {
 	// Look returns the groups of a user; ok is false if there is no such user. Look may block until
 	// ctx ends. An error means that no answer was available. Usually Look is Map.GroupsOf.
 	Look func(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error)
-	// Age is how long an answer is valid, and UnknownAge how long the answer "no such user" is. 0
-	// means DefaultAge and DefaultUnknownAge. If calls still ask for a user, Groups renews the
-	// answer before it expires. If there is no newer answer, Find uses the groups of a user for an
-	// hour (staleFor).
+	// Age is how long an answer is valid, and UnknownAge how long the answer "no such user" is. 0 means
+	// DefaultAge and DefaultUnknownAge. If calls still ask for a user, Groups renews the answer before it
+	// expires. If there is no newer answer, Find uses an old one for an hour (staleFor).
 	Age, UnknownAge time.Duration
-	// Groups calls Failed for each failed look-up. Failed must not block. It may be nil.
+	// Groups calls Failed, which must not block and may be nil, for each failed look-up.
 	Failed func(uid uint32, err error)
 }
 
 // Groups returns the groups of users by number. It remembers answers, and looks users up in the
-// background for calls that may not block. Its methods may be called from any goroutine and do not
-// block.
+// background. Its methods may be called from any goroutine and do not block.
 //
-// Each call names the address of its client, and addresses take turns. An address that asks for
-// many users waits for its own look-ups only and gets only its share of the memory. The number of
-// goroutines and of processes does not grow with the addresses: the constant lookers limits both,
-// for all addresses together.
+// Each call names the address of its client, and addresses take turns. An address that asks for many
+// users waits for its own look-ups only and gets only its share of the memory. The constant lookers
+// limits the goroutines and processes for all addresses together.
 type Groups struct {
 	cfg GroupsConfig
 	ctx context.Context
@@ -81,11 +74,10 @@ type Groups struct {
 
 // GroupsStats holds the counters of Groups.
 type GroupsStats struct {
-	// Known is the number of remembered users, Queued the number of users queued or being looked
-	// up, and Waiting the number of waiting calls.
-	Known, Queued, Waiting int
-	// Looked is the number of finished look-ups. Failed is the number of look-ups that got no answer.
-	// Delayed is the number of calls that got vfs.ErrDelay.
+	// Known is the number of remembered users, Queued the number of users queued or being looked up,
+	// and Waiting the number of waiting calls. Looked is the number of finished look-ups, Failed the
+	// number of those without an answer, and Delayed the number of calls that got vfs.ErrDelay.
+	Known, Queued, Waiting  int
 	Looked, Failed, Delayed uint64
 }
 
@@ -94,8 +86,8 @@ type answer struct {
 	uid    uint32
 	groups []uint32
 	known  bool // the user exists
-	// Once the time renew is past, the next Find queues the user for a new look-up. The answer
-	// expires at the time until. If no look-up succeeds, Find may use it up to the time stale.
+	// After the time renew, the next Find queues the user for a new look-up. The answer expires at the
+	// time until. If no look-up succeeds, Find may use it up to the time stale.
 	renew, until, stale time.Time
 }
 
@@ -131,8 +123,8 @@ func (g *Groups) Close() {
 	g.numbers, g.stats.Queued = 0, 0
 }
 
-// Forget makes every answer expire, because groups may have changed. Calls then wait for new
-// answers. Find uses the former groups of a user only if no look-up succeeds.
+// Forget makes every answer expire, because groups may have changed. Find then uses the former groups of
+// a user only if no look-up succeeds.
 func (g *Groups) Forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,9 +154,9 @@ func (g *Groups) Stats() GroupsStats {
 }
 
 // Find returns the groups of a user for a call of a client. The caller must not change them. A user
-// without an account has no groups. If a look-up is running, the error is a *Wait. If the look-up
-// takes too long or has failed, or the client asks for too many users, Find returns the user's
-// former groups or, if it remembers none, vfs.ErrDelay.
+// without an account has no groups. If a look-up is running, the error is a *Wait. If it takes too long
+// or has failed, or the client asks for too many users, Find returns the user's former groups or, if it
+// remembers none, vfs.ErrDelay.
 func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	now := time.Now()
 	g.mu.Lock()
@@ -196,17 +188,15 @@ func (g *Groups) Delays(uid uint32) bool {
 	return m != nil && !m.holds(now) && m.hopeless(now)
 }
 
-// mayWaitLocked reports whether a call of a client may wait for the groups of a user. m is the user's
-// entry, or nil if there is none yet. The call may wait if fewer than maxWaitingOf calls of the
-// client's address wait, the look-up for m has not lasted too long (member.hopeless), and Groups is
-// not closed.
+// mayWaitLocked reports whether a call of a client may wait for the groups of m, which is nil if there is
+// no entry yet: fewer than maxWaitingOf calls of its address wait, and the look-up is not hopeless.
 func (g *Groups) mayWaitLocked(client netip.Addr, m *member, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
 	return !g.closed && (a == nil || a.waiting < maxWaitingOf) && (m == nil || !m.hopeless(now))
 }
 
 // stuckLocked reports whether the first user in the queue of a client's address has waited for a look-up
-// at least as long as patience.
+// for the time patience.
 func (g *Groups) stuckLocked(client netip.Addr, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
 	return a != nil && len(a.queue) > 0 && a.queue[0].hopeless(now)
@@ -221,8 +211,8 @@ type Wait struct {
 
 func (w *Wait) Error() string { return "identity: the groups of a user are being looked up" }
 
-// Await calls resume once: when the look-up has ended or, if it takes longer than patience, when
-// that time is over. resume runs on any goroutine, perhaps before Await returns. It must not block.
+// Await calls resume once, when the look-up has ended or the time patience is over: on any goroutine,
+// perhaps before Await returns. resume must not block.
 func (w *Wait) Await(resume func()) {
 	g, now := w.g, time.Now()
 	g.mu.Lock()
@@ -252,8 +242,8 @@ func (g *Groups) giveUp(m *member) {
 	}
 }
 
-// releaseLocked removes the calls that wait for a user, and returns the functions that resume them. The
-// caller calls these after it has released g.mu.
+// releaseLocked removes the calls that wait for a user, and returns the functions that resume them, for
+// the caller to call without g.mu.
 func (g *Groups) releaseLocked(m *member) (resume []func()) {
 	for _, w := range m.waiting {
 		w.asker.waiting--
@@ -362,8 +352,8 @@ func (g *Groups) settleLocked(m *member, groups []uint32, ok bool, err error) (r
 	}
 	next := &answer{m.uid, groups, ok, now.Add(age * 3 / 4), now.Add(age), now.Add(stale)}
 	if was := m.answer; !ok && was != nil && was.known && now.Before(was.until) {
-		// A directory service that restarts may know no users at first. Keep the old answer
-		// until it expires, and look the user up again before that.
+		// A directory service that restarts may know no users at first. Keep the old answer until it
+		// expires, and look the user up again before that.
 		next.groups, next.known, next.until, next.stale = was.groups, true, was.until, was.stale
 	}
 	g.keepLocked(m, next)

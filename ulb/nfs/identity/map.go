@@ -34,23 +34,19 @@ const (
 const (
 	DefaultAge        = 10 * time.Minute
 	DefaultUnknownAge = 30 * time.Second
-	// DefaultDomain is the domain if the machine's name has none. Other implementations of NFSv4
-	// use the same default.
+	// DefaultDomain is the domain if the machine's name has none, as in other implementations of NFSv4.
 	DefaultDomain = "localdomain"
 )
 
 // Config holds the settings of a Map.
 type Config struct {
-	// Domain is the part of names after '@'. If it is empty, the Map uses the domain of the
-	// machine's name.
+	// Domain is the part of names after '@'; "" means the domain of the machine's name.
 	Domain string
-	// Passwd, Group and Switch (nsswitch.conf) are the paths of the files. If one is empty, the Map
-	// uses the file in /etc.
+	// Passwd, Group and Switch (nsswitch.conf) are the paths of the files; "" means the one in /etc.
 	Passwd, Group, Switch string
-	// Ask looks a key up in a database ("passwd", "group", "initgroups"). The Map calls it after it
-	// has read the files. Ask returns the line about key (for initgroups the lines), nil if there
-	// is none, or an error if it cannot tell. If Ask is nil, the Map asks the services of
-	// nsswitch.conf through getent(1).
+	// Ask looks a key up in a database ("passwd", "group", "initgroups"). The Map calls it after it has
+	// read the files. Ask returns the line about key (for initgroups the lines), nil if there is none, or
+	// an error if it cannot tell. If Ask is nil, the Map uses getent(1).
 	Ask func(ctx context.Context, database, key string) ([]byte, error)
 	// Age is how long a found answer is valid, and UnknownAge how long "not found" is. 0 means
 	// DefaultAge and DefaultUnknownAge.
@@ -59,17 +55,16 @@ type Config struct {
 	Now func() time.Time
 }
 
-// A Map translates between names and numbers of users and groups. Its methods may be called from
-// any goroutine. For a key that it does not remember, a method reads files and may start a process;
-// if try is true, it returns vfs.ErrWouldBlock instead.
+// A Map translates between names and numbers of users and groups. Its methods may be called from any
+// goroutine. For a key that it does not remember, a method reads files and may start a process; if try
+// is true, it returns vfs.ErrWouldBlock instead.
 type Map struct {
 	cfg   Config
 	files [2]string
-	// byName and byNumber hold the remembered entries of each Kind.
-	byName   [2]remembered[string]
-	byNumber [2]remembered[uint32]
-	// names limits the look-ups by name that each client address can cause, numbers the look-ups by
-	// number.
+	// byName and byNumber hold the remembered entries of each Kind. names and numbers limit the look-ups
+	// that each client address can cause.
+	byName         [2]remembered[string]
+	byNumber       [2]remembered[uint32]
 	names, numbers *looks
 }
 
@@ -105,10 +100,9 @@ func domainOf(name string) string {
 // Domain returns the part of names after '@'.
 func (m *Map) Domain() string { return m.cfg.Domain }
 
-// Number returns the number of a user or a group that a client names by digits, or by a name
-// in this Map's domain. It returns ErrUnknown if there is no such user or group. It returns
-// vfs.ErrDelay if no answer is available at present, or if the client's address has caused
-// too many look-ups.
+// Number returns the number of a user or a group that a client names by digits, or by a name in this
+// Map's domain. It returns ErrUnknown if there is none, and vfs.ErrDelay if no answer is available at
+// present, or if the client's address has caused too many look-ups.
 func (m *Map) Number(client netip.Addr, kind Kind, sent []byte, try bool) (uint32, error) {
 	if id, ok := ParseNumber(sent); ok {
 		return id, nil
@@ -132,9 +126,8 @@ func (m *Map) Number(client netip.Addr, kind Kind, sent []byte, try bool) (uint3
 	return e.result()
 }
 
-// Append appends the name and domain of a user or a group to b. It appends the digits of the
-// number instead if there is no name, or if the client's address has caused too many
-// look-ups.
+// Append appends the name and domain of a user or a group to b, or the digits of the number if there is
+// no name, or if the client's address has caused too many look-ups.
 func (m *Map) Append(b []byte, client netip.Addr, kind Kind, id uint32, try bool) ([]byte, error) {
 	now := m.cfg.Now()
 	e, ok := m.byNumber[kind].get(id, now)
@@ -157,8 +150,8 @@ func (m *Map) Append(b []byte, client netip.Addr, kind Kind, id uint32, try bool
 // maxName is the length of the longest name that is looked up, in bytes.
 const maxName = 255
 
-// wellFormed reports whether a name can stand in a database. Such a name does not contain a
-// separator of fields, and does not look like an option of a command.
+// wellFormed reports whether a name can stand in a database: it contains no separator of fields, and does
+// not look like an option of a command.
 func wellFormed(name []byte) bool {
 	if len(name) == 0 || len(name) > maxName || name[0] == '-' || !utf8.Valid(name) {
 		return false
@@ -181,14 +174,12 @@ func ParseNumber(name []byte) (id uint32, ok bool) {
 	return uint32(n), err == nil && n < 1<<32-1
 }
 
-// maxKnown is the largest number of entries in each map of remembered look-ups. There are separate
-// maps for users and groups, for names and numbers, and for entries that exist and those that do
-// not. So names that clients invent never displace existing ones. A full map loses its expired
-// entries, or all entries if none has expired.
+// maxKnown is the largest number of entries in each map of remembered look-ups. Entries that exist and
+// those that do not have separate maps, so that names that clients invent never displace existing ones.
+// A full map loses its expired entries, or all entries if none has expired.
 const maxKnown = 8192
 
-// An entry is the result of a look-up: a name with its number, or "not found", or "no
-// answer".
+// An entry is the result of a look-up: a name with its number, or "not found", or "no answer".
 type entry struct {
 	name   string
 	id     uint32
@@ -243,21 +234,20 @@ func (r *remembered[K]) keep(key K, e *entry, now time.Time) {
 	(*m)[key] = e
 }
 
-// Limits of the look-ups that one client address may cause in a Map. A look-up reads files and may
-// start a process. Without limits a client could cause any number of them: by names that it
-// invents, or by setting the owners of files to numbers that have no name. Answers from memory do
-// not count.
+// Limits of the look-ups that one client address may cause in a Map. A look-up reads files and may start
+// a process. Without limits a client could cause any number of them: by names that it invents, or by
+// setting the owners of files to numbers that have no name. Answers from memory do not count.
 const (
-	// nameBurst is the number of names that one address may have looked up at once. After
-	// that, it gets one more every nameEvery.
+	// nameBurst is the number of names that one address may have looked up at once. After that, it gets
+	// one more every nameEvery.
 	nameBurst = 256
 	nameEvery = 100 * time.Millisecond
-	// numberBurst and numberEvery are the same for numbers. They are higher, because the
-	// files of a large directory may have as many owners as there are users.
+	// numberBurst and numberEvery are the same for numbers: the files of a large directory may have as
+	// many owners as there are users.
 	numberBurst = 4096
 	numberEvery = 10 * time.Millisecond
-	// maxAddresses is the maximum number of addresses counted separately. All others share
-	// the look-ups of one address.
+	// maxAddresses is the maximum number of addresses counted separately. All others share the look-ups
+	// of one address.
 	maxAddresses = 4096
 )
 
@@ -267,9 +257,8 @@ type looks struct {
 	every time.Duration
 
 	mu sync.Mutex
-	// spent holds, for each address, the time at which the address has all its look-ups again. Each
-	// look-up moves that time further into the future by looks.every. If the time would then be
-	// more than looks.burst ahead, the address has no look-up left.
+	// spent holds the time at which each address has all its look-ups again. Each look-up moves that time
+	// on by looks.every. If it would then be more than looks.burst ahead, no look-up is left.
 	spent map[netip.Addr]time.Time
 	swept time.Time // time of the last sweep
 }
@@ -279,8 +268,8 @@ func newLooks(burst int, every time.Duration) *looks {
 }
 
 // ofLocked returns the key in spent for a client's address: the address itself or, if spent is full, the
-// zero address, which all further addresses share. It also returns the time in spent, or the
-// current time if the time in spent is past.
+// zero address, which all further addresses share. It also returns the time in spent, but not one that
+// is past.
 func (l *looks) ofLocked(client netip.Addr, now time.Time) (address netip.Addr, spent time.Time) {
 	address = clientaddr.Of(client)
 	spent, found := l.spent[address]
@@ -309,8 +298,7 @@ func (l *looks) sweepLocked(now time.Time) {
 	}
 }
 
-// may reports whether a client's address has a look-up left. If it has one and take is true, may
-// uses it up.
+// may reports whether a client's address has a look-up left. If take is true, may uses it up.
 func (l *looks) may(client netip.Addr, now time.Time, take bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,19 +13,16 @@ type member struct {
 	queue.Links[member] // in the asker's list
 	uid                 uint32
 	asker               *asker
-	// answer is the last answer, or nil. If the last look-up failed, failed is the time before
-	// which no new look-up starts; otherwise it is zero.
-	answer *answer
+	answer              *answer // the last answer, or nil
+	// failed is the time before which no new look-up starts; zero if the last look-up did not fail.
 	failed time.Time
-	// asked is the time at which the user was queued for the look-up that is not finished
-	// yet; zero if there is none.
+	// asked is the time at which the user was queued for the present look-up; zero if there is none.
 	asked   time.Time
 	waiting []waiter
 	timer   *time.Timer
 }
 
-// A waiter is a waiting call. It counts for the limit maxWaitingOf of its asker. resume continues
-// the call.
+// A waiter is a waiting call. It counts for its asker (maxWaitingOf). resume continues it.
 type waiter struct {
 	asker  *asker
 	resume func()
@@ -40,15 +37,15 @@ func (m *member) hopeless(now time.Time) bool {
 	return now.Before(m.failed)
 }
 
-// holds reports whether the answer may be used. An expired answer may be used until it is stale, if
-// the last look-up failed or the present one takes too long.
+// holds reports whether the answer may be used: until it expires or, if the last look-up failed or the
+// present one takes too long, until it is stale.
 func (m *member) holds(now time.Time) bool {
 	a := m.answer
 	return a != nil && (now.Before(a.until) || now.Before(a.stale) && (m.hopeless(now) || !m.failed.IsZero()))
 }
 
-// An asker is a client address that has remembered members, queued members, or waiting calls. A
-// member belongs to the asker whose call first asked for the user.
+// An asker is a client address with members or waiting calls. A member belongs to the asker whose call
+// first asked for the user.
 type asker struct {
 	client netip.Addr
 	// members holds first those without an answer, then the others, the oldest first.
@@ -84,8 +81,7 @@ func (g *Groups) dropIdleLocked(a *asker) {
 	}
 }
 
-// addLocked adds m to the members of the asker a. If the asker or g has too many members, add forgets
-// others.
+// addLocked adds m to the members of the asker a, and forgets others if there are too many.
 func (g *Groups) addLocked(m *member, a *asker) {
 	if a.members.Len >= maxMembersOf {
 		g.removeOldestLocked(a)
