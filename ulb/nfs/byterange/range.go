@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// ToEnd is the Last of a Range that reaches to the end of the file, however long the file
-// becomes. On the wire, the length of such a range is also ToEnd.
+// ToEnd is the Last, and the length on the wire, of a Range that reaches to the end of the file, however
+// long the file becomes.
 const ToEnd = 1<<64 - 1
 
 // A Range is a range of bytes of a file, and the mode of its lock.
@@ -15,8 +15,8 @@ type Range struct {
 	Write       bool
 }
 
-// At converts an offset and a length from the wire (RFC 8881 §18.10.3). It returns false if they
-// are invalid: the length is 0, or the range would end beyond the highest offset.
+// At converts an offset and a length from the wire (RFC 8881 §18.10.3). It returns false if the length is
+// 0, or the range would end beyond the highest offset.
 func At(offset, length uint64, write bool) (Range, bool) {
 	switch {
 	case length == 0:
@@ -40,12 +40,11 @@ func (r *Range) Length() uint64 {
 // Overlaps reports whether r and o have a byte in common.
 func (r *Range) Overlaps(o *Range) bool { return r.First <= o.Last && o.First <= r.Last }
 
-// Conflicts reports whether r and o conflict if they belong to different owners: they
-// overlap, and at least one of them is a write lock.
+// Conflicts reports whether r and o conflict if they belong to different owners.
 func (r *Range) Conflicts(o *Range) bool { return (r.Write || o.Write) && r.Overlaps(o) }
 
-// A set holds the ranges that one Holder has locked in a file, in ascending order. They do
-// not overlap. Adjacent ranges of the same mode are merged into one.
+// A set holds the ranges that one Holder has locked in a file, in ascending order. They do not overlap.
+// Adjacent ranges of the same mode are merged into one.
 type set []Range
 
 // from returns the index of the first range whose last byte is at or after offset.
@@ -84,8 +83,7 @@ func (rs set) lock(r Range) set {
 	return slices.Insert(rs, i, r)
 }
 
-// part returns the parts of the ranges that lie between the offsets first and last, both
-// included.
+// part returns the parts of the ranges between the offsets first and last, both included.
 func (rs set) part(first, last uint64) (all []Range) {
 	for i := rs.from(first); i < len(rs) && rs[i].First <= last; i++ {
 		all = append(all, Range{max(rs[i].First, first), min(rs[i].Last, last), rs[i].Write})

@@ -2,21 +2,19 @@ package byterange
 
 import "math/rand/v2"
 
-// A Table holds the locked ranges of a file, of all holders, so that a search for overlapping
-// ranges visits few others. It is a treap ordered by the first bytes of the ranges. Each node
-// knows how far the ranges in its subtree reach, and whether they have one Group. The zero value is
-// empty.
+// A Table holds the locked ranges of a file, of all holders, so that a search for overlapping ranges visits
+// few others. It is a treap ordered by the first bytes of the ranges. The zero value is empty.
 type Table[O any] struct {
 	root    *node[O]
 	holders uint64 // number of holders that have got a number
 }
 
-// A Holder holds the ranges that one owner has locked in the file of one Table. Locks of
-// the same Holder do not conflict: a later lock replaces an earlier one.
+// A Holder holds the ranges that one owner has locked in the file of one Table. A later lock of the same
+// Holder replaces an earlier one.
 type Holder[O any] struct {
 	Owner O
-	// Group, if not nil, is a comparable value. Locks of Holders with the same Group do not
-	// conflict. It is set before the first Lock.
+	// Group, if not nil, is a comparable value, set before the first Lock. Locks of Holders with the same
+	// Group do not conflict.
 	Group  any
 	ranges set
 	number uint64 // orders ranges that have the same first byte; 0 until the first Lock or Unlock
@@ -25,22 +23,19 @@ type Holder[O any] struct {
 // Ranges returns the locked ranges of h, in ascending order. They are valid until h changes.
 func (h *Holder[O]) Ranges() []Range { return h.ranges }
 
-// Part returns the parts of the locked ranges of h that lie between the offsets first and last,
-// both included.
+// Part returns the parts of the locked ranges of h between the offsets first and last, both included.
 func (h *Holder[O]) Part(first, last uint64) []Range { return h.ranges.part(first, last) }
 
 // Splits reports whether an Unlock from first to last would split one range of h into two.
 func (h *Holder[O]) Splits(first, last uint64) bool { return h.ranges.splits(first, last) }
 
-// Lock locks r for h. In r, the new lock replaces earlier locks of h. The caller has checked
-// that no lock of another holder conflicts with it. more is the number of ranges that h has
-// gained, and negative if h has lost some.
+// Lock locks r for h. The caller has checked that no lock of another holder conflicts with it. more is the
+// number of ranges that h has gained, and negative if h has lost some.
 func (t *Table[O]) Lock(h *Holder[O], r Range) (more int) {
 	return t.change(h, r, func(s set) set { return s.lock(r) })
 }
 
-// Unlock unlocks the bytes from first to last, as far as h has locked them. more is the number
-// of ranges that h has gained, and negative if h has lost some.
+// Unlock unlocks the bytes from first to last, as far as h has locked them. more is as for Lock.
 func (t *Table[O]) Unlock(h *Holder[O], first, last uint64) (more int) {
 	return t.change(h, Range{First: first, Last: last}, func(s set) set { return s.unlock(first, last) })
 }
@@ -63,13 +58,12 @@ func (t *Table[O]) change(h *Holder[O], r Range, f func(set) set) (more int) {
 	return more + len(h.ranges)
 }
 
-// Each calls f for the locked ranges that overlap r, in the order of their first bytes, until f
-// returns false.
+// Each calls f for the locked ranges that overlap r, in the order of their first bytes, until f returns
+// false.
 func (t *Table[O]) Each(r *Range, f func(O, *Range) bool) { t.root.each(r, false, nil, f) }
 
-// Conflicts calls f for the locked ranges that conflict with r, until f returns false. group is the
-// Group that wants to lock r, or nil. The ranges of this Group do not conflict with r, and the
-// search passes over many of them at once.
+// Conflicts calls f for the locked ranges that conflict with r, until f returns false. group is the Group
+// that wants to lock r, or nil: the search passes over many of its own ranges at once.
 func (t *Table[O]) Conflicts(r *Range, group any, f func(O, *Range) bool) {
 	t.root.each(r, !r.Write, group, f)
 }
@@ -80,13 +74,12 @@ type node[O any] struct {
 	h           *Holder[O]
 	priority    uint32
 	left, right *node[O]
-	// reach is the largest last byte in this subtree. writes is the largest last byte of its
-	// write locks, if hasWrite is set.
+	// reach is the largest last byte in this subtree. writes is that of its write locks, if hasWrite is
+	// set.
 	reach, writes uint64
 	hasWrite      bool
-	// all is one of the Holders of the ranges in this subtree, if these have the same Group. It is
-	// nil if they have several. writers is the same for the write locks in this subtree; it is also
-	// nil if there are none.
+	// all is one of the Holders of the ranges in this subtree, or nil if these have several Groups.
+	// writers is the same for the write locks; it is also nil if there are none.
 	all, writers *Holder[O]
 }
 
@@ -109,8 +102,7 @@ func (n *node[O]) before(first uint64, h *Holder[O]) bool {
 	return n.h.number < h.number
 }
 
-// measured computes the fields of n that describe its subtree, from its own range and from its
-// children. It returns n.
+// measured computes the fields of n that describe its subtree. It returns n.
 func (n *node[O]) measured() *node[O] {
 	n.reach, n.writes, n.hasWrite = n.Last, n.Last, n.Write
 	n.all, n.writers = n.h, nil
@@ -133,8 +125,7 @@ func (n *node[O]) measured() *node[O] {
 	return n
 }
 
-// split divides the subtree n at the range of h whose first byte is first: into the ranges before
-// that range, and the rest.
+// split divides the subtree n into the ranges before the one of h whose first byte is first, and the rest.
 func (n *node[O]) split(first uint64, h *Holder[O]) (before, others *node[O]) {
 	if n == nil {
 		return nil, nil
@@ -181,9 +172,8 @@ func (n *node[O]) without(first uint64, h *Holder[O]) *node[O] {
 	return n.measured()
 }
 
-// each calls f for the ranges that overlap r, in the order of their first bytes, until f returns
-// false. If writes is set, it calls f only for write locks. It leaves out ranges of the Group
-// `without`, if that is not nil.
+// each is Table.Each. If writes is set, it calls f only for write locks. It leaves out the ranges of the
+// Group `without`, if that is not nil.
 func (n *node[O]) each(r *Range, writes bool, without any, f func(O, *Range) bool) bool {
 	if n == nil || n.reach < r.First || writes && (!n.hasWrite || n.writes < r.First) {
 		return true

@@ -12,30 +12,26 @@ import (
 	"time"
 )
 
-// getentTime is the time limit of getent, including the wait until another getent has ended. The
-// capacity of asking is the maximum number of getent processes at once.
+// getentTime is the time limit of getent, including the wait until another getent has ended.
 const getentTime = 10 * time.Second
 
+// The capacity of asking is the maximum number of getent processes at once.
 var asking = make(chan struct{}, 4)
 
 // initgroups is getent's name of the database of users' groups.
 const initgroups = "initgroups"
 
-// marker is the name of a service that no machine has. The C library looks for the library of
-// this service exactly when the service before it is unavailable, and the dynamic loader
-// reports that.
+// marker is the name of a service that no machine has: see getent.
 const marker = "nfsrdmad"
 
-// getent asks the services of this machine, one after the other, for the line of a database
-// about key. It returns nil if there is none. For initgroups it returns the lines of all
-// services. An error means that a service that may know the key could not be asked or did not
-// answer in time. At most cap(asking) processes run at once; other calls wait.
+// getent asks the services of this machine, one after the other, for the line of a database about key, or
+// for initgroups the lines of all services. It returns nil if there is none. An error means that a
+// service that may know the key could not be asked or did not answer in time.
 //
-// Only a C library can load services, and this process has none. Therefore getent(1) asks
-// them. Its exit status is the same for "no such entry" and "no answer". To tell these apart,
-// each service is asked alone, as "SERVICE [SUCCESS=return NOTFOUND=return] nfsrdmad". The C
-// library goes on to the library of "nfsrdmad" only if SERVICE is unavailable. With
-// LD_DEBUG=libs (ld.so(8)) the loader reports that.
+// Only a C library can load services, and this process has none. Therefore getent(1) asks them. Its exit
+// status is the same for "no such entry" and "no answer". To tell these apart, each service is asked
+// alone, as "SERVICE [SUCCESS=return NOTFOUND=return] nfsrdmad". The C library goes on to the library of
+// "nfsrdmad" only if SERVICE is unavailable. With LD_DEBUG=libs (ld.so(8)) the loader reports that.
 func (m *Map) getent(ctx context.Context, database, key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, getentTime)
 	defer cancel()
@@ -82,8 +78,8 @@ func (m *Map) getent(ctx context.Context, database, key string) ([]byte, error) 
 // mostTold is how much of the dynamic loader's output run keeps, in bytes.
 const mostTold = 1 << 20
 
-// run runs getent once. line is the first line of its output. It is nil if there is no entry,
-// or if this machine has no getent and therefore only files. told is the loader's output.
+// run runs getent once. line is the first line of its output; nil if there is no entry, or if this machine
+// has no getent and therefore only files. told is the loader's output.
 func run(ctx context.Context, args ...string) (line []byte, told string, err error) {
 	out, loader := capped{left: maxLine}, capped{left: mostTold}
 	c := exec.CommandContext(ctx, "getent", args...)
@@ -118,8 +114,7 @@ func (s *nssService) unavailable(told string) bool {
 	return false
 }
 
-// capped keeps what is written to it, up to a limit, and drops the rest. left is the number of
-// bytes that it may still keep.
+// capped keeps the first bytes that are written to it. left is how many it may still keep.
 type capped struct {
 	bytes []byte
 	left  int
@@ -143,8 +138,8 @@ type nssService struct {
 // count as unavailable: if one does not answer, the machine has no data for it.
 var ownServices = []string{"files", "systemd", "compat", "db", "altfiles", "extrausers"}
 
-// servicesOf returns the services that a file in the format of nsswitch.conf names for the
-// first of databases that it contains. ok is false if it contains none of them.
+// servicesOf returns the services that a file in the format of nsswitch.conf names for the first of
+// databases that it contains. ok is false if it contains none of them.
 func servicesOf(path string, databases ...string) (services []nssService, ok bool, err error) {
 	lines := make(map[string]string)
 	err = eachLine(path, func(line string) bool {

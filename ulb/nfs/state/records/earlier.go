@@ -13,13 +13,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Earlier versions of the server kept a bbolt database with these buckets. "server" has the number
-// of starts. "records" has a value for each client: its name and its principal, each after its
-// length, then its address as text. The first versions had "clients" instead of "records": it maps
-// names to principals.
-
-// readEarlier reads a bbolt database. b is the content of the file at path. bbolt opens a copy, so
-// that the file itself stays locked.
+// readEarlier reads the bbolt database of an earlier version; b is the content of the file at path. The
+// bucket "server" has the number of starts. "records" has a value for each client: its name and its
+// principal, each after its length, then its address as text. The first versions had "clients" instead,
+// which maps names to principals. bbolt opens a copy, so that the file itself stays locked.
 func readEarlier(path string, b []byte) (c content, err error) {
 	c.all = make(map[key]state.Record)
 	copied := path + ".new"
@@ -71,8 +68,7 @@ func readEarlier(path string, b []byte) (c content, err error) {
 	return c, err
 }
 
-// pages are the pages of a database. Their references may form a circle, in which bbolt would read
-// without end.
+// pages are the pages of a database, in whose circles of references bbolt would read without end.
 type pages struct {
 	b    []byte
 	size uint64
@@ -81,10 +77,9 @@ type pages struct {
 
 var errPages = errors.New("it is a database of an earlier version, and its pages are no tree")
 
-// below checks that the page and all pages below it exist and have one reference each. A page
-// begins with its number in 8 bytes, its kind in 2, and the number of its entries in 2. On a branch
-// page the entries follow at offset 16. Each has 16 bytes, of which the last 8 are the number of the
-// page that it refers to.
+// below checks that the page and all pages below it exist and have one reference each. A page begins with
+// its number in 8 bytes, its kind in 2, and the number of its entries in 2. On a branch page the entries
+// follow at offset 16; the last 8 bytes of their 16 are the number of the page that they refer to.
 func (p *pages) below(page uint64) error {
 	if page >= uint64(len(p.b))/p.size || p.seen[page] {
 		return errPages
@@ -114,8 +109,7 @@ func each(tx *bolt.Tx, bucket string, f func(k, v []byte) error) error {
 	return nil
 }
 
-// addEarlier adds a client from a database of an earlier version. The first byte of name is the
-// client's minor version, and the rest is the client's own name.
+// addEarlier adds a client. The first byte of name is its minor version, the rest its own name.
 func (c *content) addEarlier(name, principal, address string) error {
 	if name == "" {
 		return errors.New("a client in it is none")

@@ -12,30 +12,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A file begins with a head: the magic text, the version of the format, the length that is known
-// to be on stable storage, the checksum up to that length, and a checksum of the head itself. The
-// head is smaller than a sector of any disk, so that a crash never leaves half of it.
+// A file begins with a head: the magic text, the version of the format, the length that is known to be on
+// stable storage, the checksum up to that length, and a checksum of the head itself. The head is smaller
+// than a sector of any disk, so that a crash never leaves half of it.
 const (
 	magic    = "nfsrdmad records"
 	version  = 1
 	headSize = len(magic) + 4 + 8 + 4 + 4
 )
 
-// Transactions follow the head. Each is the length of its changes (4 bytes), a checksum (4
-// bytes), and the changes. The checksum covers everything from the first transaction on, so that
-// a missing transaction is noticed.
+// Transactions follow the head. Each is the length of its changes (4 bytes), a checksum of everything from
+// the first transaction on (4 bytes), and the changes.
 const transactionHead = 8
 
-// The kinds of changes in a transaction: a new number of starts, a record that is new or replaced,
-// and a record that is removed.
+// The kinds of changes in a transaction.
 const (
 	changeStarts = 'S' // the number of starts of the server
-	changePut    = 'P'
-	changeRemove = 'R'
+	changePut    = 'P' // a record that is new or replaced
+	changeRemove = 'R' // a record that is removed
 )
 
-// Flags in a client's record. The bits from firstHeld on are state.Record.Held. All other bits are
-// 0.
+// Flags in a client's record. The bits from firstHeld on are state.Record.Held; all others are 0.
 const (
 	flagRevoked = 1 << iota // state.Record.Revoked
 	flagGuarded             // state.Record.Guarded
@@ -68,8 +65,8 @@ func appendHead(b []byte, length int64, sum uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[from:], castagnoli))
 }
 
-// appendTransaction appends a transaction with these changes. sum is the checksum of the log before
-// it, and the second result the checksum of the log with it.
+// appendTransaction appends a transaction with these changes. sum is the checksum of the log before it,
+// and the second result that of the log with it.
 func appendTransaction(b, changes []byte, sum uint32) ([]byte, uint32) {
 	length := binary.BigEndian.AppendUint32(nil, uint32(len(changes)))
 	sum = crc32.Update(crc32.Update(sum, castagnoli, length), castagnoli, changes)
@@ -125,9 +122,8 @@ func (c *content) list() []state.Record {
 
 var errCutShort = errors.New("it is cut short")
 
-// read decodes a file. Up to the length in the head every transaction must be complete. One more
-// may follow, which the Store may not have reported as done: read uses it if it is complete, and
-// ignores it otherwise.
+// read decodes a file. Up to the length in the head every transaction must be complete. One more may
+// follow, which the Store may not have reported as done: read uses it only if it is complete.
 func read(b []byte) (c content, err error) {
 	c.all = make(map[key]state.Record)
 	if len(b) < headSize {
@@ -164,8 +160,8 @@ func read(b []byte) (c content, err error) {
 	return c, nil
 }
 
-// transaction decodes the first transaction in b. sum is the checksum of the log before it, and
-// next the checksum of the log with it. ok is false if the transaction is cut short or damaged.
+// transaction decodes the first transaction in b. sum is the checksum of the log before it, and next that
+// of the log with it. ok is false if the transaction is cut short or damaged.
 func transaction(b []byte, sum uint32) (changes []byte, next uint32, ok bool) {
 	at := cursor{b: b}
 	n, want := at.uint32(), at.uint32()

@@ -22,44 +22,41 @@ import (
 // patience is how long Open waits for another process to close the file.
 const patience = 2 * time.Second
 
-// largest is the largest file that load reads, in bytes. It is several times the size of a file
-// with the largest possible number of clients.
+// largest is the largest file that load reads, in bytes: several times the size with the largest possible
+// number of clients.
 const largest = 1 << 28
 
-// slack is a number of bytes. The Store rewrites the file when it is longer than slack plus twice
-// its size after the last rewrite, because then much of its content is outdated.
+// The Store rewrites the file when it is longer than slack, in bytes, plus twice its size after the last
+// rewrite, because then much of its content is outdated.
 const slack = 1 << 16
 
 // mostStarts is the largest number of starts. Beyond it, client IDs would repeat.
 const mostStarts = 1<<24 - 1
 
-// A Damaged error reports that the Store cannot trust the file at Path. Why is the reason.
+// A Damaged error says why the Store cannot trust the file at Path.
 type Damaged struct{ Path, Why string }
 
 func (d *Damaged) Error() string { return fmt.Sprintf("%s is damaged: %s", d.Path, d.Why) }
 
-// A Store is a state.Records in a file. It also keeps all records in memory, so that it can
-// rewrite the file after a disk error.
+// A Store is a state.Records in a file. It also keeps all records in memory, to rewrite the file.
 type Store struct {
 	path   string
 	mu     sync.Mutex
 	closed bool
 	file   *os.File
 	content
-	// size is the file's length in bytes, sum its checksum, and fresh the length that it had after
-	// it was last rewritten.
+	// size is the file's length in bytes, sum its checksum, and fresh its length after the last rewrite.
 	size, fresh int64
 	sum         uint32
-	// suspect is true after a failed write to the file. The content on the disk is then unknown,
-	// even if later reads and syncs succeed. The Store rewrites the file before the next change.
+	// suspect is true after a failed write: the Store then rewrites the file with the next change,
+	// because the content on the disk is unknown, even if later reads and syncs succeed.
 	suspect bool
 }
 
-// Open opens the file at path, and creates it, with mode 0600, if it does not exist. Open checks
-// the whole content and rewrites the file, so that it is as small as possible. It rejects every
-// damage except an incomplete last transaction, which was never reported as done. It converts a
-// database of an earlier version. If Open cannot trust the file, because it is damaged or others
-// may have written it, the error is a *Damaged.
+// Open opens the file at path, and creates it, with mode 0600, if it does not exist. It checks the whole
+// content and rewrites the file, so that it is as small as possible. It converts a database of an earlier
+// version. If Open cannot trust the file, because it is damaged (except for an incomplete last
+// transaction) or others may have written it, the error is a *Damaged.
 func Open(path string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -87,8 +84,8 @@ func (s *Store) load() (f *os.File, err error) {
 	f, err = os.OpenFile(s.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// Client IDs contain the number of starts. A random number makes it unlikely that client
-		// IDs from before the file was removed appear again.
+		// A random number makes it unlikely that client IDs from before the file was removed, which contain
+		// the number of starts, appear again.
 		var b [4]byte
 		rand.Read(b[:])
 		s.content = content{binary.BigEndian.Uint32(b[:]) % (mostStarts / 2), make(map[key]state.Record)}
@@ -128,8 +125,8 @@ func (s *Store) load() (f *os.File, err error) {
 	return f, nil
 }
 
-// lock takes the file lock that a server holds while it has the file open. It waits for the lock no
-// longer than patience. It fails if another process replaced the file at s.path meanwhile.
+// lock takes the file lock that a server holds while it has the file open. It waits no longer than
+// patience. It fails if another process replaced the file at s.path meanwhile.
 func (s *Store) lock(f *os.File) error {
 	for until := time.Now().Add(patience); unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(until) {
@@ -244,8 +241,8 @@ func (s *Store) change(changes []byte) error {
 	return s.apply(changes)
 }
 
-// appendLocked writes a transaction at the end, and syncs it. Then it updates the length in the head,
-// so that read can tell damage from a transaction that a crash cut short.
+// appendLocked writes a transaction at the end, and syncs it. Then it updates the length in the head, so
+// that read can tell damage from a transaction that a crash cut short.
 func (s *Store) appendLocked(changes []byte) error {
 	b, sum := appendTransaction(nil, changes, s.sum)
 	if _, err := s.file.WriteAt(b, s.size); err != nil {
