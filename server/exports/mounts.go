@@ -302,7 +302,7 @@ func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 	}
 	fs, err := local.New(local.Config{
 		Root: fmt.Sprintf("/proc/self/fd/%d", fd), Sync: true, Descriptors: w.descriptors, KernelHandles: true,
-		FSID: uint64(m.ExportID())<<32 | 1,
+		FSID: uint64(m.ExportID)<<32 | 1,
 	})
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner // the outer error would show /proc/self/fd/N instead of the path

@@ -63,10 +63,10 @@ var errRefused = errors.New("export: the mount is not served")
 type Mount struct {
 	Found
 	opener Opener
-	// id is the ID of the mount's own export. topName and topID are those of the export that the mount
-	// is below.
-	id, topID uint32
-	topName   string
+	// ExportID is the ID of the mount's own export. TopID and topName are those of the export that the
+	// mount is below. They do not change.
+	ExportID, TopID uint32
+	topName         string
 	// now is the mount's export. While the file system is closed, no call can enter the export, and
 	// its FS is an asleep.
 	now atomic.Pointer[Export]
@@ -104,7 +104,7 @@ func (a *asleep) Lane() any        { return a.m }
 func (a *asleep) Root() vfs.Handle { return vfs.Handle{} }
 
 func newMount(f Found, opener Opener) *Mount {
-	m := &Mount{Found: f, opener: opener, id: idOf(f.Name), topName: f.Top.Name, topID: f.Top.ID}
+	m := &Mount{Found: f, opener: opener, ExportID: idOf(f.Name), topName: f.Top.Name, TopID: f.Top.ID}
 	m.now.Store(m.closed())
 	return m
 }
@@ -112,7 +112,7 @@ func newMount(f Found, opener Opener) *Mount {
 // export returns a new export of the mount, with the options of Mount.Top.
 func (m *Mount) export(fs vfs.FileSystem) *Export {
 	e := &Export{
-		Name: m.Name, ID: m.id, FS: fs, Options: m.Top.Options,
+		Name: m.Name, ID: m.ExportID, FS: fs, Options: m.Top.Options,
 		Clients: m.Top.Clients, Security: m.Top.Security, Networks: m.Top.Networks, mount: m,
 	}
 	e.Root = false
@@ -324,12 +324,6 @@ func (m *Mount) End() (closed <-chan struct{}) {
 
 // Lane returns the executor's lane (rpc.Call.Resume) for calls to the mount that may wait.
 func (m *Mount) Lane() any { return m.now.Load().FS.Lane() }
-
-// ExportID returns the ID of the mount's own export.
-func (m *Mount) ExportID() uint32 { return m.id }
-
-// TopID returns the ID of the export that the mount is below.
-func (m *Mount) TopID() uint32 { return m.topID }
 
 // Beneath returns the rest of the mount's name after the name of the export that it is below.
 func (m *Mount) Beneath() string {

@@ -144,7 +144,7 @@ func TestMountsOfOneIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
 		s.set(s.found("m102095", 7), s.found("m103450", 8))
-		if a, b := s.table.Mounts()[0], s.table.Mounts()[1]; a.ExportID() != b.ExportID() {
+		if a, b := s.table.Mounts()[0], s.table.Mounts()[1]; a.ExportID != b.ExportID {
 			t.Fatalf("%s and %s have identities of their own", a.Name, b.Name)
 		}
 		first := s.in("m102095")

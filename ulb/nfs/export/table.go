@@ -264,11 +264,11 @@ func (t *Table) SetMounts(found []Found, opener Opener) (gone []*Mount) {
 		} else {
 			m = newMount(f.cloned(), opener)
 		}
-		if old.byID[m.id] != nil || next.byID[m.id] != nil {
+		if old.byID[m.ExportID] != nil || next.byID[m.ExportID] != nil {
 			m = newMount(m.Found, opener)
 			m.Refused = "another export or mount has the same handle identity: mount it elsewhere, or export it by itself under another name"
 		} else {
-			next.byID[m.id] = m
+			next.byID[m.ExportID] = m
 		}
 		next.byName[f.Name] = m
 	}
@@ -320,8 +320,8 @@ func (s *set) inherit(before *set) {
 			continue
 		}
 		next.byName[name] = m
-		if s.byID[m.id] == nil && before.mounts.byID[m.id] == m {
-			next.byID[m.id] = m
+		if s.byID[m.ExportID] == nil && before.mounts.byID[m.ExportID] == m {
+			next.byID[m.ExportID] = m
 		}
 	}
 	s.mounts = next

@@ -171,43 +171,33 @@ func (f Seen) Read(_ *vfs.Op, h vfs.Handle, _ uint64, _ []byte, _ *vfs.Attr) (in
 func (Seen) SetAttr(*vfs.Op, vfs.Handle, *vfs.SetAttr, *vfs.Time) (vfs.Change, error) {
 	return vfs.Change{}, syscall.EROFS
 }
-
 func (Seen) Write(*vfs.Op, vfs.Handle, uint64, [][]byte, vfs.Stability) (int, vfs.Stability, vfs.Change, error) {
 	return 0, 0, vfs.Change{}, syscall.EROFS
 }
-
 func (Seen) Commit(*vfs.Op, vfs.Handle, uint64, uint32) (vfs.Change, error) {
 	return vfs.Change{}, syscall.EISDIR
 }
-
 func (Seen) Create(*vfs.Op, vfs.Handle, []byte, *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
 	return vfs.Object{}, vfs.Change{}, syscall.EROFS
 }
-
 func (Seen) Mkdir(*vfs.Op, vfs.Handle, []byte, *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
 	return vfs.Object{}, vfs.Change{}, syscall.EROFS
 }
-
 func (Seen) Symlink(*vfs.Op, vfs.Handle, []byte, []byte, *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
 	return vfs.Object{}, vfs.Change{}, syscall.EROFS
 }
-
 func (Seen) Mknod(*vfs.Op, vfs.Handle, []byte, vfs.Type, *vfs.SetAttr, uint32, uint32) (vfs.Object, vfs.Change, error) {
 	return vfs.Object{}, vfs.Change{}, syscall.EROFS
 }
-
 func (Seen) Remove(*vfs.Op, vfs.Handle, []byte) (vfs.Change, error) {
 	return vfs.Change{}, syscall.EROFS
 }
-
 func (Seen) Rmdir(*vfs.Op, vfs.Handle, []byte) (vfs.Change, error) {
 	return vfs.Change{}, syscall.EROFS
 }
-
 func (Seen) Rename(*vfs.Op, vfs.Handle, []byte, vfs.Handle, []byte) (from, to vfs.Change, err error) {
 	return from, to, syscall.EROFS
 }
-
 func (Seen) Link(*vfs.Op, vfs.Handle, vfs.Handle, []byte, *vfs.Attr) (vfs.Change, error) {
 	return vfs.Change{}, syscall.EROFS
 }

@@ -99,7 +99,7 @@ func (f *FS) MayLead(e *export.Export, name []byte) bool {
 // nodeOf returns the node where e, or the export below which the mount e lies, is attached.
 func (t *tree) nodeOf(e *export.Export) *node {
 	if m := e.Mount(); m != nil {
-		return t.byExport[m.TopID()]
+		return t.byExport[m.TopID]
 	}
 	return t.byExport[e.ID]
 }

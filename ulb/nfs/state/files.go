@@ -123,7 +123,7 @@ func (g *guard) dropAll(c *Client) {
 	}
 	clear(c.holding.revoked)
 	for of := range c.holding.waiting {
-		of.unqueue(g, func(w *waiter) bool { return w.client == c })
+		of.unqueue(g, func(w *waiter) bool { return w.Client == c })
 	}
 	for of := range unlocked {
 		g.released(of)

@@ -93,7 +93,7 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 	}
 	if d != nil {
 		if a.Wait {
-			of.queue(g, &waiter{client: c, owner: name, want: r, tag: a.Tag})
+			of.queue(g, &waiter{LockNotice: LockNotice{c, name, a.Tag}, want: r})
 		} else {
 			of.waitsNot(g, c, name, &r)
 		}
@@ -131,7 +131,7 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 // waitsNot removes the owner's waiters that overlap r, because the owner has got the lock, or does not
 // want to wait for it (RFC 7530 §9.4).
 func (of *file) waitsNot(g *guard, c *Client, owner string, r *byterange.Range) {
-	of.unqueue(g, func(w *waiter) bool { return w.client == c && w.owner == owner && w.want.Overlaps(r) })
+	of.unqueue(g, func(w *waiter) bool { return w.Client == c && w.Owner == owner && w.want.Overlaps(r) })
 }
 
 // accessTo returns the access that an open needs for a lock of r.

@@ -9,11 +9,9 @@ import (
 
 // A waiter is a denied lock for which its owner waits.
 type waiter struct {
-	client *Client
-	owner  string
-	want   byterange.Range
-	tag    any
-	asked  time.Time // when the owner last asked for the lock
+	LockNotice
+	want  byterange.Range
+	asked time.Time // when the owner last asked for the lock
 	// offered is true if the lock became free and the server reserved it for the owner, up to the time
 	// until. There is at most one reservation after each LOCK of the owner: if the owner does not ask
 	// again in time, the next waiter can get the lock.
@@ -21,7 +19,7 @@ type waiter struct {
 	until   time.Time
 }
 
-func (w *waiter) size() int { return sizeWaiter + len(w.owner) }
+func (w *waiter) size() int { return sizeWaiter + len(w.Owner) }
 
 // gaveUp reports whether the owner has sent no LOCK for this waiter during the last lease time. A client
 // that still waits repeats its LOCK within that time, with or without a LockNotice.
@@ -37,22 +35,22 @@ func (w *waiter) lapsed(now time.Time) bool { return w.offered && !now.Before(w.
 func (of *file) queue(g *guard, w *waiter) {
 	now := time.Now()
 	for _, other := range of.waiting {
-		if other.client == w.client && other.owner == w.owner && other.want == w.want {
-			other.asked, other.tag, other.offered = now, w.tag, false
+		if other.Client == w.Client && other.Owner == w.Owner && other.want == w.want {
+			other.asked, other.Tag, other.offered = now, w.Tag, false
 			return
 		}
 	}
 	of.unqueue(g, func(other *waiter) bool { return other.gaveUp(g, now) })
-	if !w.client.mayWait(g) || g.crowded(w.client) || len(of.waiting) >= maxFileWaiters && !of.yield(g, w.client, now) {
+	if !w.Client.mayWait(g) || g.crowded(w.Client) || len(of.waiting) >= maxFileWaiters && !of.yield(g, w.Client, now) {
 		return
 	}
 	w.asked = now
 	of.waiting = append(of.waiting, w)
 	g.files.usage.Waiters++
-	g.charge(w.client, w.size())
-	h := &w.client.holding
+	g.charge(w.Client, w.size())
+	h := &w.Client.holding
 	h.waiters++
-	w.client.known.origin.waiters++
+	w.Client.known.origin.waiters++
 	h.waiting[of]++
 }
 
@@ -71,18 +69,18 @@ func (c *Client) mayWait(g *guard) bool {
 func (of *file) yield(g *guard, c *Client, now time.Time) bool {
 	byOrigin := make(map[*origin]int)
 	for _, w := range of.waiting {
-		byOrigin[w.client.known.origin]++
+		byOrigin[w.Client.known.origin]++
 	}
 	own, mine := byOrigin[c.known.origin], c.holding.waiting[of]
 	var victim *waiter
 	for _, w := range of.waiting {
-		o := w.client.known.origin
-		near, has := o == c.known.origin, w.client.holding.waiting[of]
+		o := w.Client.known.origin
+		near, has := o == c.known.origin, w.Client.holding.waiting[of]
 		if now.Before(w.until) || near && has <= mine+1 || !near && byOrigin[o] <= own+1 {
 			continue
 		}
-		if victim == nil || byOrigin[o] > byOrigin[victim.client.known.origin] ||
-			o == victim.client.known.origin && has >= victim.client.holding.waiting[of] {
+		if victim == nil || byOrigin[o] > byOrigin[victim.Client.known.origin] ||
+			o == victim.Client.known.origin && has >= victim.Client.holding.waiting[of] {
 			victim = w
 		}
 	}
@@ -100,10 +98,10 @@ func (of *file) unqueue(g *guard, over func(w *waiter) bool) {
 			return false
 		}
 		g.files.usage.Waiters--
-		g.charge(w.client, -w.size())
-		h := &w.client.holding
+		g.charge(w.Client, -w.size())
+		h := &w.Client.holding
 		h.waiters--
-		w.client.known.origin.waiters--
+		w.Client.known.origin.waiters--
 		if h.waiting[of]--; h.waiting[of] == 0 {
 			delete(h.waiting, of)
 		}
@@ -119,11 +117,11 @@ func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 	}
 	now := time.Now()
 	for _, w := range of.waiting {
-		if w.client == c && w.owner == owner {
+		if w.Client == c && w.Owner == owner {
 			continue
 		}
 		if now.Before(w.until) && w.want.Conflicts(r) {
-			return denied(&w.want, w.client.ID, w.owner)
+			return denied(&w.want, w.Client.ID, w.Owner)
 		}
 	}
 	return nil
@@ -158,7 +156,7 @@ func (g *guard) released(of *file) {
 			continue
 		}
 		w.offered, w.until = true, now.Add(reservation)
-		g.notices = append(g.notices, LockNotice{Client: w.client, Owner: w.owner, Tag: w.tag})
+		g.notices = append(g.notices, w.LockNotice)
 	}
 }
 
@@ -168,15 +166,15 @@ func (of *file) inTurn() []int {
 	origins, clients := make(map[*origin]bool), make(map[*Client]bool)
 	firsts, seconds, others := make([]int, 0, len(of.waiting)), []int(nil), []int(nil)
 	for i, w := range of.waiting {
-		switch o := w.client.known.origin; {
+		switch o := w.Client.known.origin; {
 		case !origins[o]:
 			firsts = append(firsts, i)
-		case !clients[w.client]:
+		case !clients[w.Client]:
 			seconds = append(seconds, i)
 		default:
 			others = append(others, i)
 		}
-		origins[w.client.known.origin], clients[w.client] = true, true
+		origins[w.Client.known.origin], clients[w.Client] = true, true
 	}
 	return append(append(firsts, seconds...), others...)
 }
@@ -185,7 +183,7 @@ func (of *file) inTurn() []int {
 // or an earlier waiter wants one. looks is the number of locks and waiters that it checked.
 func (of *file) hindered(i int, now time.Time) (is bool, looks int) {
 	w := of.waiting[i]
-	of.locked.Conflicts(&w.want, w.client.holding.owners[ownerKey{true, w.owner}], func(*State, *byterange.Range) bool {
+	of.locked.Conflicts(&w.want, w.Client.holding.owners[ownerKey{true, w.Owner}], func(*State, *byterange.Range) bool {
 		is = true
 		return false
 	})
@@ -193,7 +191,7 @@ func (of *file) hindered(i int, now time.Time) (is bool, looks int) {
 		return true, 1
 	}
 	for _, before := range of.waiting[:i] {
-		if (before.client != w.client || before.owner != w.owner) && !before.lapsed(now) && before.want.Conflicts(&w.want) {
+		if (before.Client != w.Client || before.Owner != w.Owner) && !before.lapsed(now) && before.want.Conflicts(&w.want) {
 			return true, i
 		}
 	}

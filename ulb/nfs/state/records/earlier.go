@@ -68,7 +68,7 @@ func readEarlier(path string, b []byte) (c content, err error) {
 	return c, err
 }
 
-// pages are the pages of a database, in whose circles of references bbolt would read without end.
+// pages are the pages of a database. If their references form a circle, bbolt reads without end.
 type pages struct {
 	b    []byte
 	size uint64
