@@ -102,7 +102,7 @@ func TestDoctorOfDevices(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, provider := range []config.Choice{config.Auto, providers.Verbs} {
+			for _, provider := range []string{config.Auto, providers.Verbs} {
 				cfg := &config.Config{RNIC: config.RNIC{Provider: provider}}
 				if err := cfg.Check(); err != nil {
 					t.Fatal(err)

@@ -78,7 +78,7 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 		RDMA: opt.RDMA, TCP: []config.Listen{{None: true}}, StateDir: opt.StateDir, Rpcbind: &opt.Rpcbind,
 		Memory: opt.Memory, RNIC: opt.RNIC, Limits: opt.Limits, DrainTimeout: opt.DrainTimeout,
 		// A Handler has no open files and no locks, so it cannot serve NFSv4.
-		NFS: config.NFS{Versions: []config.Choice{"3"}},
+		NFS: config.NFS{Versions: []string{"3"}},
 	}
 	if len(cfg.RDMA) == 0 {
 		addr := local.AddrPort().Addr().Unmap()

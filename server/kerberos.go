@@ -44,7 +44,7 @@ func (s *Server) openKerberos() {
 	k := &s.cfg.Kerberos
 	who := &principals{realm: k.Realm, named: make(map[string]string), account: s.users.Account}
 	for _, word := range k.Principals {
-		principal, user, _ := config.SplitPrincipal(string(word))
+		principal, user, _ := config.SplitPrincipal(word)
 		who.named[principal] = user
 	}
 	mechanism := krb5.New(krb5.Config{Keytab: k.Keytab, KeytabFailed: func(err error) {

@@ -13,7 +13,7 @@ import (
 func TestMappings(t *testing.T) {
 	listen := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:2049"), netip.MustParseAddrPort("192.0.2.2:2049"), netip.MustParseAddrPort("[::]:3049")}
 	var got []string
-	for _, m := range mappings(&config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}, func(transport string) []netip.AddrPort { return map[string][]netip.AddrPort{"tcp": listen}[transport] }) {
+	for _, m := range mappings(&config.Config{NFS: config.NFS{Versions: []string{"3"}}}, func(transport string) []netip.AddrPort { return map[string][]netip.AddrPort{"tcp": listen}[transport] }) {
 		got = append(got, strings.Join([]string{m.Netid, m.Address.String()}, " "))
 	}
 	// Only the first address of each netid is registered.

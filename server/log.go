@@ -8,13 +8,12 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // newLog makes a logger to standard error. Under systemd the lines have no time, because the
 // journal adds it.
-func newLog(level, format config.Choice) *zap.Logger {
-	l, err := zapcore.ParseLevel(string(level))
+func newLog(level, format string) *zap.Logger {
+	l, err := zapcore.ParseLevel(level)
 	if err != nil {
 		l = zapcore.InfoLevel
 	}

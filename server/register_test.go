@@ -22,7 +22,7 @@ import (
 func TestRegistrationIsComparedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zapcore.InfoLevel)
-		s := &Server{log: zap.New(core), cfg: &config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}}
+		s := &Server{log: zap.New(core), cfg: &config.Config{NFS: config.NFS{Versions: []string{"3"}}}}
 		s.transports = []*running{
 			{transport: transportOf("tcp"), listeners: []*listener{{addr: netip.MustParseAddrPort("127.0.0.1:2049")}}},
 			{transport: transportOf("rdma")},

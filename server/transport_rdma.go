@@ -126,7 +126,7 @@ func (c *rdmaCarrier) traffic() traffic {
 // uses no RDMA devices, because its threads may have acted as a user before (see
 // keepThreadsClean).
 func (s *Server) providers() []string {
-	switch name := string(s.cfg.RNIC.Provider); {
+	switch name := s.cfg.RNIC.Provider; {
 	case !s.daemon:
 		return []string{providers.IWARP}
 	case name != config.Auto:
@@ -151,7 +151,7 @@ func (s *Server) keepThreadsClean() {
 func (s *Server) openProviders() (all []providers.Provider, err error) {
 	names := s.providers()
 	cfg := providers.Config{
-		CRC: string(s.cfg.RNIC.CRC), FPDU: s.cfg.RNIC.FPDU,
+		CRC: s.cfg.RNIC.CRC, FPDU: s.cfg.RNIC.FPDU,
 		SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout), StallTimeout: time.Duration(s.cfg.Limits.StallTimeout),
 		Seats: seats.Of(s.census), Memory: int64(s.cfg.RNIC.DeviceMemory), Event: s.rdmaEvent, Log: func(text string) { s.log.Info(text) },
 		BesideIWARP: slices.Contains(names, providers.IWARP),

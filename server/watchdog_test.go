@@ -28,7 +28,7 @@ func TestOnlySilenceIsNoSignOfLife(t *testing.T) {
 	carriers := map[string]carrier{"tcp": &tcpCarrier{}, "rdma": &rdmaCarrier{providers: []providers.Provider{software}}}
 	for name := range carriers {
 		core, log := observer.New(zapcore.DebugLevel)
-		s := &Server{log: zap.New(core), cfg: &config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}}
+		s := &Server{log: zap.New(core), cfg: &config.Config{NFS: config.NFS{Versions: []string{"3"}}}}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func (o *over) ways(netip.AddrPort) []way { return o.all }
 // before and does not answer any more.
 func TestSilenceOverADeviceCountsAfterAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{log: zap.NewNop(), cfg: &config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}}
+		s := &Server{log: zap.NewNop(), cfg: &config.Config{NFS: config.NFS{Versions: []string{"3"}}}}
 		answering, goesDown := false, false
 		port := &over{}
 		up := []way{{by: providers.Verbs, at: netip.MustParseAddrPort("192.0.2.1:20049"), device: true, dial: func(ctx context.Context) (rpc.Client, error) {

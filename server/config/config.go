@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -19,28 +20,20 @@ const (
 	DefaultConfigFile = "/etc/nfsrdmad/nfsrdmad.toml"
 )
 
-// A Config is the complete configuration of a daemon. The TOML tags are the keys of the file.
+// A Config is the complete configuration of a daemon. A field with a TOML tag is the key of this
+// name: docs/configuration.md, which is generated from the variable settings, says what the key
+// means. Config.Check replaces zero values by the defaults.
 type Config struct {
-	// RDMA and TCP are the addresses to listen on. An address without a host means every address.
-	// An empty list means the default port on every address; "none" means not to listen.
-	RDMA []Listen `toml:"rdma"`
-	TCP  []Listen `toml:"tcp"`
-	// StateDir is the directory for data that outlives the process, such as the key that signs file
-	// handles.
-	StateDir string `toml:"state_dir"`
-	// LogLevel is debug, info, warn or error; LogFormat text or json.
-	LogLevel  Choice `toml:"log_level"`
-	LogFormat Choice `toml:"log_format"`
-	// Metrics is the address of the Prometheus endpoint; empty for none.
-	Metrics string `toml:"metrics"`
-	// Rpcbind says whether to register NFS and MOUNT with rpcbind, if rpcbind runs; nil means true.
-	Rpcbind *bool `toml:"rpcbind"`
-	// DrainTimeout is the longest time that the daemon waits for calls in progress after SIGTERM.
+	RDMA      []Listen `toml:"rdma"`
+	TCP       []Listen `toml:"tcp"`
+	StateDir  string   `toml:"state_dir"`
+	LogLevel  string   `toml:"log_level"`
+	LogFormat string   `toml:"log_format"`
+	Metrics   string   `toml:"metrics"`
+	// Rpcbind is nil if the user did not set the key, which means true.
+	Rpcbind      *bool    `toml:"rpcbind"`
 	DrainTimeout Duration `toml:"drain_timeout"`
-
-	// BusyPoll is the longest time that a connection's goroutine polls for the next call before it
-	// sleeps; 0 means that it does not poll.
-	BusyPoll Duration `toml:"busy_poll"`
+	BusyPoll     Duration `toml:"busy_poll"`
 
 	Memory   Memory   `toml:"memory"`
 	RNIC     RNIC     `toml:"rnic"`
@@ -53,55 +46,50 @@ type Config struct {
 	origin map[string]place // where the user set each key
 }
 
-// Memory has the limits of memory that clients can use.
+// Memory is the table [memory]: limits of memory that clients can use.
 type Memory struct {
-	// Ceiling is the limit of payload memory for all connections together, Connection the limit for
-	// one.
 	Ceiling    Size `toml:"ceiling"`
 	Connection Size `toml:"connection"`
-	// State is the limit of memory for the state of NFSv4 clients, in addition to payload memory.
-	State Size `toml:"state"`
-	// Replies is the limit of memory for the reply cache, which answers duplicate requests.
-	Replies Size `toml:"replies"`
+	State      Size `toml:"state"`
+	Replies    Size `toml:"replies"`
 }
 
-// RNIC configures RDMA connections.
+// RNIC is the table [rnic]: RDMA connections.
 type RNIC struct {
-	// Provider is the provider of RDMA connections: auto, verbs or iwarp.
-	Provider Choice `toml:"provider"`
-	// DeviceMemory is the limit of memory for the messages of all connections over RDMA devices.
-	DeviceMemory Size `toml:"device_memory"`
-	// CRC is on, off or peer: whether the software RNIC asks for CRC32C (RFC 5044 §4.4). With peer
-	// it does not ask, and uses CRCs only if the peer asks. Linux's siw does not ask.
-	CRC Choice `toml:"crc"`
-	// FPDU is the size of the FPDUs that the software RNIC sends: auto, mss, or a number of bytes.
-	FPDU string `toml:"fpdu"`
-	// Credits is the largest number of credits that the server grants to a connection. Inline is the
-	// inline threshold in bytes.
-	Credits int  `toml:"credits"`
-	Inline  Size `toml:"inline"`
+	Provider     string `toml:"provider"`
+	DeviceMemory Size   `toml:"device_memory"`
+	CRC          string `toml:"crc"`
+	FPDU         string `toml:"fpdu"`
+	Credits      int    `toml:"credits"`
+	Inline       Size   `toml:"inline"`
 }
 
-// Limits has the limits of connections, of their calls and of their times.
+// Limits is the table [limits]: limits of connections, of their calls and of their times.
+// Connections and PerClient are 0 if the server is to choose them, and IdleTimeout is 0 for none.
 type Limits struct {
-	// Connections is the largest number of connections over both transports; 0 for as many as the
-	// limit of open files allows, but at most 32768. PerClient is the largest number for one client
-	// address; 0 for half of Connections.
-	Connections int `toml:"connections"`
-	PerClient   int `toml:"connections_per_client"`
-	// SetupTimeout is the time limit for the set-up of an RDMA connection, and, over either
-	// transport, for the first message. FirstCallTimeout is the time limit for the first call that
-	// names a file or directory of an export which serves the client. The server ends a connection
-	// that exceeds a limit.
+	Connections      int      `toml:"connections"`
+	PerClient        int      `toml:"connections_per_client"`
 	SetupTimeout     Duration `toml:"setup_timeout"`
 	FirstCallTimeout Duration `toml:"first_call_timeout"`
-	// CallsInFlight is the number of calls of one TCP connection that may be in progress.
-	CallsInFlight int `toml:"calls_in_flight"`
-	// StallTimeout is the time after which a connection ends if its peer stops in the middle of a
-	// message, does not answer an RDMA Read, or does not read its replies. IdleTimeout is the time
-	// after which a TCP connection without calls ends; 0 means never.
-	StallTimeout Duration `toml:"stall_timeout"`
-	IdleTimeout  Duration `toml:"idle_timeout"`
+	CallsInFlight    int      `toml:"calls_in_flight"`
+	StallTimeout     Duration `toml:"stall_timeout"`
+	IdleTimeout      Duration `toml:"idle_timeout"`
+}
+
+// NFS is the table [nfs]. Versions has some of NFSVersions.
+type NFS struct {
+	Versions  []string `toml:"versions"`
+	LeaseTime Duration `toml:"lease_time"`
+	GraceTime Duration `toml:"grace_time"`
+	Owners    string   `toml:"owners"`
+	Domain    string   `toml:"domain"`
+}
+
+// Kerberos is the table [kerberos]. SplitPrincipal reads an entry of Principals.
+type Kerberos struct {
+	Keytab     string   `toml:"keytab"`
+	Realm      string   `toml:"realm"`
+	Principals []string `toml:"principals"`
 }
 
 // An Export is one [[export]] of the file, or one --export flag.
@@ -110,6 +98,12 @@ type Export struct {
 	Name    string        `toml:"name"`
 	Options ExportOptions `toml:"options"`
 }
+
+// NFSVersions has all versions of NFS, in the form of mount's option vers=.
+var NFSVersions = []string{"3", "4.0", "4.1", "4.2"}
+
+// Serves reports whether the daemon serves a version, which is one of NFSVersions.
+func (c *Config) Serves(version string) bool { return slices.Contains(c.NFS.Versions, version) }
 
 // A place says where the user set a key: in a line of the file, or by a flag. Keys are dotted, with
 // an index for elements of a list: "memory.ceiling", "export[0].path".
@@ -163,22 +157,23 @@ func parseConfig(file string, b []byte) (*Config, error) {
 // Differing returns the keys whose values differ between two checked configurations. It ignores
 // exports.
 func (c *Config) Differing(from *Config) (keys []string) {
-	var compare func(prefix string, a, b reflect.Value)
-	compare = func(prefix string, a, b reflect.Value) {
-		for i := range a.NumField() {
-			f := a.Type().Field(i)
-			key := f.Tag.Get("toml")
-			switch {
-			case key == "" || key == "export":
-			case isTable(f.Type):
-				compare(prefix+key+".", a.Field(i), b.Field(i))
-			case !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
-				keys = append(keys, prefix+key)
-			}
+	for i := range settings {
+		key := settings[i].key
+		if !strings.HasPrefix(key, "export.") && !reflect.DeepEqual(c.field(key), from.field(key)) {
+			keys = append(keys, key)
 		}
 	}
-	compare("", reflect.ValueOf(c).Elem(), reflect.ValueOf(from).Elem())
 	return keys
+}
+
+// field returns a pointer to the field that has the value of a key outside of [[export]].
+func (c *Config) field(key string) any {
+	at := reflect.ValueOf(c).Elem()
+	for name := range strings.SplitSeq(key, ".") {
+		f, _ := field(at.Type(), name)
+		at = at.FieldByIndex(f.Index)
+	}
+	return at.Addr().Interface()
 }
 
 // An Error reports, in one line, where a configuration is wrong and what to do about it.

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
+	"iter"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -27,14 +29,14 @@ type document struct {
 func readDocument(file string, b []byte) (map[string]place, error) {
 	d := &document{file: file, origin: make(map[string]place), tables: make(map[string]int)}
 	d.parser.Reset(b)
-	inside, prefix := reflect.TypeFor[Config](), ""
+	inside, table := reflect.TypeFor[Config](), ""
 	for d.parser.NextExpression() {
 		e := d.parser.Expression()
 		var err error
 		if e.Kind == unstable.KeyValue {
-			err = d.keyValue(inside, prefix, e)
+			err = d.keyValue(inside, table, e)
 		} else {
-			inside, prefix, err = d.table(e)
+			inside, table, err = d.header(e)
 		}
 		if err != nil {
 			return nil, err
@@ -43,25 +45,26 @@ func readDocument(file string, b []byte) (map[string]place, error) {
 	return d.origin, nil
 }
 
-// table handles a header: [table], or [[table]], which begins the next element of a list.
-func (d *document) table(e *unstable.Node) (inside reflect.Type, prefix string, err error) {
-	inside, prefix, last, err := d.resolve(reflect.TypeFor[Config](), "", e)
+// header handles [table], or [[table]], which begins the next element of a list. It returns the
+// table's type and key.
+func (d *document) header(e *unstable.Node) (inside reflect.Type, table string, err error) {
+	inside, table, last, err := d.resolve(reflect.TypeFor[Config](), "", e)
 	if err != nil {
 		return nil, "", err
 	}
-	name := lastPart(prefix)
+	name, list := lastPart(table), inside.Kind() == reflect.Slice
 	switch {
 	case !isTable(inside):
 		return nil, "", d.refuse(last, "%s is not a table: write %s = %s", name, name, usual(inside))
-	case inside.Kind() == reflect.Slice && e.Kind == unstable.Table:
+	case list && e.Kind == unstable.Table:
 		return nil, "", d.refuse(last, "[%s] is one of several: write [[%s]]", name, name)
-	case inside.Kind() != reflect.Slice && e.Kind == unstable.ArrayTable:
+	case !list && e.Kind == unstable.ArrayTable:
 		return nil, "", d.refuse(last, "there is one %s only: write [%s]", name, name)
-	case inside.Kind() == reflect.Slice:
-		inside, prefix = inside.Elem(), d.element(prefix)
+	case list:
+		inside, table = inside.Elem(), d.element(table)
 	}
-	d.origin[prefix] = d.place(last)
-	return inside, prefix + ".", nil
+	d.origin[table] = d.place(last)
+	return inside, table, nil
 }
 
 // element returns the key of the next element of a list of tables.
@@ -71,63 +74,63 @@ func (d *document) element(list string) string {
 	return fmt.Sprintf("%s[%d]", list, n)
 }
 
-// keyValue checks one key and its value, and notes in which line the key is.
-func (d *document) keyValue(inside reflect.Type, prefix string, e *unstable.Node) error {
-	t, key, last, err := d.resolve(inside, prefix, e)
+// keyValue checks one key and its value in a table with the given type and key.
+func (d *document) keyValue(inside reflect.Type, table string, e *unstable.Node) error {
+	t, key, last, err := d.resolve(inside, table, e)
 	if err != nil {
 		return err
 	}
-	d.origin[key] = d.place(last)
-	if isTable(t) {
-		return d.inline(t, key, last, e.Value())
-	}
-	if remedy := misfit(t, e.Value()); remedy != "" {
-		return d.refuse(last, "%s: %s", lastPart(key), remedy)
+	return d.value(t, key, last, e.Value())
+}
+
+// value checks the value v of a key, and notes in which line the key is: that of the node at. The
+// value of a table is an inline table, {key = value}, or a list of inline tables.
+func (d *document) value(t reflect.Type, key string, at, v *unstable.Node) error {
+	d.origin[key] = d.place(at)
+	name, list := lastPart(key), t.Kind() == reflect.Slice
+	switch {
+	case !isTable(t):
+		if remedy := misfit(t, v); remedy != "" {
+			return d.refuse(at, "%s: %s", name, remedy)
+		}
+	case list && v.Kind == unstable.Array:
+		for n := range children(v) {
+			if err := d.value(t.Elem(), d.element(key), at, n); err != nil {
+				return err
+			}
+		}
+	case list:
+		return d.refuse(at, "%s is a table: write [[%s]] in a line of its own, and its keys beneath", name, name)
+	case v.Kind == unstable.InlineTable:
+		for n := range children(v) {
+			if err := d.keyValue(t, key, n); err != nil {
+				return err
+			}
+		}
+	default:
+		return d.refuse(at, "%s is a table: write [%s] in a line of its own, and its keys beneath", name, name)
 	}
 	return nil
 }
 
-// inline checks a value that is an inline table, {key = value}, or a list of inline tables.
-func (d *document) inline(t reflect.Type, key string, at, v *unstable.Node) error {
-	list := t.Kind() == reflect.Slice
-	switch {
-	case list && v.Kind == unstable.Array:
+// children returns the elements of a list, or the keys and values of an inline table.
+func children(v *unstable.Node) iter.Seq[*unstable.Node] {
+	return func(yield func(*unstable.Node) bool) {
 		for all := v.Children(); all.Next(); {
-			if all.Node().Kind == unstable.Comment {
-				continue
-			}
-			one := d.element(key)
-			d.origin[one] = d.place(at)
-			if err := d.inline(t.Elem(), one, at, all.Node()); err != nil {
-				return err
+			if n := all.Node(); n.Kind != unstable.Comment && !yield(n) {
+				return
 			}
 		}
-		return nil
-	case !list && v.Kind == unstable.InlineTable:
-		for all := v.Children(); all.Next(); {
-			if all.Node().Kind != unstable.KeyValue {
-				continue
-			}
-			if err := d.keyValue(t, key+".", all.Node()); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
-	header := "[" + lastPart(key) + "]"
-	if list {
-		header = "[" + header + "]"
-	}
-	return d.refuse(at, "%s is a table: write %s in a line of its own, and its keys beneath", lastPart(key), header)
 }
 
 // indexes matches the indexes of lists in a key.
 var indexes = regexp.MustCompile(`\[\d+\]`)
 
-// resolve looks up a dotted key that stands in a table of type t. prefix is that table's own key.
-// It returns the type of the value, the whole key, and the last node of the key.
-func (d *document) resolve(t reflect.Type, prefix string, e *unstable.Node) (_ reflect.Type, key string, last *unstable.Node, err error) {
-	key = strings.TrimSuffix(prefix, ".")
+// resolve looks up the dotted key of e in a table with the given type and key. It returns the type of
+// the value, the whole key, and the last node of the key.
+func (d *document) resolve(t reflect.Type, table string, e *unstable.Node) (_ reflect.Type, key string, last *unstable.Node, err error) {
+	key = table
 	for parts := e.Key(); parts.Next(); {
 		last = parts.Node()
 		name := string(last.Data)
@@ -135,17 +138,16 @@ func (d *document) resolve(t reflect.Type, prefix string, e *unstable.Node) (_ r
 			key = fmt.Sprintf("%s[%d]", key, max(d.tables[key]-1, 0))
 			t = t.Elem()
 		}
-		if key != "" {
-			key += "."
-		}
-		key += name
+		key = strings.TrimPrefix(key+"."+name, ".")
+		var f reflect.StructField
 		var found bool
 		if isTable(t) {
-			t, found = field(t, name)
+			f, found = field(t, name)
 		}
 		if !found {
 			return nil, "", nil, d.refuse(last, "unknown key %q: %s", indexes.ReplaceAllString(key, ""), keyHint(name))
 		}
+		t = f.Type
 	}
 	return t, key, last, nil
 }
@@ -167,34 +169,24 @@ func isTable(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// field returns the type of a table's key.
-func field(table reflect.Type, key string) (reflect.Type, bool) {
+// field returns the field of a table's key.
+func field(table reflect.Type, key string) (reflect.StructField, bool) {
 	for i := range table.NumField() {
 		if f := table.Field(i); f.Tag.Get("toml") == key {
-			return f.Type, true
+			return f, true
 		}
 	}
-	return nil, false
+	return reflect.StructField{}, false
+}
+
+// examples has an example of a value for each type that a key can have, except strings.
+var examples = map[reflect.Type]string{
+	reflect.TypeFor[Duration](): `"30s"`, reflect.TypeFor[Size](): `"256M"`, reflect.TypeFor[int](): "128",
+	reflect.TypeFor[*bool](): "true", reflect.TypeFor[[]Listen](): `[":2049"]`, reflect.TypeFor[[]string](): `["..."]`,
 }
 
 // usual returns an example of a value for the type.
-func usual(t reflect.Type) string {
-	switch {
-	case t == reflect.TypeFor[Duration]():
-		return `"30s"`
-	case t == reflect.TypeFor[Size]():
-		return `"256M"`
-	case t == reflect.TypeFor[[]Listen]():
-		return `[":2049"]`
-	case t == reflect.TypeFor[[]Choice]():
-		return `["..."]`
-	case t == reflect.TypeFor[*bool]():
-		return "true"
-	case t.Kind() == reflect.Int:
-		return "128"
-	}
-	return `"..."`
-}
+func usual(t reflect.Type) string { return cmp.Or(examples[t], `"..."`) }
 
 // misfit checks that the value v can be decoded to the Go type t. If it cannot, misfit returns an
 // error text that says what to write instead; otherwise it returns "".
@@ -221,7 +213,11 @@ func misfit(t reflect.Type, v *unstable.Node) string {
 	case v.Kind == unstable.String:
 		return ""
 	case v.Kind == unstable.Array:
-		return fmt.Sprintf("a list is found where one string belongs: write %q", strings.Join(words(v), ","))
+		var words []string
+		for n := range children(v) {
+			words = append(words, string(n.Data))
+		}
+		return fmt.Sprintf("a list is found where one string belongs: write %q", strings.Join(words, ","))
 	case v.Kind == unstable.InlineTable:
 		return "a table is found where a string belongs: write " + usual(t)
 	case t == reflect.TypeFor[Duration]():
@@ -248,23 +244,12 @@ func misfitList(t reflect.Type, v *unstable.Node) string {
 	if v.Kind != unstable.Array {
 		return fmt.Sprintf("%s is found where a list belongs: write [%s]", shown(v), quoted(v))
 	}
-	for all := v.Children(); all.Next(); {
-		if n := all.Node(); n.Kind != unstable.String && n.Kind != unstable.Comment {
+	for n := range children(v) {
+		if n.Kind != unstable.String {
 			return fmt.Sprintf("%s is found in a list of strings: write %s", shown(n), quoted(n))
 		}
 	}
 	return ""
-}
-
-// words returns the elements of a list as text.
-func words(list *unstable.Node) []string {
-	var out []string
-	for all := list.Children(); all.Next(); {
-		if all.Node().Kind != unstable.Comment {
-			out = append(out, string(all.Node().Data))
-		}
-	}
-	return out
 }
 
 // shown returns a value for an error text: as the user wrote it, or "a list" or "a table".

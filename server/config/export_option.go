@@ -48,20 +48,13 @@ type exportOption struct {
 
 // exportOptions has all options, in their order in the documentation.
 var exportOptions = []exportOption{
-	{name: "ro", about: "changes", meaning: "clients can only read",
-		set: func(e *export.Export, _ string) error { e.ReadOnly = true; return nil }},
-	{name: "rw", about: "changes", usual: true, meaning: "clients can read and change",
-		set: func(e *export.Export, _ string) error { e.ReadOnly = false; return nil }},
-	{name: "sync", about: "durability", usual: true, meaning: "the daemon replies to a change of names or attributes only when the change is on stable storage (RFC 1813 §4.8). Data that clients write to files is on stable storage after a COMMIT or a stable WRITE, also with `async`",
-		set: func(e *export.Export, _ string) error { e.Async = false; return nil }},
-	{name: "async", about: "durability", meaning: "the daemon may reply to a change of names or attributes before the change is on stable storage",
-		set: func(e *export.Export, _ string) error { e.Async = true; return nil }},
-	{name: "root_squash", about: "identity", usual: true, meaning: "user 0 and group 0 act as the anonymous user and group",
-		set: func(e *export.Export, _ string) error { e.Squash = export.RootSquash; return nil }},
-	{name: "no_root_squash", about: "identity", meaning: "callers act as the user and groups that they name; callers that name none act as the anonymous user and group",
-		set: func(e *export.Export, _ string) error { e.Squash = export.NoSquash; return nil }},
-	{name: "all_squash", about: "identity", meaning: "all callers act as the anonymous user and group",
-		set: func(e *export.Export, _ string) error { e.Squash = export.AllSquash; return nil }},
+	{name: "ro", about: "changes", set: always(func(e *export.Export) { e.ReadOnly = true }), meaning: "clients can only read"},
+	{name: "rw", about: "changes", usual: true, set: always(func(e *export.Export) { e.ReadOnly = false }), meaning: "clients can read and change"},
+	{name: "sync", about: "durability", usual: true, set: always(func(e *export.Export) { e.Async = false }), meaning: "the daemon replies to a change of names or attributes only when the change is on stable storage (RFC 1813 §4.8). Data that clients write to files is on stable storage after a COMMIT or a stable WRITE, also with `async`"},
+	{name: "async", about: "durability", set: always(func(e *export.Export) { e.Async = true }), meaning: "the daemon may reply to a change of names or attributes before the change is on stable storage"},
+	{name: "root_squash", about: "identity", usual: true, set: always(func(e *export.Export) { e.Squash = export.RootSquash }), meaning: "user 0 and group 0 act as the anonymous user and group"},
+	{name: "no_root_squash", about: "identity", set: always(func(e *export.Export) { e.Squash = export.NoSquash }), meaning: "callers act as the user and groups that they name; callers that name none act as the anonymous user and group"},
+	{name: "all_squash", about: "identity", set: always(func(e *export.Export) { e.Squash = export.AllSquash }), meaning: "all callers act as the anonymous user and group"},
 	{name: "anonuid", takes: "N", about: "anonuid", meaning: "the anonymous user; 65534 unless given",
 		set: func(e *export.Export, value string) (err error) {
 			e.AnonUID, err = parseID("anonuid", value)
@@ -72,8 +65,7 @@ var exportOptions = []exportOption{
 			e.AnonGID, err = parseID("anongid", value)
 			return err
 		}},
-	{name: "manage_gids", about: "groups", meaning: "for callers with `sys` the daemon looks up the groups that their user has on this machine, and ignores the groups that the client sends, of which there are at most 16. A user without an account here has only the group that it acts with. See [security.md](security.md#auth_sys-believes-the-client)",
-		set: func(e *export.Export, _ string) error { e.ManageGIDs = true; return nil }},
+	{name: "manage_gids", about: "groups", set: always(func(e *export.Export) { e.ManageGIDs = true }), meaning: "for callers with `sys` the daemon looks up the groups that their user has on this machine, and ignores the groups that the client sends, of which there are at most 16. A user without an account here has only the group that it acts with. See [security.md](security.md#auth_sys-believes-the-client)"},
 	{name: "clients", takes: "CIDR[;CIDR]", about: "clients", meaning: "the clients that the export serves: networks such as `192.0.2.0/24` or `2001:db8::/32`, or single addresses. Without this option it serves all clients",
 		set: func(e *export.Export, value string) (err error) {
 			if e.Clients, err = parseClients(value); err != nil {
@@ -83,12 +75,9 @@ var exportOptions = []exportOption{
 		}},
 	{name: "sec", takes: "FLAVOR[:FLAVOR][@CIDR[;CIDR]]", about: "sec", alone: networksOf, meaning: "how callers prove who they are. With `sys` they do not. With `krb5` they use Kerberos; with `krb5i` also, and data cannot be changed on the network; with `krb5p` also, and data can neither be changed nor read there. To accept several flavors, separate them by ':', the preferred one first. The default is `sys`. With networks, as in `sec=krb5p,sec=sys@192.0.2.0/24;2001:db8::/32`, the option holds only for clients in these networks. It may be given several times with networks, together with one for all other clients. If several networks contain a client's address, the smallest one counts",
 		set: setSecurity},
-	{name: "require_account", about: "accounts", meaning: "callers with Kerberos whose principal has no user on this machine are refused, except when they ask for the attributes of the export's root, as clients do when they mount. Without this option they act as the anonymous user. See [security.md](security.md#kerberos-proves-who-calls)",
-		set: func(e *export.Export, _ string) error { e.RequireAccount = true; return nil }},
-	{name: "secure", about: "ports", usual: true, meaning: "callers with `sys` must call from a port below 1024; callers with Kerberos may call from any port. RDMA connections count as coming from a port below 1024, as with Linux's server; see [security.md](security.md)",
-		set: func(e *export.Export, _ string) error { e.Secure = true; return nil }},
-	{name: "insecure", about: "ports", meaning: "callers with `sys` may call from any port",
-		set: func(e *export.Export, _ string) error { e.Secure = false; return nil }},
+	{name: "require_account", about: "accounts", set: always(func(e *export.Export) { e.RequireAccount = true }), meaning: "callers with Kerberos whose principal has no user on this machine are refused, except when they ask for the attributes of the export's root, as clients do when they mount. Without this option they act as the anonymous user. See [security.md](security.md#kerberos-proves-who-calls)"},
+	{name: "secure", about: "ports", usual: true, set: always(func(e *export.Export) { e.Secure = true }), meaning: "callers with `sys` must call from a port below 1024; callers with Kerberos may call from any port. RDMA connections count as coming from a port below 1024, as with Linux's server; see [security.md](security.md)"},
+	{name: "insecure", about: "ports", set: always(func(e *export.Export) { e.Secure = false }), meaning: "callers with `sys` may call from any port"},
 	{name: "fsid", takes: "0", about: "the root", meaning: "the export is the root of the tree that clients of NFSv4 see: they mount it as `/`. If the name of another export begins with its name, they mount that export by the rest of its name. Only one export can have this option",
 		set: func(e *export.Export, value string) error {
 			if value != "0" {
@@ -97,12 +86,17 @@ var exportOptions = []exportOption{
 			e.Root = true
 			return nil
 		}},
-	{name: "nested", about: "nesting", meaning: "the directory may lie in the directory of an outer export that serves more clients, or accepts weaker flavors. Without this option the daemon refuses such an export, because clients of the outer export can access its files, too: see [security.md](security.md#handles)",
-		set: func(e *export.Export, _ string) error { e.Nested = true; return nil }},
-	{name: "crossmnt", about: "mounts", meaning: "file systems that are mounted below the directory are served as well, with the options of this export: see [below](#mounts-below-an-export). Without this option, clients get an error where another file system is mounted",
-		set: func(e *export.Export, _ string) error { e.CrossMount = true; return nil }},
-	{name: "utf8", about: "names", meaning: "names that are not UTF-8 are refused over NFSv4, as RFC 7530 §12.7 says. Without this option they are accepted, because local programs create such names",
-		set: func(e *export.Export, _ string) error { e.UTF8 = true; return nil }},
+	{name: "nested", about: "nesting", set: always(func(e *export.Export) { e.Nested = true }), meaning: "the directory may lie in the directory of an outer export that serves more clients, or accepts weaker flavors. Without this option the daemon refuses such an export, because clients of the outer export can access its files, too: see [security.md](security.md#handles)"},
+	{name: "crossmnt", about: "mounts", set: always(func(e *export.Export) { e.CrossMount = true }), meaning: "file systems that are mounted below the directory are served as well, with the options of this export: see [below](#mounts-below-an-export). Without this option, clients get an error where another file system is mounted"},
+	{name: "utf8", about: "names", set: always(func(e *export.Export) { e.UTF8 = true }), meaning: "names that are not UTF-8 are refused over NFSv4, as RFC 7530 §12.7 says. Without this option they are accepted, because local programs create such names"},
+}
+
+// always returns the function set of an option without a value.
+func always(set func(*export.Export)) func(*export.Export, string) error {
+	return func(e *export.Export, _ string) error {
+		set(e)
+		return nil
+	}
 }
 
 // usage returns the option as a user writes it.

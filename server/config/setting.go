@@ -2,11 +2,14 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // A setting describes one key of the configuration: its default, its range, its flag and its
@@ -14,18 +17,13 @@ import (
 type setting struct {
 	// key is the dotted key: "memory.ceiling".
 	key string
-	// usual is the default, in the form of docs/configuration.md.
-	usual string
-	// meaning is the key's text in docs/configuration.md.
-	meaning string
+	// usual is the default, and meaning the key's text, in the form of docs/configuration.md.
+	usual, meaning string
 	// check sets the default if the user has not set the key, and checks the value; it may be nil.
 	check func(*Config) error
 	// flag is the help text of the flag that overrides the file; empty if the key has no flag. name
-	// is the flag's name, if it differs from the key. set replaces the value by that of the flag, or,
-	// if the flag is repeatable, by its values.
+	// is the flag's name, if it differs from the key.
 	flag, name string
-	repeatable bool
-	set        func(c *Config, words []string) error
 }
 
 // flagName returns the name of the flag.
@@ -42,46 +40,52 @@ func (s setting) flagged(name string) setting {
 	return s
 }
 
-// The method "and" returns the setting with a second check, which runs after the first.
-func (s setting) and(more func(*Config) error) setting {
-	first := s.check
-	s.check = func(c *Config) error {
-		if err := first(c); err != nil {
-			return err
-		}
-		return more(c)
-	}
-	return s
-}
-
 // quoted formats a string for documentation.
 func quoted(s string) string { return "`" + strconv.Quote(s) + "`" }
 
-// shownDefault formats a number, size or duration for documentation.
-func shownDefault(v any) string {
-	if text, ok := v.(fmt.Stringer); ok {
-		return quoted(text.String())
+// list formats strings as a TOML list, for documentation.
+func list(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = strconv.Quote(w)
 	}
-	return fmt.Sprintf("`%v`", v)
+	return "`[" + strings.Join(quoted, ", ") + "]`"
+}
+
+// within sets the key's value to the default, usual, if it is 0 and the user did not set the key.
+// Otherwise it checks that the value is from least to most.
+func within[T ~int | ~int64](c *Config, key string, usual, least, most T) error {
+	value := c.field(key).(*T)
+	switch {
+	case *value == 0 && !c.Says(key):
+		*value = usual
+	case *value < least || *value > most:
+		return badValue(key, *value, fmt.Sprintf("use a value from %v to %v", least, most))
+	}
+	return nil
 }
 
 // number returns a setting for a number with a default and a range.
-func number[T ~int | ~int64](key string, at func(*Config) *T, usual, least, most T, meaning string) setting {
-	return setting{key: key, usual: shownDefault(usual), meaning: meaning,
-		check: func(c *Config) error { return within(c, key, at(c), usual, least, most) }}
+func number[T ~int | ~int64](key string, usual, least, most T, meaning string) setting {
+	shown := fmt.Sprintf("`%v`", usual)
+	if _, text := any(usual).(fmt.Stringer); text {
+		shown = quoted(fmt.Sprint(usual))
+	}
+	return ranged(key, shown, func(*Config) (T, T, T) { return usual, least, most }, meaning)
 }
 
-// optional returns the setting of a number that has no default. If the user sets the number, it
-// must lie between least and most. The documentation shows the text of the parameter without in
-// place of a default.
-func optional[T ~int | ~int64](key string, at func(*Config) *T, least, most T, without, meaning string) setting {
-	return setting{key: key, usual: without, meaning: meaning,
-		check: func(c *Config) error {
-			if *at(c) == 0 && !c.Says(key) {
-				return nil
-			}
-			return within(c, key, at(c), 0, least, most)
-		}}
+// ranged returns a setting for a number whose default and range the function limits returns. The
+// documentation shows the text usual as the default.
+func ranged[T ~int | ~int64](key, usual string, limits func(*Config) (usual, least, most T), meaning string) setting {
+	return setting{key: key, usual: usual, meaning: meaning, check: func(c *Config) error {
+		usual, least, most := limits(c)
+		return within(c, key, usual, least, most)
+	}}
+}
+
+// optional returns the setting of a number that is 0 unless the user sets it.
+func optional(key string, least, most int, without, meaning string) setting {
+	return ranged(key, without, func(*Config) (int, int, int) { return 0, least, most }, meaning)
 }
 
 // The range of durations, for keys without a range of their own. A time limit below the shortest
@@ -92,55 +96,136 @@ const (
 )
 
 // timeout returns a setting for a duration from shortest to longest.
-func timeout(key string, at func(*Config) *Duration, usual time.Duration, meaning string) setting {
-	return number(key, at, Duration(usual), shortest, longest, meaning)
+func timeout(key string, usual time.Duration, meaning string) setting {
+	return number(key, Duration(usual), shortest, longest, meaning)
+}
+
+// text returns a setting for any string that is not empty.
+func text(key, usual, flag, meaning string) setting {
+	return setting{key: key, usual: quoted(usual), flag: flag, meaning: meaning, check: func(c *Config) error {
+		if value := c.field(key).(*string); *value == "" {
+			*value = usual
+		}
+		return nil
+	}}
 }
 
 // choice returns a setting whose value is one of words. The first of them is the default.
-func choice(key string, at func(*Config) *Choice, words []string, flag, meaning string) setting {
-	return setting{key: key, usual: quoted(words[0]), flag: flag, meaning: meaning,
-		set: func(c *Config, words []string) error {
-			*at(c) = Choice(words[0])
-			return nil
-		},
-		check: func(c *Config) error {
-			value := at(c)
-			if *value == "" && !c.Says(key) {
-				*value = Choice(words[0])
-			}
-			if !slices.Contains(words, string(*value)) {
-				return badValue(key, strconv.Quote(string(*value)), "use one of "+strings.Join(words, ", "))
-			}
-			return nil
-		}}
+func choice(key string, words []string, flag, meaning string) setting {
+	return setting{key: key, usual: quoted(words[0]), flag: flag, meaning: meaning, check: func(c *Config) error {
+		value := c.field(key).(*string)
+		if *value == "" && !c.Says(key) {
+			*value = words[0]
+		}
+		if !slices.Contains(words, *value) {
+			return badValue(key, strconv.Quote(*value), "use one of "+strings.Join(words, ", "))
+		}
+		return nil
+	}}
 }
 
 // listening returns the setting for the addresses of a transport. The default is the given port of
 // every address. If "none" is given, it must be the only element.
-func listening(key string, at func(*Config) *[]Listen, port uint16, flag, meaning string) setting {
+func listening(key string, port uint16, flag, meaning string) setting {
 	usual := Listen{Addr: netip.AddrPortFrom(netip.IPv6Unspecified(), port), All: true}
-	return setting{key: key, usual: "`[" + strconv.Quote(usual.String()) + "]`", flag: flag, meaning: meaning, repeatable: true,
-		set: func(c *Config, words []string) error {
-			*at(c) = make([]Listen, len(words))
-			for i, word := range words {
-				if err := (*at(c))[i].UnmarshalText([]byte(word)); err != nil {
-					return err
-				}
+	return setting{key: key, usual: list(usual.String()), flag: flag, meaning: meaning, check: func(c *Config) error {
+		all := c.field(key).(*[]Listen)
+		if len(*all) == 0 {
+			*all = []Listen{usual}
+		}
+		if len(*all) > 1 && slices.ContainsFunc(*all, func(l Listen) bool { return l.None }) {
+			var words []string
+			for _, l := range *all {
+				words = append(words, strconv.Quote(l.String()))
 			}
-			return nil
-		},
-		check: func(c *Config) error {
-			all := at(c)
-			if len(*all) == 0 {
-				*all = []Listen{usual}
+			return badValue(key, strings.Join(words, " and "), `use either "none" or addresses`)
+		}
+		return nil
+	}}
+}
+
+// Flags are the command line's flags that override the file: exports, and the settings that have a
+// flag. An empty flag has no effect.
+type Flags struct {
+	exports []string
+	set     *pflag.FlagSet
+}
+
+// Define adds the flags to a command. The flag of a list may be repeated.
+func (f *Flags) Define(set *pflag.FlagSet) {
+	f.set = set
+	set.StringArrayVar(&f.exports, "export", nil, "directory to serve: DIR[:/name][,option...]; repeatable")
+	for i := range settings {
+		s := &settings[i]
+		if s.flag == "" {
+			continue
+		}
+		if _, list := new(Config).field(s.key).(*[]Listen); list {
+			set.StringArray(s.flagName(), nil, s.flag)
+		} else {
+			set.String(s.flagName(), "", s.flag)
+		}
+	}
+}
+
+// HaveExports reports whether the command line has exports.
+func (f *Flags) HaveExports() bool { return len(f.exports) > 0 }
+
+// Overlay applies flags over the file's configuration. If a flag names an export, all exports of
+// the file are dropped. If a flag names an address for a transport, all addresses of the file for
+// this transport are dropped.
+func (c *Config) Overlay(f *Flags) error {
+	if c.origin == nil {
+		c.origin = make(map[string]place)
+	}
+	if f.HaveExports() {
+		c.Exports = nil
+		maps.DeleteFunc(c.origin, func(key string, _ place) bool { return strings.HasPrefix(key, "export") })
+	}
+	for i, word := range f.exports {
+		e, err := ParseExport(word)
+		if err != nil {
+			return err
+		}
+		c.origin[ExportKey(i)] = place{file: "--export " + word}
+		c.Exports = append(c.Exports, e)
+	}
+	for i := range settings {
+		s := &settings[i]
+		if s.flag == "" {
+			continue
+		}
+		words, _ := f.set.GetStringArray(s.flagName()) // nil if the flag is not a list
+		if word, _ := f.set.GetString(s.flagName()); word != "" {
+			words = []string{word}
+		}
+		if len(words) == 0 {
+			continue
+		}
+		flag := "--" + s.flagName()
+		if err := c.set(s.key, words); err != nil {
+			return &Error{File: flag, Err: err}
+		}
+		c.origin[s.key] = place{file: flag}
+	}
+	if err := c.Check(); err != nil {
+		return c.Fault(err)
+	}
+	return nil
+}
+
+// set sets a key to the words of its flag.
+func (c *Config) set(key string, words []string) error {
+	switch value := c.field(key).(type) {
+	case *string:
+		*value = words[0]
+	case *[]Listen:
+		*value = make([]Listen, len(words))
+		for i, word := range words {
+			if err := (*value)[i].UnmarshalText([]byte(word)); err != nil {
+				return err
 			}
-			if len(*all) > 1 && slices.ContainsFunc(*all, func(l Listen) bool { return l.None }) {
-				var words []string
-				for _, l := range *all {
-					words = append(words, strconv.Quote(l.String()))
-				}
-				return badValue(key, strings.Join(words, " and "), `use either "none" or addresses`)
-			}
-			return nil
-		}}
+		}
+	}
+	return nil
 }

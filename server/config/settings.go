@@ -1,137 +1,239 @@
 package config
 
 import (
-	"cmp"
+	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 )
-
-// settings has all keys of the configuration, in their order in the documentation. Config.Check
-// checks them in this order.
-var settings = slices.Concat(daemonSettings, softwareSettings, rdmaSettings, limitSettings, nfsSettings, kerberosSettings, exportSettings)
 
 // usualBusyPoll is about three times as long as a client on the same machine or network takes
 // from a reply to its next call.
 const usualBusyPoll = Duration(100 * time.Microsecond)
 
-// daemonSettings has the keys for the process as a whole.
-var daemonSettings = []setting{
-	listening("rdma", func(c *Config) *[]Listen { return &c.RDMA }, DefaultRDMAPort,
+// leastDeviceMemory is the smallest rnic.device_memory, in bytes. It is enough for some connections
+// with default settings.
+const leastDeviceMemory = 4 << 20
+
+// Auto is the value of RNIC.Provider for the software RNIC, together with RDMA devices if the
+// machine has some. OwnersNumbers and OwnersNames are the values of NFS.Owners.
+const (
+	defaultKeytab = "/etc/krb5.keytab"
+	Auto          = "auto"
+	OwnersNumbers = "numbers"
+	OwnersNames   = "names"
+)
+
+// The lease time of NFSv4. The longest grace time is longestLease, too. The shortest lease time is so
+// long that a client does not lose its locks if its network fails for a moment.
+const (
+	usualLease    = Duration(90 * time.Second)
+	shortestLease = Duration(5 * time.Second)
+	longestLease  = Duration(time.Hour)
+)
+
+// settings has all keys of the configuration, in their order in the documentation. Config.Check
+// checks them in this order.
+var settings = []setting{
+	listening("rdma", DefaultRDMAPort,
 		"address to serve RDMA on: ADDR:PORT, :PORT or none; repeatable (default :20049)",
 		"addresses to serve RDMA on: `\"IP:PORT\"`, `\"[IPv6]:PORT\"`, `\":PORT\"` for every address of both families; or `[\"none\"]`"),
-	listening("tcp", func(c *Config) *[]Listen { return &c.TCP }, DefaultTCPPort,
+	listening("tcp", DefaultTCPPort,
 		"address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
 		"addresses to serve TCP on, in the same form. At least one of `rdma` and `tcp` must have an address. They cannot use the same port of an address, because RDMA is carried in TCP"),
-	{key: "state_dir", usual: quoted(DefaultStateDir),
-		flag: "directory that keeps what outlives a restart (default " + DefaultStateDir + ")",
-		set: func(c *Config, words []string) error {
-			c.StateDir = words[0]
-			return nil
-		},
-		check: func(c *Config) error {
-			c.StateDir = cmp.Or(c.StateDir, DefaultStateDir)
-			return nil
-		},
-		meaning: "the directory for data that outlives the process: the key that signs file handles, and the index of handles if the kernel makes none. If it is lost, clients must mount anew. Only one daemon can use it at a time. The daemon does not start if the directory lies within an export, if an export lies within it, if it belongs to another user than the daemon's or root, or if other users may write to it"},
-	choice("log_level", func(c *Config) *Choice { return &c.LogLevel }, []string{"info", "debug", "warn", "error"},
+	text("state_dir", DefaultStateDir, "directory that keeps what outlives a restart (default "+DefaultStateDir+")",
+		"the directory for data that outlives the process: the key that signs file handles, and the index of handles if the kernel makes none. If it is lost, clients must mount anew. Only one daemon can use it at a time. The daemon does not start if the directory lies within an export, if an export lies within it, if it belongs to another user than the daemon's or root, or if other users may write to it"),
+	choice("log_level", []string{"info", "debug", "warn", "error"},
 		"debug, info, warn or error (default info)",
 		"`debug`, `info`, `warn` or `error`. The daemon does not log each call, at any level"),
-	choice("log_format", func(c *Config) *Choice { return &c.LogFormat }, []string{"text", "json"}, "",
+	choice("log_format", []string{"text", "json"}, "",
 		"`text` or `json`, on standard error"),
 	{key: "metrics", usual: "none", check: checkMetrics,
 		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. It has no access control: keep it on loopback or a management network. It serves 16 connections at a time, and closes a connection that sends no request within seconds"},
 	{key: "rpcbind", usual: "`true`",
 		meaning: "whether to register NFS and MOUNT with rpcbind, if it runs, so that `showmount -e` and mounts without `port=` work"},
-	timeout("drain_timeout", func(c *Config) *Duration { return &c.DrainTimeout }, 30*time.Second,
+	timeout("drain_timeout", 30*time.Second,
 		"how long the daemon waits for calls in progress after SIGTERM. It ends at most two seconds later, even if a file system or disk does not answer: see [running.md](running.md#signals)"),
-	number("busy_poll", func(c *Config) *Duration { return &c.BusyPoll }, usualBusyPoll, 0, Duration(time.Millisecond),
+	number("busy_poll", usualBusyPoll, 0, Duration(time.Millisecond),
 		"how long the daemon polls for the next call of a client that makes one call at a time, before it sleeps; from `\"0s\"` (no polling) to `\"1ms\"`. With polling such a client is served up to twice as fast, but one processor is busy. A poll ends early when the daemon has other work. Unsuccessful polling uses at most a sixteenth of one processor in total. On a machine with one processor the daemon does not poll"),
 
-	number("memory.ceiling", func(c *Config) *Size { return &c.Memory.Ceiling }, 256<<20, 16<<20, 1<<40,
+	number[Size]("memory.ceiling", 256<<20, 16<<20, 1<<40,
 		"the limit for all connections together; at least 16M, and at most the memory of the machine or of the process's control group. If there are several exports, the calls of one file system use at most half of what the calls of other file systems leave free. So a file system that does not answer leaves half of the memory to the others, and a second one leaves half of that"),
-	{key: "memory.connection", usual: "half of the ceiling",
-		check: func(c *Config) error {
-			return within(c, "memory.connection", &c.Memory.Connection, c.Memory.Ceiling/2, 4<<20, c.Memory.Ceiling)
-		},
-		meaning: "the limit for one connection; at least 4M. A peer that stalls occupies no more memory than this"},
-	{key: "memory.state", usual: "as the ceiling",
-		check: func(c *Config) error {
-			return within(c, "memory.state", &c.Memory.State, c.Memory.Ceiling, 4<<20, 1<<40)
-		},
-		meaning: "memory for the state of NFSv4 clients, in addition to payload memory: three eighths of it for opens and locks, three eighths for sessions and the replies that they keep, and a quarter for Kerberos contexts of 8K each. Of the memory for opens and locks, and of that for sessions, the clients of one address may use at most half of what other addresses leave free (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a locked byte range 300 bytes. If a client needs more, it waits until something is closed; with 4.0 it gets an error, unless the daemon is about to take state from other clients for it"},
-	number("memory.replies", func(c *Config) *Size { return &c.Memory.Replies }, 64<<20, 1<<20, 1<<40,
+	ranged("memory.connection", "half of the ceiling",
+		func(c *Config) (usual, least, most Size) { return c.Memory.Ceiling / 2, 4 << 20, c.Memory.Ceiling },
+		"the limit for one connection; at least 4M. A peer that stalls occupies no more memory than this"),
+	ranged("memory.state", "as the ceiling",
+		func(c *Config) (usual, least, most Size) { return c.Memory.Ceiling, 4 << 20, 1 << 40 },
+		"memory for the state of NFSv4 clients, in addition to payload memory: three eighths of it for opens and locks, three eighths for sessions and the replies that they keep, and a quarter for Kerberos contexts of 8K each. Of the memory for opens and locks, and of that for sessions, the clients of one address may use at most half of what other addresses leave free (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a locked byte range 300 bytes. If a client needs more, it waits until something is closed; with 4.0 it gets an error, unless the daemon is about to take state from other clients for it"),
+	number[Size]("memory.replies", 64<<20, 1<<20, 1<<40,
 		"memory of the reply cache, in addition to payload memory. It keeps the replies to calls that change something, so that a repeated call of NFSv3 or 4.0 is answered and not executed again. A reply takes some 500 bytes. The last replies of each connection, as many as it may have calls in progress (128 over TCP, `credits` over RDMA), are protected: the daemon forgets them only if no connection has more than these. Raise this if `nfsrdmad_replies_forgotten_total{reason=\"young\"}` grows"),
-}
 
-// Auto is the value of RNIC.Provider for the software RNIC, together with RDMA devices if the
-// machine has some.
-const Auto = "auto"
-
-// softwareSettings has the keys that only the software RNIC uses.
-var softwareSettings = []setting{
-	choice("rnic.crc", func(c *Config) *Choice { return &c.RNIC.CRC }, []string{"peer", "on", "off"}, "",
+	// Only the software RNIC uses these two.
+	choice("rnic.crc", []string{"peer", "on", "off"}, "",
 		"whether the software RNIC asks for a CRC32C on each frame (RFC 5044 §4.4): `on`, `off`, or `peer`, which leaves the decision to the peer. If either side asks, both sides use CRCs. Linux's siw does not ask"),
 	{key: "rnic.fpdu", usual: quoted("auto"), check: checkFPDU,
 		meaning: "the size of the frames that the software RNIC sends. With `auto` they are as large as the standard allows, which is cheapest for peers in software, or, with CRCs, as large as a TCP segment. With `mss` each frame fits into a TCP segment, which adapters in hardware may require. Otherwise, a number of bytes from 128 to 64768"},
-}
-
-// leastDeviceMemory is the smallest rnic.device_memory, in bytes. It is enough for some connections
-// with default settings.
-const leastDeviceMemory = 4 << 20
-
-// rdmaSettings has the keys for RDMA connections of any provider.
-var rdmaSettings = []setting{
-	choice("rnic.provider", func(c *Config) *Choice { return &c.RNIC.Provider }, slices.Concat([]string{Auto}, providers.Names()),
+	choice("rnic.provider", slices.Concat([]string{Auto}, providers.Names()),
 		"what carries RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
 		"the provider of RDMA connections. `iwarp` is the software RNIC, which needs no device. `verbs` uses the machine's RDMA devices, through librdmacm and libibverbs: see [devices.md](devices.md). `auto` is the software RNIC, and also each device other than siw, if the program was built for devices and the libraries are installed; a log line says which devices are used").flagged("rdma-provider"),
-	{key: "rnic.device_memory", usual: "the smaller of `memory.ceiling` and the rest of the limit of locked memory after `memory.ceiling` is subtracted; `memory.ceiling` if that rest is less than 4M",
-		check: func(c *Config) error {
-			usual := c.Memory.Ceiling
+	ranged("rnic.device_memory", "the smaller of `memory.ceiling` and the rest of the limit of locked memory after `memory.ceiling` is subtracted; `memory.ceiling` if that rest is less than 4M",
+		func(c *Config) (usual, least, most Size) {
+			usual = c.Memory.Ceiling
 			if left := Size(min(Memlock(), 1<<40)) - c.Memory.Ceiling; left >= leastDeviceMemory {
 				usual = min(usual, left)
 			}
-			return within(c, "rnic.device_memory", &c.RNIC.DeviceMemory, usual, leastDeviceMemory, 1<<40)
+			return usual, leastDeviceMemory, 1 << 40
 		},
-		meaning: "memory for the messages of all connections over RDMA devices, in addition to payload memory; at least 4M. It is locked (`ulimit -l`, `LimitMEMLOCK=` in the unit). A connection uses (`credits` + 8) times `inline`, and 128K, as long as it exists; the connections of one client address use at most half of what other addresses leave free. If too little is left for a new connection, the daemon refuses it with a log line, and ends another connection that has made no call yet. The software RNIC does not use this memory"},
-	number("rnic.credits", func(c *Config) *int { return &c.RNIC.Credits }, 128, 1, 4096,
+		"memory for the messages of all connections over RDMA devices, in addition to payload memory; at least 4M. It is locked (`ulimit -l`, `LimitMEMLOCK=` in the unit). A connection uses (`credits` + 8) times `inline`, and 128K, as long as it exists; the connections of one client address use at most half of what other addresses leave free. If too little is left for a new connection, the daemon refuses it with a log line, and ends another connection that has made no call yet. The software RNIC does not use this memory"),
+	number("rnic.credits", 128, 1, 4096,
 		"the number of calls of one RDMA connection that may be in progress; 16 until its client has made a call that an export serves"),
-	number("rnic.inline", func(c *Config) *Size { return &c.RNIC.Inline }, 4<<10, 1<<10, 256<<10,
-		"inline threshold: the largest message sent without chunks. A multiple of 1K, from 1K to 256K; the peer may ask for less").and(checkInline),
-}
+	{key: "rnic.inline", usual: quoted("4K"), check: checkInline,
+		meaning: "inline threshold: the largest message sent without chunks. A multiple of 1K, from 1K to 256K; the peer may ask for less"},
 
-// limitSettings has the keys of the table [limits].
-var limitSettings = []setting{
-	optional("limits.connections", func(c *Config) *int { return &c.Limits.Connections }, 1, 1<<20, "what open files allow, 32768 at most",
+	optional("limits.connections", 1, 1<<20, "what open files allow, 32768 at most",
 		"the number of connections at a time, over both transports together. When it is reached, a new connection replaces another one, or is refused: see [security.md](security.md#what-a-peer-can-cost). The limit of open files (`ulimit -n`, `LimitNOFILE=` in the unit) is divided: 64 descriptors are reserved for the daemon, and a sixteenth, but at most 1024, for calls in progress. Connections have half of the rest, or up to three quarters if this key asks for more, and files have what is left. If this key asks for more than that, the daemon uses a lower number, and a log line says so"),
-	optional("limits.connections_per_client", func(c *Config) *int { return &c.Limits.PerClient }, 1, 1<<20, "half of `connections`",
+	optional("limits.connections_per_client", 1, 1<<20, "half of `connections`",
 		"the number of connections at a time from one client address (IPv6: from one /64). With the default no address can use all connections, and 1,000 mounts with `nconnect=16` behind one address stay below the limit"),
-	timeout("limits.setup_timeout", func(c *Config) *Duration { return &c.Limits.SetupTimeout }, census.DefaultSetupTimeout,
+	timeout("limits.setup_timeout", census.DefaultSetupTimeout,
 		"how long a client may take to set up an RDMA connection, and then, over either transport, until its first message is complete. At most 1024 set-ups, or a quarter of `connections`, may be in progress; while more than half of that number are, the time limit is a fifth of this"),
-	timeout("limits.first_call_timeout", func(c *Config) *Duration { return &c.Limits.FirstCallTimeout }, census.DefaultCallTimeout,
+	timeout("limits.first_call_timeout", census.DefaultCallTimeout,
 		"the daemon ends a connection after this time if no call came over it that names a file or a directory of an export which serves the client. A client that keeps a spare connection, as with `nconnect=`, connects again when it needs it. While fewer than a 64th of `connections` wait for such a call, this time limit and the one for a first message are at least 6 minutes"),
-	number("limits.calls_in_flight", func(c *Config) *int { return &c.Limits.CallsInFlight }, 128, 1, 1<<16,
+	number("limits.calls_in_flight", 128, 1, 1<<16,
 		"the number of calls of one TCP connection that may be in progress; when it is reached, the daemon does not read from the connection"),
-	timeout("limits.stall_timeout", func(c *Config) *Duration { return &c.Limits.StallTimeout }, 30*time.Second,
+	timeout("limits.stall_timeout", 30*time.Second,
 		"if a peer stops in the middle of a message, does not answer an RDMA Read, or does not read its replies, the daemon ends its connection after this time"),
 	{key: "limits.idle_timeout", usual: "none",
 		check: func(c *Config) error {
 			if c.Limits.IdleTimeout == 0 {
 				return nil
 			}
-			return within(c, "limits.idle_timeout", &c.Limits.IdleTimeout, 0, shortest, longest)
+			return within(c, "limits.idle_timeout", 0, shortest, longest)
 		},
 		meaning: "the daemon closes a TCP connection without calls after this time; `\"0s\"` means never. Linux clients connect again when they need to"},
-}
 
-// exportSettings has the keys of each [[export]].
-var exportSettings = []setting{
+	{key: "nfs.versions", usual: list(NFSVersions...), check: checkVersions,
+		meaning: "the versions of NFS that the daemon serves, in the form of mount's option `vers=`. If a mount names no version, the client uses the highest version that both it and the daemon support"},
+	number("nfs.lease_time", usualLease, shortestLease, longestLease,
+		"the lease time of NFSv4: how long the opens and locks of a client are safe if the daemon gets no request from it. After that the daemon keeps them until another client asks for a conflicting open or lock, but for a day at most"),
+	ranged("nfs.grace_time", "as `lease_time`",
+		func(c *Config) (usual, least, most Duration) {
+			return c.NFS.LeaseTime, Duration(time.Second), longestLease
+		},
+		"how long after a start NFSv4 clients may claim the opens and locks that they held before, while no other client can get them. It ends early when all these clients are back"),
+	choice("nfs.owners", []string{OwnersNumbers, OwnersNames}, "",
+		"the form in which NFSv4 sends users and groups: `numbers`, which Linux's clients accept without any configuration, or `names`, such as `user@domain`. Callers with Kerberos always get names. From clients the daemon accepts both forms"),
+	{key: "nfs.domain", usual: "that of the machine's name, or `" + identity.DefaultDomain + "`", check: checkDomain,
+		meaning: "the part of names after the `@`. Clients must have the same domain (`Domain` in `/etc/idmapd.conf`)"},
+
+	text("kerberos.keytab", defaultKeytab, "",
+		"the file with the server's keys, for a principal `nfs/HOST@REALM` where HOST is the host name that clients mount. The daemon reads the file again when it changes"),
+	{key: "kerberos.realm", usual: "`default_realm` of `/etc/krb5.conf`",
+		meaning: "the realm whose principals act as the users of this machine that have the same names"},
+	{key: "kerberos.principals", usual: "none", check: checkPrincipals,
+		meaning: "the users of other principals, such as `[\"backup/host@EXAMPLE.ORG=backup\"]`. A principal that has no user here acts as the anonymous user, or is refused if the export has the option `require_account`. Write a `\\` before a `/`, `@` or `\\` that is part of a name. The principal `root@REALM` of the realm above is user 0, and acts as user 0 if the export has `no_root_squash`"},
+
 	{key: "export.path", usual: "required",
 		meaning: "the directory to export. File systems mounted beneath it are not part of the export, unless it has the option `crossmnt`"},
 	{key: "export.name", usual: "the path",
 		meaning: "the path that clients mount. File handles depend on it: if you change it, clients must mount anew"},
 	{key: "export.options", usual: quoted(usualOptions()),
 		meaning: "options from the table below, separated by commas"},
+}
+
+func checkMetrics(c *Config) error {
+	if c.Metrics == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(c.Metrics)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return badValue("metrics", strconv.Quote(c.Metrics), "use HOST:PORT such as 127.0.0.1:9427")
+	}
+	return nil
+}
+
+// checkFPDU sets the default of rnic.fpdu, and rejects values that iwarp.ParseFPDUSize will
+// reject.
+func checkFPDU(c *Config) error {
+	f := &c.RNIC.FPDU
+	switch *f {
+	case "":
+		*f = "auto"
+	case "auto", "mss":
+	default:
+		if n, err := strconv.Atoi(*f); err != nil || n < 128 || n > 64768 {
+			return badValue("rnic.fpdu", strconv.Quote(*f), "use auto, mss, or a number of bytes from 128 to 64768")
+		}
+	}
+	return nil
+}
+
+// checkInline sets the default of rnic.inline, and checks its value.
+func checkInline(c *Config) error {
+	const key = "rnic.inline"
+	if err := within[Size](c, key, 4<<10, 1<<10, 256<<10); err != nil {
+		return err
+	}
+	if z := c.RNIC.Inline; z%1024 != 0 {
+		return badValue(key, z, "use a multiple of 1K")
+	}
+	return nil
+}
+
+func checkVersions(c *Config) error {
+	const key = "nfs.versions"
+	v := &c.NFS.Versions
+	if len(*v) == 0 && !c.Says(key) {
+		*v = slices.Clone(NFSVersions)
+	}
+	for _, word := range *v {
+		if !slices.Contains(NFSVersions, word) {
+			return badValue(key, strconv.Quote(word), "use some of "+strings.Join(NFSVersions, ", "))
+		}
+	}
+	if len(*v) == 0 {
+		return badValue(key, "no version at all", "name one at least, such as "+strconv.Quote(NFSVersions[0]))
+	}
+	return nil
+}
+
+// checkDomain rejects a domain that has a space, an '@', a ':' or a character other than
+// printable ASCII, or is longer than 255 bytes.
+func checkDomain(c *Config) error {
+	if d := c.NFS.Domain; strings.ContainsFunc(d, func(r rune) bool { return r <= ' ' || r == '@' || r == ':' || r > '~' }) || len(d) > 255 {
+		return badValue("nfs.domain", strconv.Quote(d), "give a name such as \"example.org\"")
+	}
+	return nil
+}
+
+func checkPrincipals(c *Config) error {
+	const key = "kerberos.principals"
+	said := make(map[string]bool)
+	for _, word := range c.Kerberos.Principals {
+		p, user, ok := SplitPrincipal(word)
+		switch {
+		case !ok || user == "" || !strings.Contains(p, "@"):
+			return badValue(key, strconv.Quote(word), `write PRINCIPAL@REALM=USER, such as "backup/host@EXAMPLE.ORG=backup"`)
+		case said[p]:
+			return badValue(key, strconv.Quote(word), "name each principal once")
+		}
+		said[p] = true
+	}
+	return nil
+}
+
+// SplitPrincipal splits PRINCIPAL=USER at the last '='. If there is no '=', ok is false.
+func SplitPrincipal(word string) (principal, user string, ok bool) {
+	i := strings.LastIndexByte(word, '=')
+	if i < 0 {
+		return "", "", false
+	}
+	return word[:i], word[i+1:], true
 }

@@ -109,9 +109,6 @@ func (d Duration) String() string {
 	return s
 }
 
-// Choice is a word from a fixed list. Config.Check rejects other words.
-type Choice string
-
 // Dir is the absolute path of an existing directory. (It is a struct, because the TOML decoder
 // does not call UnmarshalText of string types.)
 type Dir struct{ Path string }
