@@ -47,9 +47,8 @@ type ending struct {
 // goroutine of its own.
 type step struct {
 	name  string
-	until time.Time // the step's deadline
-	done  chan struct{}
-	err   error // set once done is closed
+	until time.Time     // the step's deadline
+	done  chan struct{} // closed when the step has ended
 }
 
 func newEnding(log *zap.Logger, within time.Duration) *ending {
@@ -63,25 +62,16 @@ func (e *ending) half() time.Time {
 	return now.Add(e.deadline.Sub(now) / 2)
 }
 
-// within returns the deadline of a step that may take at most the duration limit, and at most
-// half of the remaining time.
-func (e *ending) within(limit time.Duration) time.Time {
-	if at := time.Now().Add(limit); at.Before(e.half()) {
-		return at
-	}
-	return e.half()
-}
-
-// startStep starts a step, which calls the given function. The function's context ends at the
-// given time, the deadline of the step.
-func (e *ending) startStep(name string, until time.Time, do func(context.Context) error) *step {
+// begin starts a step, which calls the given function. The function's context ends at the given
+// time, the deadline of the step.
+func (e *ending) begin(name string, until time.Time, do func(context.Context)) *step {
 	st := &step{name: name, until: until, done: make(chan struct{})}
 	e.steps = append(e.steps, st)
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	go func() {
 		defer close(st.done)
 		defer cancel()
-		st.err = do(ctx)
+		do(ctx)
 	}()
 	return st
 }
@@ -91,37 +81,27 @@ func (e *ending) startStep(name string, until time.Time, do func(context.Context
 // of the step and the deadline of the whole ending.
 const punctual = 100 * time.Millisecond
 
-// wait waits until a step has ended, and returns the step's error. If the step has not ended by its
-// deadline, nor in the time punctual after it, wait logs this and returns false for ended.
-func (e *ending) wait(st *step) (ended bool, err error) {
-	at := st.until.Add(min(punctual, e.deadline.Sub(st.until)/2))
-	late := time.NewTimer(time.Until(at))
-	defer late.Stop()
-	select {
-	case <-st.done:
-		return true, st.err
-	case <-late.C:
-		e.log.Warn("goes on without a step that does not end", zap.String("step", st.name), zap.Duration("after", time.Since(e.began).Round(time.Millisecond)))
-		return false, nil
+// wait waits until the steps have ended. If a step has not ended by its deadline, nor in the time
+// punctual after it, wait logs this and returns false.
+func (e *ending) wait(steps ...*step) (ended bool) {
+	ended = true
+	for _, st := range steps {
+		late := time.NewTimer(time.Until(st.until.Add(min(punctual, e.deadline.Sub(st.until)/2))))
+		select {
+		case <-st.done:
+		case <-late.C:
+			e.log.Warn("goes on without a step that does not end", zap.String("step", st.name), zap.Duration("after", time.Since(e.began).Round(time.Millisecond)))
+			ended = false
+		}
+		late.Stop()
 	}
-}
-
-// do begins a step and waits for it.
-func (e *ending) do(name string, until time.Time, do func(context.Context) error) (ended bool, err error) {
-	return e.wait(e.startStep(name, until, do))
-}
-
-// run is do for a step that has half of the remaining time, and neither a context nor an error.
-func (e *ending) run(name string, do func()) (ended bool) {
-	ended, _ = e.do(name, e.half(), func(context.Context) error {
-		do()
-		return nil
-	})
 	return ended
 }
 
-// leave records something that the ending leaves behind. The argument describes it for the log.
-func (e *ending) leave(what string) { e.left = append(e.left, what) }
+// do begins a step that has half of the remaining time, and waits for it.
+func (e *ending) do(name string, do func(context.Context)) (ended bool) {
+	return e.wait(e.begin(name, e.half(), do))
+}
 
 // result returns nil if all steps have ended by now, even after their deadlines, and nothing else
 // was left behind. Otherwise it returns an *Unfinished. It writes the last line of the log.

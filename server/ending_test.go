@@ -45,7 +45,7 @@ func TestEndingIsBoundedAndNamesUnfinishedSteps(t *testing.T) {
 					}
 					until := e.half()
 					started := make(chan struct{})
-					ended, _ := e.do(name, until, func(ctx context.Context) error {
+					ended := e.do(name, func(ctx context.Context) {
 						ran = append(ran, name)
 						close(started)
 						if at, ok := ctx.Deadline(); !ok || !at.Equal(until) {
@@ -57,7 +57,6 @@ func TestEndingIsBoundedAndNamesUnfinishedSteps(t *testing.T) {
 						case slices.Contains(c.late, i):
 							time.Sleep(time.Until(until) + 2*punctual)
 						}
-						return nil
 					})
 					<-started
 					if want := !slices.Contains(c.stuck, i) && !slices.Contains(c.late, i); ended != want {
@@ -92,27 +91,17 @@ func TestEndingIsBoundedAndNamesUnfinishedSteps(t *testing.T) {
 	}
 }
 
-// A step with a limit of its own gets no more time than other steps. do returns the step's error.
-func TestStepsWithLimits(t *testing.T) {
+// Steps that run at the same time share one time limit.
+func TestStepsSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnding(zap.NewNop(), 10*time.Second)
-		for limit, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: 5 * time.Second} {
-			if got := time.Until(e.within(limit)); got != want {
-				t.Errorf("with a limit of %v: %v", limit, got)
-			}
-		}
-		failed := errors.New("failed")
-		if ended, err := e.do("fails", e.half(), func(context.Context) error { return failed }); !ended || err != failed {
-			t.Errorf("%v, %v", ended, err)
-		}
-		// Steps that run at the same time share one time limit.
 		began, until := time.Now(), e.half()
 		forever := make(chan struct{})
 		defer close(forever)
-		wait := func(context.Context) error { <-forever; return nil }
-		a, b := e.startStep("a", until, wait), e.startStep("b", until, wait)
-		e.wait(a)
-		e.wait(b)
+		wait := func(context.Context) { <-forever }
+		if e.wait(e.begin("a", until, wait), e.begin("b", until, wait)) {
+			t.Error("steps that do not end have ended")
+		}
 		if took := time.Since(began); took > 5*time.Second+punctual {
 			t.Errorf("two steps side by side took %v", took)
 		}

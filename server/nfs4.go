@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ func (r *toldRecords) tell(err error) error {
 
 // closeClients ends the goroutines that remove the state of expired clients, and the goroutines that
 // make callbacks. It does not wait for calls that hang.
-func (s *Server) closeClients() {
+func (s *Server) closeClients(context.Context) {
 	if s.nfs40 != nil {
 		s.nfs40.Close()
 	}

@@ -265,12 +265,10 @@ func (s *Server) Serve(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-over:
 	}
-	return errors.Join(err, s.shutDown(func(e *ending) {
-		end()
-		e.run("listeners", func() {
-			s.closeListeners()
-			running.Wait()
-		})
+	end()
+	return errors.Join(err, s.shutDown(func(context.Context) {
+		s.closeListeners()
+		running.Wait()
 	}, stopMetrics))
 }
 

@@ -21,32 +21,22 @@ import (
 const farewell = 5 * time.Second
 
 // shutDown ends a Server that serves. Its first step is to call stopListening.
-func (s *Server) shutDown(stopListening func(*ending), stopMetrics func(context.Context)) error {
+func (s *Server) shutDown(stopListening, stopMetrics func(context.Context)) error {
 	drain := time.Duration(s.cfg.DrainTimeout)
 	e := newEnding(s.log, drain+closing*3/4)
 	s.notifyStopping(EndsWithin(s.cfg))
 	s.log.Info("draining", zap.Duration("at_most", drain))
-	stopListening(e)
-	rpcbind := e.startStep("taking the registration with rpcbind back", e.within(registering), func(ctx context.Context) error {
-		s.registration.remove(ctx)
-		return nil
-	})
-	e.do("calls in progress", e.began.Add(drain), func(ctx context.Context) error {
+	e.do("listeners", stopListening)
+	rpcbind := e.begin("taking the registration with rpcbind back", e.half(), s.registration.remove)
+	e.wait(e.begin("calls in progress", e.began.Add(drain), func(ctx context.Context) {
 		if s.rpc.Drain(ctx) != nil {
 			s.logCalls(drain)
 		}
-		return nil
-	})
+	}))
 	parting := min(time.Until(e.began.Add(drain)), farewell)
-	e.do("parting from peers", e.half(), func(ctx context.Context) error {
-		s.part(ctx, parting)
-		return nil
-	})
+	e.do("parting from peers", func(ctx context.Context) { s.part(ctx, parting) })
 	e.wait(rpcbind)
-	e.do("metrics", e.half(), func(ctx context.Context) error {
-		stopMetrics(ctx)
-		return nil
-	})
+	e.do("metrics", stopMetrics)
 	s.release(e)
 	return e.result()
 }
@@ -70,7 +60,7 @@ func (s *Server) part(ctx context.Context, within time.Duration) {
 // close ends a Server that never served, even if it is only partly set up.
 func (s *Server) close() {
 	e := newEnding(zap.NewNop(), closing*3/4)
-	e.run("listeners", s.closeListeners)
+	e.do("listeners", func(context.Context) { s.closeListeners() })
 	s.release(e)
 }
 
@@ -89,42 +79,39 @@ func (s *Server) release(e *ending) {
 	var connections []*step
 	until := e.half()
 	for _, t := range s.transports {
-		connections = append(connections, e.startStep(t.title+" connections", until, func(context.Context) error { return t.close() }))
+		connections = append(connections, e.begin(t.title+" connections", until, func(context.Context) { t.close() }))
 	}
 	if s.census != nil {
 		s.census.Close()
 	}
 	if s.groups != nil {
-		e.run("callers' groups", s.groups.Close)
+		e.do("callers' groups", func(context.Context) { s.groups.Close() })
 	}
-	cut := true
-	for _, st := range connections {
-		ended, _ := e.wait(st)
-		cut = cut && ended
-	}
+	cut := e.wait(connections...)
 	quiet := cut
 	var busy []rpc.LaneStats
 	if s.rpc != nil {
-		if ended, err := e.do("calls", e.half(), s.rpc.CloseWithin); !ended || err != nil {
+		var err error
+		if ended := e.do("calls", func(ctx context.Context) { err = s.rpc.CloseWithin(ctx) }); !ended || err != nil {
 			quiet = false
 			busy = s.rpc.Lanes()
 		}
 	}
 	if s.gss != nil && quiet {
-		e.run("callers' identities", s.gss.Close)
+		e.do("callers' identities", func(context.Context) { s.gss.Close() })
 	}
-	e.run("what NFSv4 clients hold", s.closeClients)
+	e.do("what NFSv4 clients hold", s.closeClients)
 	for _, l := range busy {
-		e.leave(s.describe(l))
+		e.left = append(e.left, s.describe(l))
 	}
 	closed := s.releaseExports(e, cut, busy)
 	if s.pool != nil && quiet && closed {
-		e.run("payload memory", s.pool.Close)
+		e.do("payload memory", func(context.Context) { s.pool.Close() })
 	}
 	if s.state != nil {
 		// The state directory is closed even if an earlier step has not ended, because the next process
 		// needs it.
-		e.run("state directory", func() {
+		e.do("state directory", func(context.Context) {
 			s.closeRecords()
 			s.state.close()
 		})
@@ -137,43 +124,24 @@ func (s *Server) release(e *ending) {
 // closes none. The list busy has the calls that still run; their exports stay open. If it has calls
 // of unknown exports, every export stays open.
 func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all bool) {
-	e.run("asking for unsynced data", s.logUnsynced)
-	all = true
-	until := e.half()
+	if s.exports == nil {
+		return true
+	}
+	e.do("asking for unsynced data", func(context.Context) { s.logUnsynced() })
 	var steps []*step
-	begin := func(name, what string, lane any, do func() error) {
-		if !idle || slices.ContainsFunc(busy, func(l rpc.LaneStats) bool { return len(s.exports.Names(l.Lane)) == 0 || l.Lane == lane }) {
+	all, until := true, e.half()
+	for _, x := range s.exports.End() {
+		if !idle || slices.ContainsFunc(busy, func(l rpc.LaneStats) bool { return len(s.exports.Names(l.Lane)) == 0 || l.Lane == x.Lane }) {
 			all = false
-			return
+			continue
 		}
-		steps = append(steps, e.startStep("closing export "+name+what, until, func(context.Context) error {
-			err := do()
-			if err != nil {
-				s.log.Error("closing an export", zap.String("export", name), zap.Error(err))
+		steps = append(steps, e.begin("closing export "+x.Name+x.What, until, func(context.Context) {
+			if err := x.Close(); err != nil {
+				s.log.Error("closing an export", zap.String("export", x.Name), zap.Error(err))
 			}
-			return nil
 		}))
 	}
-	if s.exports != nil {
-		now, leaving, mounts := s.exports.End()
-		for _, m := range mounts {
-			begin(m.Name, ", a mount below another", m.Lane(), func() error {
-				<-m.End()
-				return nil
-			})
-		}
-		for _, x := range now {
-			begin(x.Name, "", x.FS.Lane(), func() error { return s.filesystems.LetGo(x.FS) })
-		}
-		for _, l := range leaving {
-			begin(l.Name, ", as it was before a change", l.FS.Lane(), l.Wait)
-		}
-	}
-	for _, st := range steps {
-		ended, _ := e.wait(st)
-		all = all && ended
-	}
-	return all
+	return e.wait(steps...) && all
 }
 
 // describe returns a description, for the log, of the calls of one lane that do not end.
@@ -203,9 +171,6 @@ func (s *Server) logCalls(drain time.Duration) {
 // logUnsynced logs which exports have data that may not be on stable storage. Clients send it
 // again, because the next process has another write verifier.
 func (s *Server) logUnsynced() {
-	if s.exports == nil {
-		return
-	}
 	seen := make(map[vfs.FileSystem]*export.Export)
 	for _, x := range s.exports.All() {
 		u, ok := vfs.As[interface{ Unsynced() int }](x.FS)

@@ -26,7 +26,7 @@ type Set struct {
 
 	mu      sync.Mutex
 	now     []*export.Export
-	leaving []*Leaving
+	leaving []*leaving
 	ended   bool // End was called
 }
 
@@ -40,18 +40,11 @@ func NewSet(log *zap.Logger, table *export.Table, fs *Filesystems) *Set {
 	return s
 }
 
-// A Leaving is an export that was removed from the table, and whose calls may still run.
-type Leaving struct {
+// A leaving is an export that was removed from the table, and whose calls may still run.
+type leaving struct {
 	*export.Export
 	closed chan struct{} // closed when its file system is closed, or is left open for other exports
 	err    error         // the error of closing it
-}
-
-// Wait waits until the export no longer uses its file system, and returns the error of closing it,
-// if any.
-func (l *Leaving) Wait() error {
-	<-l.closed
-	return l.err
 }
 
 // A Change describes the difference between two lists of exports. It has the exports' names.
@@ -109,7 +102,7 @@ func (s *Set) swap(exports []*export.Export) (c Change, unused []*export.Export,
 // retireLocked starts a goroutine that waits until no call uses an export that was removed from the
 // table, and then calls LetGo for its file system.
 func (s *Set) retireLocked(e *export.Export) {
-	l := &Leaving{Export: e, closed: make(chan struct{})}
+	l := &leaving{Export: e, closed: make(chan struct{})}
 	s.leaving = append(s.leaving, l)
 	idle := e.Retire()
 	go func() {
@@ -117,7 +110,7 @@ func (s *Set) retireLocked(e *export.Export) {
 		l.err = s.filesystems.LetGo(e.FS)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.leaving = slices.DeleteFunc(s.leaving, func(other *Leaving) bool { return other == l })
+		s.leaving = slices.DeleteFunc(s.leaving, func(other *leaving) bool { return other == l })
 		close(l.closed)
 		if !s.ended { // otherwise the caller of End waits for l, and reports the error
 			s.log.Info("export closed that was replaced or removed", zap.String("export", e.Name), zap.Error(l.err))
@@ -149,15 +142,38 @@ func (s *Set) Names(lane any) (names []string) {
 	return names
 }
 
+// A Closing is an export, or a mount below one, that a server which ends has to close.
+type Closing struct {
+	Name string
+	What string // what the log adds to the name
+	Lane any
+	// Close closes the file system, unless others use it, and returns when it is closed.
+	Close func() error
+}
+
 // End makes later changes fail, and prevents the opening of further mounts below exports. It returns
-// the present exports, which the caller has to close, the removed exports that are still in use, for
-// which the caller has to wait, and the mounts that are open, or being opened or closed.
-func (s *Set) End() (now []*export.Export, left []*Leaving, mounts []*export.Mount) {
-	mounts = s.mounts.stop()
+// what the caller has to close: the mounts that are open, or being opened or closed, the present
+// exports, and the removed exports that are still in use.
+func (s *Set) End() (all []Closing) {
+	for _, m := range s.mounts.stop() {
+		all = append(all, Closing{m.Name, ", a mount below another", m.Lane(), func() error {
+			<-m.End()
+			return nil
+		}})
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	return s.now, slices.Clone(s.leaving), mounts
+	for _, x := range s.now {
+		all = append(all, Closing{x.Name, "", x.FS.Lane(), func() error { return s.filesystems.LetGo(x.FS) }})
+	}
+	for _, l := range s.leaving {
+		all = append(all, Closing{l.Name, ", as it was before a change", l.FS.Lane(), func() error {
+			<-l.closed
+			return l.err
+		}})
+	}
+	return all
 }
 
 // Fields returns a change as fields of a log line.

@@ -30,9 +30,8 @@ func TestUnchangedExportsStay(t *testing.T) {
 	if !slices.Equal(unused, []*export.Export{again}) || o.now[2] != stays {
 		t.Errorf("what did not change was replaced: %v", c.Replaced)
 	}
-	_, leaving, _ := o.End()
-	for _, l := range leaving {
-		if err := l.Wait(); err != nil {
+	for _, c := range o.End() {
+		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	}
