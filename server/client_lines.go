@@ -50,28 +50,37 @@ func newClientLines(log *zap.Logger, every time.Duration) *clientLines {
 	return &clientLines{log: log, limit: loglimit.Limit[clientLine]{Every: every, Most: mostClientLines}}
 }
 
-// write writes a line about a client, with the fields that the function returns, unless the limit is
-// reached.
-func (c *clientLines) write(level zapcore.Level, text string, client netip.Addr, fields func() []zap.Field) {
-	c.writeAbout(level, text, client, text, fields)
+// write writes a line about a client, unless the limit is reached.
+func (c *clientLines) write(level zapcore.Level, text string, client netip.Addr, fields ...zap.Field) {
+	c.writeAbout(level, text, client, text, fields...)
 }
 
 // writeAbout is like write, but the subject (about) by which lines are limited may differ from the
 // text.
-func (c *clientLines) writeAbout(level zapcore.Level, text string, client netip.Addr, about string, fields func() []zap.Field) {
+func (c *clientLines) writeAbout(level zapcore.Level, text string, client netip.Addr, about string, fields ...zap.Field) {
 	line := c.log.Check(level, text)
 	if line == nil {
 		return
 	}
-	leftOut, due := c.limit.Due(clientLine{clientaddr.Of(client), about}, time.Now())
-	if !due {
-		return
+	if leftOut, due := c.limit.Due(clientLine{clientaddr.Of(client), about}, time.Now()); due {
+		line.Write(append(fields, othersBefore(leftOut))...)
 	}
-	all := fields()
-	if leftOut > 0 {
-		all = append(all, zap.Int("others_before", leftOut))
+}
+
+// othersBefore returns the field that says how many lines were left out before this one.
+func othersBefore(leftOut int) zap.Field {
+	if leftOut == 0 {
+		return zap.Skip()
 	}
-	line.Write(all...)
+	return zap.Int("others_before", leftOut)
+}
+
+// unlessEmpty returns a field, or none if its value is empty.
+func unlessEmpty(key, value string) zap.Field {
+	if value == "" {
+		return zap.Skip()
+	}
+	return zap.String(key, value)
 }
 
 // Log lines about the state of NFSv4 clients. Package state calls clientEvent.
@@ -103,17 +112,13 @@ func (s *Server) clientEvent(e *state.Event) {
 		s.log.Info("time of grace ended", zap.Int("did_not_come", len(e.Clients)), zap.Strings("without", namesOf(e.Clients)))
 	case state.Taken:
 		c := e.Clients[0]
-		s.lines.write(zapcore.WarnLevel, "what a client had open and locked was taken from it", c.Address, func() []zap.Field {
-			return []zap.Field{zap.Stringer("client", c.Address), zap.String("name", nameOf(&c)), zap.String("reason", whys[e.Why][0]), zap.String("remedy", whys[e.Why][1])}
-		})
+		s.lines.write(zapcore.WarnLevel, "what a client had open and locked was taken from it", c.Address,
+			zap.Stringer("client", c.Address), zap.String("name", nameOf(&c)), zap.String("reason", whys[e.Why][0]), zap.String("remedy", whys[e.Why][1]))
 	case state.NameInUse:
 		c := e.Clients[0]
-		s.names.writeAbout(zapcore.WarnLevel, "two clients have one name: the second waits until the first is gone", e.By, "name of "+c.Address.String(), func() []zap.Field {
-			return []zap.Field{
-				zap.Stringer("client", e.By), zap.Stringer("first", c.Address), zap.String("name", nameOf(&c)),
-				zap.String("remedy", "nothing, if the client has got another address: it waits for a lease_time at most. Else give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id, and mount again"),
-			}
-		})
+		s.names.writeAbout(zapcore.WarnLevel, "two clients have one name: the second waits until the first is gone", e.By, "name of "+c.Address.String(),
+			zap.Stringer("client", e.By), zap.Stringer("first", c.Address), zap.String("name", nameOf(&c)),
+			zap.String("remedy", "nothing, if the client has got another address: it waits for a lease_time at most. Else give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id, and mount again"))
 	}
 }
 
@@ -156,23 +161,15 @@ func (s *Server) mountRefused(r *export.Refusal) {
 	if _, v4 := r.Status.(nfs4wire.NFSStat4); v4 && r.Reason == export.NoExport {
 		level, text = zapcore.InfoLevel, "name looked up that no export has"
 	}
-	s.lines.write(level, text, client, func() []zap.Field {
-		path := r.Path
-		if len(path) > longestPath {
-			path = path[:longestPath] + "..."
-		}
-		fields := []zap.Field{
-			zap.Stringer("client", client), zap.Uint16("port", r.Client.Port()), zap.String("path", path),
-			zap.Stringer("reason", r.Reason), zap.Stringer("answer", r.Status),
-		}
-		if r.Export != nil {
-			fields = append(fields, zap.String("export", r.Export.Name))
-		}
-		if remedy := remedies[r.Reason]; remedy != "" {
-			fields = append(fields, zap.String("remedy", remedy))
-		}
-		return fields
-	})
+	path, name := r.Path, ""
+	if len(path) > longestPath {
+		path = path[:longestPath] + "..."
+	}
+	if r.Export != nil {
+		name = r.Export.Name
+	}
+	s.lines.write(level, text, client, zap.Stringer("client", client), zap.Uint16("port", r.Client.Port()), zap.String("path", path),
+		zap.Stringer("reason", r.Reason), zap.Stringer("answer", r.Status), unlessEmpty("export", name), unlessEmpty("remedy", remedies[r.Reason]))
 }
 
 // flavorRefused writes a line for a caller whose security flavor the export does not accept. The
@@ -180,28 +177,22 @@ func (s *Server) mountRefused(r *export.Refusal) {
 // export that refuses a flavor accepts at least one other, so taken[0] exists.
 func (s *Server) flavorRefused(c *rpc.Conn, e *export.Export, as export.Security) {
 	client := c.Peer.Addr().Unmap()
-	s.lines.write(zapcore.InfoLevel, "flavor refused", client, func() []zap.Field {
-		var taken []string
-		for _, f := range e.SecurityFor(client) {
-			taken = append(taken, f.String())
-		}
-		return []zap.Field{
-			zap.Stringer("client", client), zap.String("export", e.Name), zap.Stringer("flavor", as), zap.String("sec", strings.Join(taken, ":")),
-			zap.String("remedy", fmt.Sprintf("unless the client goes on by itself, mount with sec=%s, or add %s to the export's option sec", taken[0], as)),
-		}
-	})
+	var taken []string
+	for _, f := range e.SecurityFor(client) {
+		taken = append(taken, f.String())
+	}
+	s.lines.write(zapcore.InfoLevel, "flavor refused", client,
+		zap.Stringer("client", client), zap.String("export", e.Name), zap.Stringer("flavor", as), zap.String("sec", strings.Join(taken, ":")),
+		zap.String("remedy", fmt.Sprintf("unless the client goes on by itself, mount with sec=%s, or add %s to the export's option sec", taken[0], as)))
 }
 
 // principalRefused writes a line for a caller without an account, if the export refuses such
 // callers.
 func (s *Server) principalRefused(c *rpc.Conn, e *export.Export, principal string) {
 	client := c.Peer.Addr().Unmap()
-	s.lines.write(zapcore.WarnLevel, "principal without an account refused", client, func() []zap.Field {
-		return []zap.Field{
-			zap.Stringer("client", client), zap.String("export", e.Name), zap.String("principal", principal),
-			zap.String("remedy", "make the user here, or name one for the principal with the key kerberos.principals, or take require_account out of the export's options"),
-		}
-	})
+	s.lines.write(zapcore.WarnLevel, "principal without an account refused", client,
+		zap.Stringer("client", client), zap.String("export", e.Name), zap.String("principal", principal),
+		zap.String("remedy", "make the user here, or name one for the principal with the key kerberos.principals, or take require_account out of the export's options"))
 }
 
 // usualReasons are the reasons for which no line is written, because they are normal. After a
@@ -218,14 +209,6 @@ func (s *Server) contextRefused(e *gss.Event) {
 	if e.Reason == gss.UnknownPrincipal && krb5.IsMachine(e.Principal) {
 		level = zapcore.DebugLevel // the client's machine itself, when it mounts; it needs no user here
 	}
-	s.lines.write(level, "Kerberos: "+e.Reason.String(), client, func() []zap.Field {
-		fields := []zap.Field{zap.Stringer("client", client), zap.Stringer("reason", e.Reason), zap.String("cause", e.Cause)}
-		if e.Principal != "" {
-			fields = append(fields, zap.String("principal", e.Principal))
-		}
-		if e.Remedy != "" {
-			fields = append(fields, zap.String("remedy", e.Remedy))
-		}
-		return fields
-	})
+	s.lines.write(level, "Kerberos: "+e.Reason.String(), client, zap.Stringer("client", client), zap.Stringer("reason", e.Reason),
+		zap.String("cause", e.Cause), unlessEmpty("principal", e.Principal), unlessEmpty("remedy", e.Remedy))
 }

@@ -47,13 +47,10 @@ const acceptLineEvery = time.Minute
 // acceptFailed logs an accept(2) that failed, at most once in acceptLineEvery. It is the callback
 // census.Config.AcceptFailed.
 func (s *Server) acceptFailed(err error) {
-	leftOut, due := s.accepts.Due(struct{}{}, time.Now())
-	if !due {
-		return
+	if leftOut, due := s.accepts.Due(struct{}{}, time.Now()); due {
+		s.log.Warn("a connection could not be accepted; the daemon goes on accepting", zap.Error(config.Cause(err)), zap.Int("others_before", leftOut),
+			zap.String("remedy", "if the cause is too many open files, raise LimitNOFILE= in the unit (ulimit -n)"))
 	}
-	s.log.Warn("a connection could not be accepted; the daemon goes on accepting", zap.Error(config.Cause(err)),
-		zap.Int("others_before", leftOut),
-		zap.String("remedy", "if the cause is too many open files, raise LimitNOFILE= in the unit (ulimit -n)"))
 }
 
 // seatEvent writes a line for a connection that the census refused or ended, so that an
@@ -80,12 +77,8 @@ func (s *Server) rdmaEvent(e rdmacm.Event) {
 // rdmaFault logs a message that the server did not serve. It is the callback rdma.Config.Event.
 // The level is debug, because a peer can cause any number of faults, and metrics count each one.
 func (s *Server) rdmaFault(e rdma.Event) {
-	if !s.log.Core().Enabled(zapcore.DebugLevel) {
-		return
-	}
 	s.connectionLine(zapcore.DebugLevel, "message not served", "rdma", e.Peer,
-		zap.String("reason", e.Fault.String()), zap.Stringer("answer", e.Answer),
-		zap.Uint32("xid", e.XID), zap.NamedError("because", e.Fault))
+		zap.Stringer("reason", e.Fault), zap.Stringer("answer", e.Answer), zap.Uint32("xid", e.XID), zap.NamedError("because", e.Fault))
 }
 
 // tcpEvent logs an event of a TCP connection. It is the callback tcp.Config.Event.
@@ -97,15 +90,11 @@ func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, er
 	if _, ok := errors.AsType[census.Reason](err); ok {
 		return // seatEvent has written a line for it
 	}
-	level, fields := zapcore.DebugLevel, []zap.Field{}
-	if err != nil {
-		fields = append(fields, zap.NamedError("because", err))
-	}
+	level, remedy := zapcore.DebugLevel, ""
 	if fault {
-		level, what = zapcore.InfoLevel, what+" by a fault"
-		fields = append(fields, zap.String("remedy", faultRemedy(err)))
+		level, what, remedy = zapcore.InfoLevel, what+" by a fault", faultRemedy(err)
 	}
-	s.connectionLine(level, "connection "+what, transport, peer, fields...)
+	s.connectionLine(level, "connection "+what, transport, peer, zap.NamedError("because", err), unlessEmpty("remedy", remedy))
 }
 
 // faultRemedy returns the advice for a connection that ended, or could not be set up, because of
@@ -128,5 +117,5 @@ func (s *Server) connectionLine(level zapcore.Level, text, transport string, pee
 		s.log.Debug(text, fields...)
 		return
 	}
-	s.lines.write(level, text, peer.Addr(), func() []zap.Field { return fields })
+	s.lines.write(level, text, peer.Addr(), fields...)
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,34 +18,25 @@ import (
 
 // A collector makes metrics from the packages' own counters when Prometheus asks for them. So an
 // RPC call only increments counters, and makes no metrics.
-type collector struct {
-	s     *Server
-	descs []*prometheus.Desc // one for each entry of metrics, in its order
-}
+type collector struct{ *Server }
 
-func newCollector(s *Server) *collector {
-	c := &collector{s: s}
-	for i := range metrics {
-		m := &metrics[i]
-		c.descs = append(c.descs, prometheus.NewDesc(m.name, m.help, m.labels, nil))
-	}
-	return c
-}
+func (m *metric) desc() *prometheus.Desc { return prometheus.NewDesc(m.name, m.help, m.labels, nil) }
 
 // Describe implements prometheus.Collector.
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
-		ch <- d
+func (collector) Describe(ch chan<- *prometheus.Desc) {
+	for i := range metrics {
+		ch <- metrics[i].desc()
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	now := c.s.count()
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	now := c.count()
 	for i := range metrics {
 		m := &metrics[i]
+		desc := m.desc()
 		m.read(now, func(v float64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(c.descs[i], m.kind, v, labels...)
+			ch <- prometheus.MustNewConstMetric(desc, m.kind, v, labels...)
 		})
 	}
 }
@@ -67,7 +58,7 @@ func (s *Server) serveMetrics() (stop func(context.Context)) {
 		return func(context.Context) {}
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newCollector(s), s.durations)
+	registry.MustRegister(collector{s}, s.durations)
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 10 * time.Second}
@@ -85,12 +76,13 @@ func (s *Server) serveMetrics() (stop func(context.Context)) {
 // They exist only if metrics are served.
 type durations struct {
 	*prometheus.HistogramVec
-	// The map has the histogram of each procedure, by the version of the program and then by the
-	// number of the procedure. Calls read it without a lock.
-	of map[programVersion][]atomic.Pointer[prometheus.Observer]
+	of sync.Map // the histograms by procedure: they are found here in less time than in the HistogramVec
 }
 
-type programVersion struct{ number, version uint32 }
+type procedure struct {
+	program uint32
+	name    string
+}
 
 // durationMetric describes the histograms, for documentation and for Prometheus.
 var durationMetric = metric{
@@ -99,34 +91,24 @@ var durationMetric = metric{
 }
 
 func newDurations() *durations {
-	return &durations{
-		prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: durationMetric.name, Help: durationMetric.help,
-			// Powers of two, from 4.096 us to about 17 s.
-			Buckets: prometheus.ExponentialBuckets(4096e-9, 2, 23),
-		}, durationMetric.labels),
-		make(map[programVersion][]atomic.Pointer[prometheus.Observer]),
-	}
-}
-
-// add allocates the entries for the procedures of a program. It is called before the first call.
-func (d *durations) add(p rpc.Program) {
-	_, version := p.Versions()
-	d.of[programVersion{p.Number(), version}] = make([]atomic.Pointer[prometheus.Observer], len(p.Binding(version).Procedures))
+	return &durations{HistogramVec: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: durationMetric.name, Help: durationMetric.help,
+		// Powers of two, from 4.096 us to about 17 s.
+		Buckets: prometheus.ExponentialBuckets(4096e-9, 2, 23),
+	}, durationMetric.labels)}
 }
 
 // observe adds a call's duration to the histogram of its procedure. It is the callback
 // rpc.Config.Observe.
 func (d *durations) observe(e *rpc.Event) {
-	of := d.of[programVersion{e.Program, e.Version}]
-	if e.Nanoseconds == 0 || e.Name == "" || int(e.Procedure) >= len(of) {
+	if e.Nanoseconds == 0 || e.Name == "" {
 		return
 	}
-	h := of[e.Procedure].Load()
-	if h == nil {
-		first := d.WithLabelValues(programName(e.Program), e.Name)
-		h = &first
-		of[e.Procedure].Store(h)
+	key := procedure{e.Program, e.Name}
+	histogram, there := d.of.Load(key)
+	if !there {
+		histogram = d.WithLabelValues(programName(e.Program), e.Name)
+		d.of.Store(key, histogram)
 	}
-	(*h).Observe(float64(e.Nanoseconds) / 1e9)
+	histogram.(prometheus.Observer).Observe(float64(e.Nanoseconds) / 1e9)
 }

@@ -199,13 +199,8 @@ func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err e
 		return err
 	}
 	for i := range programs {
-		if !programs[i].served(s.cfg) {
-			continue
-		}
-		p := programs[i].open(s)
-		s.rpc.Register(p)
-		if s.durations != nil {
-			s.durations.add(p)
+		if programs[i].served(s.cfg) {
+			s.rpc.Register(programs[i].open(s))
 		}
 	}
 	s.census = s.newCensus()

@@ -109,7 +109,7 @@ type traffic struct {
 // A count is the value of a metric for one value of its label.
 type count struct {
 	label string
-	n     uint64
+	n     float64
 }
 
 // A running is an open transport with its listeners.

@@ -98,26 +98,26 @@ func (c *rdmaCarrier) traffic() traffic {
 	for _, p := range c.providers {
 		stats := p.Stats()
 		for _, f := range stats.Faults {
-			malformed = append(malformed, count{f.What, f.N})
+			malformed = append(malformed, count{f.What, float64(f.N)})
 		}
 		memory, memoryLimit = memory+stats.Memory, memoryLimit+stats.MemoryLimit
 		devices = append(devices, stats.Devices...)
 	}
 	for f := range rdma.Faults() {
-		faults = append(faults, count{f.String(), uint64(st.Count(f))})
+		faults = append(faults, count{f.String(), float64(st.Count(f))})
 	}
 	return traffic{
 		faults: faults, memory: memory, memoryLimit: memoryLimit, devices: devices,
 		open: st.Connections.Load(), accepted: uint64(st.Accepted.Load()), stalled: uint64(st.Timeouts()),
 		bytes: []count{
-			{"inline_received", uint64(st.BytesInlineIn.Load())}, {"inline_sent", uint64(st.BytesInlineOut.Load())},
-			{"read_chunk", uint64(st.BytesRead.Load())}, {"write_chunk", uint64(st.BytesWritten.Load())},
-			{"reply_chunk", uint64(st.BytesReplyChunk.Load())},
+			{"inline_received", float64(st.BytesInlineIn.Load())}, {"inline_sent", float64(st.BytesInlineOut.Load())},
+			{"read_chunk", float64(st.BytesRead.Load())}, {"write_chunk", float64(st.BytesWritten.Load())},
+			{"reply_chunk", float64(st.BytesReplyChunk.Load())},
 		},
 		malformed: append([]count{
-			{"version", uint64(st.ErrVers.Load())}, {"chunk", uint64(st.ErrChunk.Load())},
-			{"discarded", uint64(st.Discarded.Load())}, {"failed_work", uint64(st.FailedWork())},
-			{"overrun", uint64(st.Overruns())},
+			{"version", float64(st.ErrVers.Load())}, {"chunk", float64(st.ErrChunk.Load())},
+			{"discarded", float64(st.Discarded.Load())}, {"failed_work", float64(st.FailedWork())},
+			{"overrun", float64(st.Overruns())},
 		}, malformed...),
 	}
 }

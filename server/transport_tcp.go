@@ -75,7 +75,7 @@ func (c *tcpCarrier) traffic() traffic {
 	st := c.server.Stats()
 	return traffic{
 		open: int64(st.Connections), accepted: st.Accepted, stalled: st.Stalled,
-		bytes:     []count{{"received", st.Received}, {"sent", st.Sent}},
-		malformed: []count{{"malformed", st.Malformed}, {"too_long", st.TooLong}, {"stray_reply", st.Stray}},
+		bytes:     []count{{"received", float64(st.Received)}, {"sent", float64(st.Sent)}},
+		malformed: []count{{"malformed", float64(st.Malformed)}, {"too_long", float64(st.TooLong)}, {"stray_reply", float64(st.Stray)}},
 	}
 }
