@@ -11,9 +11,13 @@ import (
 
 // The server registers one listening address of each netid with rpcbind.
 func TestMappings(t *testing.T) {
-	listen := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:2049"), netip.MustParseAddrPort("192.0.2.2:2049"), netip.MustParseAddrPort("[::]:3049")}
+	tcp := &running{transport: transportOf("tcp")}
+	for _, a := range []string{"192.0.2.1:2049", "192.0.2.2:2049", "[::]:3049"} {
+		tcp.listeners = append(tcp.listeners, &listener{addr: netip.MustParseAddrPort(a)})
+	}
+	s := &Server{cfg: &config.Config{NFS: config.NFS{Versions: []string{"3"}}}, transports: []*running{tcp}}
 	var got []string
-	for _, m := range mappings(&config.Config{NFS: config.NFS{Versions: []string{"3"}}}, func(transport string) []netip.AddrPort { return map[string][]netip.AddrPort{"tcp": listen}[transport] }) {
+	for _, m := range s.mappings() {
 		got = append(got, strings.Join([]string{m.Netid, m.Address.String()}, " "))
 	}
 	// Only the first address of each netid is registered.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
-	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
@@ -40,14 +40,6 @@ type registration struct {
 
 func (s *Server) newRegistration() *registration {
 	return &registration{s: s, now: make(chan struct{}, 1), client: rpcbind.Client{Dial: tcp.DialConfig{}.Dialer(), Owner: "nfsrdmad"}}
-}
-
-// wanted returns the mappings to register. There are none if the configuration disables rpcbind.
-func (r *registration) wanted() []rpcbind.Mapping {
-	if on := r.s.cfg.Rpcbind; on != nil && !*on {
-		return nil
-	}
-	return mappings(r.s.cfg, r.s.addrs)
 }
 
 // keep checks the registration every registerEvery, and whenever the method soon requests a
@@ -81,7 +73,7 @@ func (r *registration) soon() {
 func (r *registration) compare(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.wanted()
+	all := r.s.mappings()
 	if r.ended || len(all) == 0 {
 		return
 	}
@@ -114,7 +106,7 @@ func (r *registration) remove(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true
-	all := r.wanted()
+	all := r.s.mappings()
 	if len(all) == 0 {
 		return
 	}
@@ -145,7 +137,7 @@ func (s *Server) served(ctx context.Context, m rpcbind.Mapping) bool {
 	var answered atomic.Bool
 	var asking sync.WaitGroup
 	for _, t := range s.transports {
-		if rpcbind.Netid(t.netid, m.Address.Addr()) != m.Netid {
+		if rpcbind.Netid(t.name, m.Address.Addr()) != m.Netid {
 			continue
 		}
 		for _, w := range t.ways(m.Address) {
@@ -160,30 +152,27 @@ func (s *Server) served(ctx context.Context, m rpcbind.Mapping) bool {
 	return answered.Load()
 }
 
-// mappings returns the registrations for rpcbind: each program at the addresses of its
-// transports, with the netids of RFC 5665 §5.1 and RFC 8166 §9. rpcbind stores one address for
-// each netid, so only the first address of a netid is registered.
-func mappings(cfg *config.Config, addrs func(transport string) []netip.AddrPort) []rpcbind.Mapping {
-	var all []rpcbind.Mapping
-	for _, p := range programs {
-		if !p.served(cfg) {
-			continue
-		}
-		for _, name := range p.over {
-			all = append(all, p.mappings(transportOf(name).netid, addrs(name))...)
-		}
+// mappings returns the registrations for rpcbind: each program at the addresses of its transports,
+// with the netids of RFC 5665 §5.1 and RFC 8166 §9. rpcbind stores one address for each netid, so
+// only the first address of a netid is registered. There are no registrations if the configuration
+// disables rpcbind.
+func (s *Server) mappings() (all []rpcbind.Mapping) {
+	if on := s.cfg.Rpcbind; on != nil && !*on {
+		return nil
 	}
-	return all
-}
-
-func (p *program) mappings(netids string, addrs []netip.AddrPort) (all []rpcbind.Mapping) {
-	seen := make(map[string]bool)
-	for _, a := range addrs {
-		for _, a := range bothFamilies(a) {
-			netid := rpcbind.Netid(netids, a.Addr())
-			if !seen[netid] {
-				seen[netid] = true
-				all = append(all, rpcbind.Mapping{Program: p.number, Version: p.version, Netid: netid, Address: a})
+	for _, p := range programs {
+		for _, t := range s.transports {
+			if !p.served(s.cfg) || !slices.Contains(p.over, t.name) {
+				continue
+			}
+			netids := make(map[string]bool)
+			for _, l := range t.listeners {
+				for _, a := range bothFamilies(l.addr) {
+					if netid := rpcbind.Netid(t.name, a.Addr()); !netids[netid] {
+						netids[netid] = true
+						all = append(all, rpcbind.Mapping{Program: p.number, Version: p.version, Netid: netid, Address: a})
+					}
+				}
 			}
 		}
 	}

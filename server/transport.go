@@ -16,32 +16,22 @@ import (
 
 // A transport is an entry of the registry of transports.
 type transport struct {
-	// name is the name in metrics and log lines, and the configuration key that lists the
-	// addresses.
-	name string
-	// title is the transport's name in messages. carriedBy is its name where doctor lists the ports
-	// that the daemon itself listens on, without RDMA devices.
-	title, carriedBy string
+	// name is the name in metrics and log lines, the configuration key that lists the addresses, and
+	// the netid for rpcbind without the "6" of IPv6. title is the name in messages.
+	name, title string
+	// carriedBy is the name where doctor lists the ports that the daemon itself listens on, without
+	// RDMA devices.
+	carriedBy string
 	// listen returns the configured addresses.
 	listen func(*config.Config) []config.Listen
-	// netid is the transport's netid for rpcbind, without the "6" of IPv6.
-	netid string
 	// open makes the carrier of a server that starts.
 	open func(*Server) (carrier, error)
 }
 
 // transports is the registry. Transports are opened and shown in this order.
 var transports = []transport{
-	{
-		name: "rdma", title: "RDMA", carriedBy: "software RDMA",
-		listen: func(c *config.Config) []config.Listen { return c.RDMA },
-		netid:  rpcbind.RDMA, open: openRDMA,
-	},
-	{
-		name: "tcp", title: "TCP", carriedBy: "TCP",
-		listen: func(c *config.Config) []config.Listen { return c.TCP },
-		netid:  rpcbind.TCP, open: openTCP,
-	},
+	{rpcbind.RDMA, "RDMA", "software RDMA", func(c *config.Config) []config.Listen { return c.RDMA }, openRDMA},
+	{rpcbind.TCP, "TCP", "TCP", func(c *config.Config) []config.Listen { return c.TCP }, openTCP},
 }
 
 // transportOf returns the registry's entry with this name, or nil.

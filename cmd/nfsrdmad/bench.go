@@ -23,8 +23,7 @@ func benchCommand() *cobra.Command {
 		size, fileSize = byteCount{1 << 20}, byteCount{256 << 20}
 		uid, gid       int
 		asJSON         bool
-		sec            securityFlags
-		rdma           providerFlags
+		connect        connectFlags
 	)
 	c := &cobra.Command{
 		Use:   "bench HOST:/export",
@@ -56,12 +55,10 @@ a file that is there, and its CLOSE.
 			if err := checkBench(&cfg, int64(size.Size), int64(fileSize.Size), c.Flags().Changed("duration")); err != nil {
 				return usageError{err}
 			}
-			if cfg.Provider, err = rdma.open(cfg.Transport); err != nil {
+			if cfg.Provider, cfg.Security, err = connect.open(cfg.Transport); err != nil {
 				return err
 			}
-			if cfg.Security, err = sec.security(); err != nil {
-				return err
-			}
+			cfg.MountPort = connect.mountPort
 			if cfg.Security != nil && uid >= 0 {
 				return usageError{errors.New("--uid is for --sec sys: with Kerberos the server knows who calls")}
 			}
@@ -76,9 +73,8 @@ a file that is there, and its CLOSE.
 	f.StringVar(&transport, "transport", "tcp", "tcp or rdma")
 	f.StringVar(&cfg.NFS, "nfs", "3", "version of NFS: 3, 4.1 or 4.2")
 	f.BoolVar(&cfg.NoAttributes, "no-attributes", false, "by NFS version 4, READ and WRITE without GETATTR")
-	rdma.add(f)
+	connect.add(f)
 	f.IntVar(&cfg.Port, "port", 0, "the server's port (default 2049 for tcp, 20049 for rdma)")
-	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
 	f.StringVar(&cfg.Workload, "workload", "read", "what to do: "+strings.Join(bench.Workloads(), ", ")+"; by NFS version 4: "+strings.Join(bench.Workloads4(), ", "))
 	f.Var(&size, "size", "bytes of each READ, WRITE, READDIRPLUS or READDIR")
 	f.Var(&fileSize, "file-size", "bytes of each file")
@@ -86,7 +82,6 @@ a file that is there, and its CLOSE.
 	f.IntVar(&cfg.Connections, "connections", 1, "connections")
 	durationVar(f, &cfg.Duration, "duration", 10*time.Second, time.Millisecond, 24*time.Hour, "how long to measure")
 	f.Int64Var(&cfg.Ops, "ops", 0, "end after so many operations instead")
-	sec.add(f)
 	f.IntVar(&uid, "uid", -1, "act as this user (default: the calling user)")
 	f.IntVar(&gid, "gid", -1, "and this group, with --uid")
 	f.BoolVar(&asJSON, "json", false, "print JSON")

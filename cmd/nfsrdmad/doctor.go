@@ -11,10 +11,7 @@ import (
 )
 
 func doctorCommand() *cobra.Command {
-	var (
-		configFile string
-		flags      config.Flags
-	)
+	var flags configFlags
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine lets the server do, and why not",
@@ -26,14 +23,8 @@ The exit status is 1 if something is missing without which nothing can be served
 the lines marked 'no'.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := baseConfig(configFile, flags.HaveExports())
-			if errors.Is(err, errNoConfig) {
-				cfg, err = new(config.Config), nil
-			}
+			cfg, err := flags.read(false)
 			if err != nil {
-				return err
-			}
-			if err := cfg.Overlay(&flags); err != nil {
 				return err
 			}
 			missing, err := server.Doctor(os.Stdout, cfg)
@@ -46,6 +37,6 @@ the lines marked 'no'.`,
 			return nil
 		},
 	}
-	configurationFlags(c.Flags(), &configFile, &flags)
+	flags.add(c.Flags())
 	return c
 }

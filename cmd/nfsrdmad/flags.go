@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,31 +67,62 @@ func (d *durationFlag) Set(s string) error {
 	return nil
 }
 
-// providerFlags are the flags of commands that connect over RDMA.
-type providerFlags struct {
-	name  string
-	noCRC bool
+// connectFlags are the flags of commands that connect to a server.
+type connectFlags struct {
+	securityFlags
+	provider  string
+	noCRC     bool
+	mountPort int
 }
 
-func (p *providerFlags) add(f *pflag.FlagSet) {
+func (c *connectFlags) add(f *pflag.FlagSet) {
 	all := providers.Names()
-	f.StringVar(&p.name, "rdma-provider", all[0], "what carries RDMA: "+strings.Join(all, " or ")+" (RDMA devices)")
-	f.BoolVar(&p.noCRC, "no-crc", false, "over iWARP in software, do not ask for CRCs (the server may)")
+	f.StringVar(&c.provider, "rdma-provider", all[0], "what carries RDMA: "+strings.Join(all, " or ")+" (RDMA devices)")
+	f.BoolVar(&c.noCRC, "no-crc", false, "over iWARP in software, do not ask for CRCs (the server may)")
+	f.IntVar(&c.mountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
+	f.StringVar(&c.flavor, "sec", "sys", "how to prove who calls: sys, krb5, krb5i or krb5p")
+	f.StringVar(&c.keytab, "keytab", "", "with Kerberos: a keytab (default: the credential cache of KRB5CCNAME or krb5.conf, or /tmp/krb5cc_UID)")
+	f.StringVar(&c.principal, "principal", "", "with --keytab: whose key to use (default: the first)")
+	f.StringVar(&c.server, "server-principal", "", "with Kerberos: the server's principal, such as nfs@server.example.org (default nfs@HOST)")
 }
 
-// open opens the provider, which all connections of the command share, if one of the transports
-// needs it.
-func (p *providerFlags) open(transports ...client.Transport) (providers.Provider, error) {
-	if !slices.Contains(transports, client.RDMA) {
+// open returns how the command's connections are made: the RDMA provider that they share, or nil if
+// none of the transports needs it, and the client.Security.
+func (c *connectFlags) open(transports ...client.Transport) (provider providers.Provider, security *client.Security, err error) {
+	if slices.Contains(transports, client.RDMA) {
+		var cfg providers.Config
+		if c.noCRC {
+			cfg.CRC = "off"
+		}
+		if provider, err = providers.Open(c.provider, cfg); err != nil {
+			return nil, nil, usageError{fmt.Errorf("--rdma-provider %s: %w", c.provider, err)}
+		}
+	}
+	security, err = c.security()
+	return provider, security, err
+}
+
+// securityFlags are the flags of commands that can authenticate by Kerberos.
+type securityFlags struct {
+	flavor, keytab, principal, server string
+}
+
+// securityHelp is the help text for the flags of securityFlags.
+const securityHelp = `The ticket comes from the credential cache (kinit), or
+with --keytab from a key.`
+
+// security returns the client.Security that the flags select, or nil for AUTH_SYS.
+func (s *securityFlags) security() (*client.Security, error) {
+	flavor, err := client.ParseFlavor(s.flavor)
+	switch {
+	case err != nil:
+		return nil, usageError{fmt.Errorf("--sec: %w", err)}
+	case flavor == client.Sys && (s.keytab != "" || s.principal != "" || s.server != ""):
+		return nil, usageError{errors.New("--keytab, --principal and --server-principal belong to --sec krb5, krb5i or krb5p")}
+	case flavor == client.Sys:
 		return nil, nil
+	case s.principal != "" && s.keytab == "":
+		return nil, usageError{errors.New("--principal chooses a key of --keytab: a credential cache has one principal")}
 	}
-	var cfg providers.Config
-	if p.noCRC {
-		cfg.CRC = "off"
-	}
-	opened, err := providers.Open(p.name, cfg)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--rdma-provider %s: %w", p.name, err)}
-	}
-	return opened, nil
+	return client.Kerberos{Flavor: flavor, Keytab: s.keytab, Principal: s.principal, Server: s.server}.Security()
 }

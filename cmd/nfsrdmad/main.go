@@ -56,13 +56,11 @@ func main() {
 }
 
 func exitStatus(err error) int {
-	var usage usageError
-	var unfinished *server.Unfinished
-	if errors.As(err, &unfinished) {
+	if _, unfinished := errors.AsType[*server.Unfinished](err); unfinished {
 		return exitUnfinished
 	}
-	var wrong *config.Error
-	if errors.As(err, &usage) || errors.As(err, &wrong) {
+	_, usage := errors.AsType[usageError](err)
+	if _, wrong := errors.AsType[*config.Error](err); usage || wrong {
 		return 2
 	}
 	return 1

@@ -25,9 +25,7 @@ func probeCommand() *cobra.Command {
 		transport string
 		asJSON    bool
 		timeout   time.Duration
-		mountPort int
-		sec       securityFlags
-		rdma      providerFlags
+		connect   connectFlags
 	)
 	c := &cobra.Command{
 		Use:   "probe HOST[:PORT]",
@@ -43,7 +41,7 @@ With --sec a context of RPCSEC_GSS is made as well, and the exit status is 0 onl
 where that succeeds. ` + securityHelp,
 		Args: oneArgument("a server: HOST or HOST:PORT"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			cfg := probe.Config{Timeout: timeout, MountPort: mountPort}
+			cfg := probe.Config{Timeout: timeout, MountPort: connect.mountPort}
 			var err error
 			if cfg.Host, cfg.Port, err = client.SplitHostPort(args[0]); err != nil {
 				return usageError{err}
@@ -58,10 +56,7 @@ where that succeeds. ` + securityHelp,
 				}
 				cfg.Transports = []client.Transport{t}
 			}
-			if cfg.Provider, err = rdma.open(cfg.Transports...); err != nil {
-				return err
-			}
-			if cfg.Security, err = sec.security(); err != nil {
+			if cfg.Provider, cfg.Security, err = connect.open(cfg.Transports...); err != nil {
 				return err
 			}
 			ctx, stop := untilSignal()
@@ -87,9 +82,7 @@ where that succeeds. ` + securityHelp,
 	f.StringVar(&transport, "transport", "", "tcp, rdma or both")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	durationVar(f, &timeout, "timeout", 5*time.Second, time.Millisecond, time.Hour, "how long each step may take")
-	rdma.add(f)
-	sec.add(f)
-	f.IntVar(&mountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
+	connect.add(f)
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,8 +19,7 @@ func relayCommand() *cobra.Command {
 		cfg             relay.Config
 		listen, portmap []string
 		verbose, share  bool
-		sec             securityFlags
-		rdma            providerFlags
+		connect         connectFlags
 	)
 	c := &cobra.Command{
 		Use:   "relay --listen ADDR:PORT HOST[:PORT]",
@@ -48,27 +48,24 @@ any. ` + securityHelp,
 			if len(listen) == 0 {
 				return usageError{errors.New("--listen is missing: where clients are to connect, such as 127.0.0.1:2049")}
 			}
-			if cfg.Target.Provider, err = rdma.open(cfg.Target.Transport); err != nil {
+			if cfg.Target.Provider, cfg.Target.Security, err = connect.open(client.RDMA); err != nil {
 				return err
 			}
-			if cfg.Target.Security, err = sec.security(); err != nil {
-				return err
-			}
+			cfg.MountPort = connect.mountPort
 			switch secured := cfg.Target.Security != nil; {
 			case secured && !share:
-				return usageError{fmt.Errorf("--sec %s: all clients of the relay will act at the server as the relay's principal, whatever they say of themselves: add --share-principal if that is meant", sec.flavor)}
+				return usageError{fmt.Errorf("--sec %s: all clients of the relay will act at the server as the relay's principal, whatever they say of themselves: add --share-principal if that is meant", connect.flavor)}
 			case !secured && (share || cfg.Insecure):
 				return usageError{errors.New("--share-principal and --insecure belong to --sec krb5, krb5i or krb5p")}
 			}
-			trouble := new(trouble)
-			cfg.Event = func(e relay.Event) { trouble.report(e.Err) }
+			cfg.Event = reportTrouble()
 			if verbose {
 				cfg.Event = func(e relay.Event) {
-					fmt.Fprintf(os.Stderr, "client=%s calls=%d", e.Client, e.Calls)
+					line := fmt.Sprintf("client=%s calls=%d", e.Client, e.Calls)
 					if e.Err != nil {
-						fmt.Fprintf(os.Stderr, " error=%q", e.Err)
+						line += fmt.Sprintf(" error=%q", e.Err)
 					}
-					fmt.Fprintln(os.Stderr)
+					fmt.Fprintln(os.Stderr, line)
 				}
 			}
 			return runRelay(cfg, listen, portmap)
@@ -77,15 +74,34 @@ any. ` + securityHelp,
 	f := c.Flags()
 	f.StringArrayVar(&listen, "listen", nil, "address to take calls on: ADDR:PORT or :PORT; repeatable")
 	f.StringArrayVar(&portmap, "rpcbind-listen", nil, "address to answer rpcbind's questions on as well, such as :111; repeatable")
-	rdma.add(f)
-	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
+	connect.add(f)
 	f.IntVar(&cfg.Calls, "calls", 128, "calls under way for each client")
 	durationVar(f, &cfg.Timeout, "timeout", 30*time.Second, time.Millisecond, time.Hour, "how long connecting to the server may take")
-	sec.add(f)
 	f.BoolVar(&share, "share-principal", false, "with --sec: all clients act at the server as the relay's principal")
 	f.BoolVar(&cfg.Insecure, "insecure", false, "with --sec: serve clients on ports above 1023 as well, which any user can have")
 	f.BoolVar(&verbose, "verbose", false, "print a line for each client that leaves")
 	return c
+}
+
+// troubleEvery is the shortest time between two lines of reportTrouble.
+const troubleEvery = 10 * time.Second
+
+// reportTrouble returns a relay.Config.Event that writes a line if the relay cannot make RPCSEC_GSS
+// contexts with the server, at most once in troubleEvery.
+func reportTrouble() func(relay.Event) {
+	var mu sync.Mutex
+	var last time.Time
+	return func(e relay.Event) {
+		if !client.NoContext(e.Err) {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(last) >= troubleEvery {
+			last = time.Now()
+			fmt.Fprintln(os.Stderr, "clients are not served:", e.Err)
+		}
+	}
 }
 
 func runRelay(cfg relay.Config, listen, portmap []string) error {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,8 +19,7 @@ import (
 
 func serveCommand() *cobra.Command {
 	var (
-		configFile string
-		flags      config.Flags
+		flags      configFlags
 		showMounts bool
 	)
 	c := &cobra.Command{
@@ -44,16 +45,10 @@ Export options, separated by commas:
 				debug.SetGCPercent(gcPercent)
 			}
 			server.SpareProcessor()
-			return serve(func() (*config.Config, error) {
-				cfg, err := baseConfig(configFile, flags.HaveExports())
-				if err != nil {
-					return nil, err
-				}
-				return cfg, cfg.Overlay(&flags)
-			}, showMounts)
+			return serve(func() (*config.Config, error) { return flags.read(true) }, showMounts)
 		},
 	}
-	configurationFlags(c.Flags(), &configFile, &flags)
+	flags.add(c.Flags())
 	c.Flags().BoolVar(&showMounts, "show-mounts", false, "print the commands that mount the first export from elsewhere")
 	return c
 }
@@ -63,31 +58,34 @@ Export options, separated by commas:
 // covers this excess. Payload is not on the heap.
 const gcPercent = 40
 
-// configurationFlags defines --config and the flags that replace settings of the configuration
-// file.
-func configurationFlags(f *pflag.FlagSet, configFile *string, flags *config.Flags) {
-	f.StringVar(configFile, "config", "", "configuration file (TOML)")
-	flags.Define(f)
+// configFlags are --config and the flags that replace settings of the configuration file.
+type configFlags struct {
+	config.Flags
+	file string
 }
 
-// errNoConfig is the error for a command line that names neither an export nor a configuration
-// file, if the default file does not exist.
-var errNoConfig = usageError{errors.New("nothing to serve: add --export DIR, or write " + config.DefaultConfigFile)}
+func (f *configFlags) add(set *pflag.FlagSet) {
+	set.StringVar(&f.file, "config", "", "configuration file (TOML)")
+	f.Define(set)
+}
 
-// baseConfig reads the configuration file with the given name. Without a name, it reads the default
-// file or, if flags name exports, returns an empty configuration.
-func baseConfig(file string, haveExports bool) (*config.Config, error) {
-	switch {
-	case file != "":
-		return config.Read(file)
-	case haveExports:
-		return new(config.Config), nil
+// read reads the configuration file, and applies the flags over it. Without a name of a file, it
+// reads the default file, unless flags name exports. If needed is false, the default file may be
+// missing.
+func (f *configFlags) read(needed bool) (*config.Config, error) {
+	cfg := new(config.Config)
+	if f.file != "" || !f.HaveExports() {
+		there, err := config.Read(cmp.Or(f.file, config.DefaultConfigFile))
+		switch {
+		case err == nil:
+			cfg = there
+		case f.file != "" || !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		case needed:
+			return nil, usageError{errors.New("nothing to serve: add --export DIR, or write " + config.DefaultConfigFile)}
+		}
 	}
-	cfg, err := config.Read(config.DefaultConfigFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errNoConfig
-	}
-	return cfg, err
+	return cfg, cfg.Overlay(&f.Flags)
 }
 
 // serve runs the daemon. It calls read for the configuration, at the start and at each SIGHUP.
@@ -97,8 +95,13 @@ func serve(read func() (*config.Config, error), showMounts bool) error {
 		return err
 	}
 	// handleSignals comes before Start, so that a signal during the start also shuts the daemon
-	// down.
-	ctx, signals := handleSignals(server.EndsWithin(cfg))
+	// down. Until the daemon serves, SIGHUP does nothing.
+	var serving atomic.Pointer[server.Server]
+	ctx := handleSignals(server.EndsWithin(cfg), func() {
+		if s := serving.Load(); s != nil {
+			s.Reload(read)
+		}
+	})
 	s, err := server.Start(ctx, cfg)
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -106,7 +109,7 @@ func serve(read func() (*config.Config, error), showMounts bool) error {
 	if err != nil {
 		return err
 	}
-	signals.onHangup(func() { s.Reload(read) })
+	serving.Store(s)
 	if showMounts {
 		for _, line := range s.MountCommands() {
 			fmt.Fprintln(os.Stdout, line)
