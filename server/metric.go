@@ -38,7 +38,7 @@ type counted struct {
 	gss         gss.Stats
 	groups      identity.GroupsStats // look-ups of users' groups
 	memory      mem.Stats
-	descriptors *local.Descriptors
+	descriptors *local.Descriptors // nil if a program embeds the server and provides the file system
 	failedSyncs uint64
 	seats       census.Stats
 	polls       busypoll.Stats
@@ -51,12 +51,14 @@ type carried struct {
 	traffic
 }
 
-// count takes a snapshot of a daemon. The counters of one package are read at the same moment, those
+// count takes a snapshot. The counters of one package are read at the same moment, those
 // of different packages at different moments.
 func (s *Server) count() *counted {
 	c := &counted{
 		calls: s.rpc.Stats(), gss: s.gss.Stats(), groups: s.groups.Stats(), memory: s.pool.Stats(), seats: s.census.Stats(), polls: s.polls.Stats(),
-		descriptors: s.filesystems.Descriptors, failedSyncs: s.filesystems.FailedSyncs(),
+	}
+	if s.filesystems != nil {
+		c.descriptors, c.failedSyncs = s.filesystems.Descriptors, s.filesystems.FailedSyncs()
 	}
 	if s.nfs4 != nil {
 		c.operations = s.nfs4.Stats()
@@ -171,6 +173,9 @@ var metrics = []metric{
 	{name: "nfsrdmad_file_descriptors", help: "Descriptors for files in use by all exports together.", kind: gauge, labels: []string{"kind"},
 		meaning: "descriptors for files of all exports together: the largest number (`limit`), which is half of what the process may open (`LimitNOFILE=`), and the number that is open (`held`)",
 		read: each(func(c *counted) []count {
+			if c.descriptors == nil {
+				return nil
+			}
 			return []count{{"limit", float64(c.descriptors.Limit())}, {"held", float64(c.descriptors.Held())}}
 		})},
 	{name: "nfsrdmad_failed_syncs_total", help: "Times that a disk did not store what was written.", kind: counter,

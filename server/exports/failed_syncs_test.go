@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/sys/unix"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -21,10 +20,10 @@ import (
 // failures since the line before. All failures are counted.
 func TestLinesAboutFailedSyncs(t *testing.T) {
 	core, lines := observer.New(zapcore.DebugLevel)
-	f := failedSyncs{log: zap.New(core), limit: loglimit.Limit[uint64]{Every: syncLineEvery}}
+	f := NewFilesystems(t.TempDir(), zap.New(core), descriptors)
 	one, other := directoryKey{dev: 1}, directoryKey{dev: 2}
 	now := time.Unix(1e9, 0)
-	fail := func(dir string, key directoryKey, err error) { f.failed(dir, key, local.Fsync, err, now) }
+	fail := func(dir string, key directoryKey, err error) { f.syncFailed(dir, key, local.Fsync, err, now) }
 	for range 100 {
 		fail("/srv", one, syscall.EIO)
 		fail("/srv/sub", one, syscall.EIO)
@@ -33,8 +32,8 @@ func TestLinesAboutFailedSyncs(t *testing.T) {
 	now = now.Add(syncLineEvery)
 	fail("/srv", one, syscall.EDQUOT)
 	all := lines.All()
-	if len(all) != 3 || f.count.Load() != 202 {
-		t.Fatalf("%d lines, and %d syncs that failed are counted: %v", len(all), f.count.Load(), all)
+	if len(all) != 3 || f.FailedSyncs() != 202 {
+		t.Fatalf("%d lines, and %d syncs that failed are counted: %v", len(all), f.FailedSyncs(), all)
 	}
 	for i, want := range []struct {
 		dir, err, remedy string
@@ -75,7 +74,7 @@ func TestFailedSyncOfAServedDirectoryIsLogged(t *testing.T) {
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("the caller is told %v", err)
 	}
-	if lines.Len() != 1 || all.failures.count.Load() == 0 {
-		t.Errorf("%d lines, and %d syncs that failed are counted", lines.Len(), all.failures.count.Load())
+	if lines.Len() != 1 || all.FailedSyncs() == 0 {
+		t.Errorf("%d lines, and %d syncs that failed are counted", lines.Len(), all.FailedSyncs())
 	}
 }

@@ -28,8 +28,10 @@ type Filesystems struct {
 	// of clients in it.
 	Revoke func(fs vfs.FileSystem)
 
-	state    string // the state directory
-	failures failedSyncs
+	log         *zap.Logger
+	state       string // the state directory
+	failedSyncs atomic.Uint64
+	syncLines   loglimit.Limit[uint64] // by device number
 
 	mu   sync.Mutex
 	open map[directoryKey]*openFilesystem
@@ -52,13 +54,13 @@ type openFilesystem struct {
 // the largest number of descriptors that all file systems together keep open between calls.
 func NewFilesystems(state string, log *zap.Logger, descriptors int) *Filesystems {
 	return &Filesystems{
-		Descriptors: local.NewDescriptors(descriptors), state: state,
-		failures: failedSyncs{log: log, limit: loglimit.Limit[uint64]{Every: syncLineEvery}}, open: make(map[directoryKey]*openFilesystem),
+		Descriptors: local.NewDescriptors(descriptors), log: log, state: state,
+		syncLines: loglimit.Limit[uint64]{Every: syncLineEvery}, open: make(map[directoryKey]*openFilesystem),
 	}
 }
 
 // FailedSyncs returns the number of syncs that have failed.
-func (t *Filesystems) FailedSyncs() uint64 { return t.failures.count.Load() }
+func (t *Filesystems) FailedSyncs() uint64 { return t.failedSyncs.Load() }
 
 // show returns the file system of a directory for one more export, and opens it if no export uses
 // it yet. fd is the directory, and dir its path for messages. The file system does not depend on
@@ -103,7 +105,7 @@ func (t *Filesystems) config(dir string, key directoryKey) local.Config {
 		Sync:        true,
 		Descriptors: t.Descriptors,
 		SyncFailed: func(call local.SyncCall, err error) {
-			t.failures.failed(dir, key, call, err, time.Now())
+			t.syncFailed(dir, key, call, err, time.Now())
 		},
 	}
 }
@@ -192,20 +194,12 @@ func status(fd int) (st unix.Statx_t, err error) {
 // syncLineEvery is the shortest time between two log lines about failed syncs of one file system.
 const syncLineEvery = time.Minute
 
-// failedSyncs counts failed syncs, and writes log lines about them. The methods may be called
-// from any goroutine.
-type failedSyncs struct {
-	log   *zap.Logger
-	count atomic.Uint64
-	limit loglimit.Limit[uint64] // by device number
-}
-
-// failed counts a sync that failed with err, and logs it unless a line about the same device was
+// syncFailed counts a sync that failed with err, and logs it unless a line about the same device was
 // written less than syncLineEvery ago. dir is the exported directory, and key identifies it. The
-// argument now is the present time.
-func (f *failedSyncs) failed(dir string, key directoryKey, call local.SyncCall, err error, now time.Time) {
-	f.count.Add(1)
-	before, due := f.limit.Due(key.dev, now)
+// argument now is the present time. Any goroutine may call it.
+func (t *Filesystems) syncFailed(dir string, key directoryKey, call local.SyncCall, err error, now time.Time) {
+	t.failedSyncs.Add(1)
+	before, due := t.syncLines.Due(key.dev, now)
 	if !due {
 		return
 	}
@@ -218,7 +212,7 @@ func (f *failedSyncs) failed(dir string, key directoryKey, call local.SyncCall, 
 	if before > 0 {
 		fields = append(fields, zap.Int("others_before", before))
 	}
-	f.log.Error("the disk did not store what was written", fields...)
+	t.log.Error("the disk did not store what was written", fields...)
 }
 
 // syncRemedy returns advice for a sync that failed with err.

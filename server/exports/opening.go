@@ -46,13 +46,15 @@ func (o *Opening) Open(all []config.Export) ([]*export.Export, error) {
 		if o.Enters != nil {
 			o.Enters(fmt.Sprintf("opening export %s (%s)", e.Name, dir))
 		}
-		was, known := before[e.Name]
-		known = known && was.Path == dir
-		fs, root, err := o.openDirectory(e.Name, ways, i, was, known)
-		if _, lost := errors.AsType[*lostRoot](err); lost && known {
+		var was *root
+		if r, known := before[e.Name]; known && r.Path == dir {
+			was = &r
+		}
+		fs, root, err := o.openDirectory(e.Name, ways, i, was)
+		if _, lost := errors.AsType[*lostRoot](err); lost && was != nil {
 			if fs = o.keep(e.Name); fs != nil {
 				o.Log.Error("an export's directory is not the one that it was: the one before is still served", zap.String("export", e.Name), zap.Error(err))
-				root, err = was, nil
+				root, err = *was, nil
 			}
 		}
 		if err != nil {

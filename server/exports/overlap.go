@@ -144,35 +144,49 @@ func locate(dir string) (*location, error) {
 
 // locateFD returns the location of the directory with the descriptor dir.
 func locateFD(dir int) (*location, error) {
-	fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { unix.Close(fd) }()
-	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(dir))
 	if err != nil {
 		return nil, err
 	}
 	l := new(location)
-	for {
-		st, err := status(fd)
-		if err != nil {
-			return nil, err
-		}
+	err = climb(dir, func(_ int, st *unix.Statx_t) (bool, error) {
 		if len(l.chain) == 0 {
 			l.device, l.path = placeOnDevice(st.Mnt_id, name)
 		}
-		this := inodeOf(&st)
-		if n := len(l.chain); n > 0 && l.chain[n-1] == this {
-			return l, nil // this is the root directory of the process
+		l.chain = append(l.chain, inodeOf(st))
+		return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0, nil
+	})
+	if len(l.chain) == 0 {
+		return nil, err
+	}
+	return l, nil // if this process may not search a parent, holds compares device and path instead
+}
+
+// climb calls visit for the directory with the descriptor dir, and then for each directory above it
+// up to the root directory of the process, until visit returns false or an error. The descriptor
+// that visit gets is open during the call.
+func climb(dir int, visit func(fd int, st *unix.Statx_t) (more bool, err error)) error {
+	fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { unix.Close(fd) }()
+	var below unix.Statx_t
+	for {
+		st, err := status(fd)
+		if err != nil {
+			return err
 		}
-		l.chain = append(l.chain, this)
-		if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-			return l, nil
+		if st.Mnt_id == below.Mnt_id && inodeOf(&st) == inodeOf(&below) {
+			return nil
+		}
+		below = st
+		if more, err := visit(fd, &st); !more || err != nil {
+			return err
 		}
 		above, err := unix.Openat(fd, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return l, nil // this process may not search the parent; holds compares device and path instead
+			return err
 		}
 		unix.Close(fd)
 		fd = above

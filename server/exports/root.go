@@ -54,46 +54,23 @@ func rootAt(path string, fd int) (r root, err error) {
 	if r.directory, err = identify(fd); err != nil {
 		return r, err
 	}
-	here, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return r, err
-	}
-	for {
-		above, err := unix.Openat(here, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			unix.Close(here)
-			return r, err
+	var top directory // the root directory of a mount, if the directory above it comes next
+	var topErr error
+	inMount := true
+	err = climb(fd, func(fd int, st *unix.Statx_t) (bool, error) {
+		if !inMount {
+			in, err := identify(fd)
+			if err = errors.Join(topErr, err); err != nil {
+				return false, err
+			}
+			r.Mounts = append(r.Mounts, mount{top, in})
 		}
-		last, err := r.step(here, above)
-		unix.Close(here)
-		if here = above; err != nil || last {
-			unix.Close(here)
-			return r, err
+		if inMount = st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0; !inMount {
+			top, topErr = identify(fd)
 		}
-	}
-}
-
-// step compares a directory with its parent. The arguments are their descriptors. If the two are
-// in different mounts, step adds the directory's mount to r.Mounts. If they are the same
-// directory, it is the root directory of this process, and step returns true.
-func (r *root) step(here, above int) (last bool, err error) {
-	from, err := status(here)
-	if err != nil {
-		return false, err
-	}
-	to, err := status(above)
-	if err != nil {
-		return false, err
-	}
-	if from.Mnt_id == to.Mnt_id {
-		return inodeOf(&from) == inodeOf(&to), nil
-	}
-	var m mount
-	if m.Top, err = identify(here); err == nil {
-		m.In, err = identify(above)
-	}
-	r.Mounts = append(r.Mounts, m)
-	return false, err
+		return true, nil
+	})
+	return r, err
 }
 
 // identify returns the identity of the directory open on fd.
@@ -180,33 +157,32 @@ type lostRoot struct{ why string }
 func (e *lostRoot) Error() string { return e.why }
 
 // openDirectory opens the file system of export i, and returns it with the export's root. If the
-// export was opened with the same path before, the caller sets known, and passes the root of that
-// time as the argument was. If the path now leads to another directory, and through the directory
-// of another export, the clients of that export may have put the directory there. openDirectory
-// then returns a *lostRoot.
-func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known bool) (vfs.FileSystem, root, error) {
+// export was opened with the same path before, the argument was is the root of that time; otherwise
+// it is nil. If the path now leads to another directory, and through the directory of another
+// export, the clients of that export may have put the directory there. openDirectory then returns a
+// *lostRoot.
+func (o *Opening) openDirectory(name string, ways *ways, i int, was *root) (vfs.FileSystem, root, error) {
 	dir := ways.all[i].Path.Path
-	way, err := ways.walk(i)
+	fd, within, err := ways.walk(i)
 	if err != nil {
 		return nil, root{}, err
 	}
-	defer unix.Close(way.fd)
-	is, err := rootAt(dir, way.fd)
+	defer unix.Close(fd)
+	is, err := rootAt(dir, fd)
 	if err != nil {
 		return nil, root{}, fmt.Errorf("%s: %w", dir, err)
 	}
 	switch {
-	case !known || is.mayBe(was.directory):
-	case is.is(&was):
+	case was == nil || is.mayBe(was.directory):
+	case is.is(was):
 		o.Log.Info("another file system than before is mounted at the path of an export, and is served now", zap.String("export", name), zap.String("path", dir))
-	case way.within == "":
+	case within == "":
 		o.Log.Warn("the path of an export leads to another directory than before, which is served now", zap.String("export", name), zap.String("path", dir))
 	default:
-		why := fmt.Sprintf("%s is another directory than before, and lies in %s, whose clients may have put it there: if it is what you mean, remove %s, and reload or start",
-			dir, way.within, filepath.Join(o.Filesystems.state, rootsFile))
-		return nil, root{}, &lostRoot{why}
+		return nil, root{}, &lostRoot{fmt.Sprintf("%s is another directory than before, and lies in %s, whose clients may have put it there: if it is what you mean, remove %s, and reload or start",
+			dir, within, filepath.Join(o.Filesystems.state, rootsFile))}
 	}
-	fs, err := o.Filesystems.show(dir, way.fd)
+	fs, err := o.Filesystems.show(dir, fd)
 	return fs, is, err
 }
 

@@ -337,7 +337,7 @@ func TestWayToAnExport(t *testing.T) {
 	} {
 		all := []config.Export{{Path: config.Dir{Path: at(c.dir)}}, {Path: config.Dir{Path: at(c.other)}}}
 		w := &ways{all, locateExports(all)}
-		got, err := w.walk(0)
+		fd, in, err := w.walk(0)
 		if err != nil {
 			if lost := (*lostRoot)(nil); c.is != "" || errors.As(err, &lost) == (c.other == "d" && c.dir != "d/up") {
 				t.Errorf("%s beside %s: %v", c.dir, c.other, err)
@@ -349,10 +349,10 @@ func TestWayToAnExport(t *testing.T) {
 			within = at(within)
 		}
 		var is, want unix.Stat_t
-		if unix.Fstat(got.fd, &is) != nil || unix.Stat(at(c.is), &want) != nil || is.Ino != want.Ino || got.within != within {
-			t.Errorf("%s beside %s: inode %d within %q, want %d within %q", c.dir, c.other, is.Ino, got.within, want.Ino, within)
+		if unix.Fstat(fd, &is) != nil || unix.Stat(at(c.is), &want) != nil || is.Ino != want.Ino || in != within {
+			t.Errorf("%s beside %s: inode %d within %q, want %d within %q", c.dir, c.other, is.Ino, in, want.Ino, within)
 		}
-		unix.Close(got.fd)
+		unix.Close(fd)
 	}
 }
 

@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -18,90 +19,86 @@ type ways struct {
 	at  []*location // the locations of the directories, in the order of all; nil if unknown
 }
 
-// A way is the result of following the path to an export's directory.
-type way struct {
-	fd int // the directory
-	// If the path leads through the directory of another export, within is that directory's path;
-	// otherwise "". Clients of the other export can change the rest of the path.
-	within string
-}
-
 // maxLinks is the largest number of symbolic links on a path, the same as the kernel's limit
 // (path_resolution(7)).
 const maxLinks = 40
 
-// walk opens the directory of an export. It follows symbolic links on the path, except within
-// another export, whose clients could choose the directory by such a link. If it finds a link
-// there, it returns a *lostRoot.
-func (w *ways) walk(export int) (_ *way, err error) {
+// walk opens the directory of an export, and returns its descriptor. If the path leads through the
+// directory of another export, within is that directory's path, because clients of the other export
+// can change the rest of the path; otherwise within is "". walk follows symbolic links on the path,
+// except within another export, whose clients could choose the directory by such a link. If it finds
+// a link there, it returns a *lostRoot.
+func (w *ways) walk(export int) (fd int, within string, err error) {
 	dir := w.all[export].Path.Path
-	at := &way{fd: -1}
+	fd = -1
 	defer func() {
-		if err != nil && at.fd >= 0 {
-			unix.Close(at.fd)
+		if err != nil && fd >= 0 {
+			unix.Close(fd)
+		}
+		if _, lost := errors.AsType[*lostRoot](err); err != nil && !lost {
+			err = fmt.Errorf("%s: %w", dir, err)
 		}
 	}()
 	step := func(from int, name string) error {
-		fd, err := unix.Openat2(from, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+		next, err := unix.Openat2(from, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 		if err != nil {
-			return fmt.Errorf("%s: %w", dir, &os.PathError{Op: "open", Path: name, Err: err})
+			return &os.PathError{Op: "open", Path: name, Err: err}
 		}
-		if at.fd >= 0 {
-			unix.Close(at.fd)
+		if fd >= 0 {
+			unix.Close(fd)
 		}
-		at.fd = fd
+		fd = next
 		return nil
 	}
 	if err := step(unix.AT_FDCWD, "/"); err != nil {
-		return nil, err
+		return fd, "", err
 	}
 	left := namesIn(dir)
 	for links := 0; len(left) > 0; {
 		name := left[0]
 		left = left[1:]
-		here, err := status(at.fd)
+		here, err := status(fd)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", dir, err)
+			return fd, "", err
 		}
-		if at.within == "" {
-			at.within = w.other(export, func(l *location) bool { return l.chain[0] == inodeOf(&here) })
+		if within == "" {
+			within = w.other(export, func(l *location) bool { return l.chain[0] == inodeOf(&here) })
 		}
 		var next unix.Statx_t
-		if err := unix.Statx(at.fd, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &next); err != nil {
-			return nil, fmt.Errorf("%s: %w", dir, &os.PathError{Op: "look at", Path: name, Err: err})
+		if err := unix.Statx(fd, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &next); err != nil {
+			return fd, "", &os.PathError{Op: "look at", Path: name, Err: err}
 		}
 		link := next.Mode&unix.S_IFMT == unix.S_IFLNK
-		if at.within == "" && (link || len(left) == 0) {
-			if inner, err := locateFD(at.fd); err == nil {
-				at.within = w.other(export, func(l *location) bool { return l.holds(inner) })
+		if within == "" && (link || len(left) == 0) {
+			if inner, err := locateFD(fd); err == nil {
+				within = w.other(export, func(l *location) bool { return l.holds(inner) })
 			}
 		}
 		if !link {
-			if err := step(at.fd, name); err != nil {
-				return nil, err
+			if err := step(fd, name); err != nil {
+				return fd, "", err
 			}
 			continue
 		}
-		if at.within != "" {
-			return nil, &lostRoot{fmt.Sprintf("%q on the way to %s is a symbolic link, and lies in %s, whose clients may have put it there: name the directory itself", name, dir, at.within)}
+		if within != "" {
+			return fd, "", &lostRoot{fmt.Sprintf("%q on the way to %s is a symbolic link, and lies in %s, whose clients may have put it there: name the directory itself", name, dir, within)}
 		}
 		if links++; links > maxLinks {
-			return nil, fmt.Errorf("%s: %w", dir, unix.ELOOP)
+			return fd, "", unix.ELOOP
 		}
 		target := make([]byte, unix.PathMax)
-		n, err := unix.Readlinkat(at.fd, name, target)
+		n, err := unix.Readlinkat(fd, name, target)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", dir, &os.PathError{Op: "read", Path: name, Err: err})
+			return fd, "", &os.PathError{Op: "read", Path: name, Err: err}
 		}
-		to := string(target[:n])
-		if strings.HasPrefix(to, "/") {
+		if target[0] == '/' {
 			if err := step(unix.AT_FDCWD, "/"); err != nil {
-				return nil, err
+				return fd, "", err
 			}
 		}
-		left = append(namesIn(to), left...)
+		left = append(namesIn(string(target[:n])), left...)
 	}
-	return at, nil
+	return fd, within, nil
 }
 
 // namesIn returns the names in a path.
