@@ -1,13 +1,13 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -73,22 +73,28 @@ func kernelRelease() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-func findKernel() Finding {
-	f := Finding{What: "kernel", Needed: true, Detail: "Linux " + kernelRelease()}
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY}
-	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &how)
-	if f.OK = err == nil; f.OK {
-		unix.Close(fd)
-	} else {
-		f.Detail += " has no openat2: use Linux 5.6 or later"
+// found returns a Finding whose Detail is yes or no, depending on ok.
+func found(what string, ok bool, yes, no string) Finding {
+	if ok {
+		return Finding{What: what, OK: true, Detail: yes}
 	}
+	return Finding{What: what, Detail: no}
+}
+
+func findKernel() Finding {
+	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY})
+	if err == nil {
+		unix.Close(fd)
+	}
+	running := "Linux " + kernelRelease()
+	f := found("kernel", err == nil, running, running+" has no openat2: use Linux 5.6 or later")
+	f.Needed = true
 	return f
 }
 
 // findHandles checks whether the kernel can open files by handle. It checks this on the state
 // directory's file system, because in a container the exports' directories may not exist yet.
 func findHandles(cfg *config.Config) Finding {
-	f := Finding{What: "file handles by the kernel"}
 	dir, _ := exports.Existing(cfg.StateDir)
 	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, dir, 0)
 	if err == nil {
@@ -100,75 +106,67 @@ func findHandles(cfg *config.Config) Finding {
 			}
 		}
 	}
-	f.OK, f.Detail = err == nil, "handles outlive restarts and renames at no cost"
-	if err != nil {
-		f.Detail = fmt.Sprintf("%v: handles are kept in an index in the state directory instead; CAP_DAC_READ_SEARCH avoids that", err)
-	}
-	return f
+	return found("file handles by the kernel", err == nil, "handles outlive restarts and renames at no cost",
+		fmt.Sprintf("%v: handles are kept in an index in the state directory instead; CAP_DAC_READ_SEARCH avoids that", err))
 }
 
 func findSwitch() Finding {
-	f := Finding{What: "acting as the caller", OK: local.CanSwitch(), Detail: "each user's rights are judged by the kernel"}
-	if !f.OK {
-		id := local.Identity()
-		f.Detail = fmt.Sprintf("only exports with all_squash,anonuid=%d,anongid=%d are served; CAP_SETUID and CAP_SETGID (root) lift that", id.UID, id.GID)
-	}
-	return f
+	id := local.Identity()
+	return found("acting as the caller", local.CanSwitch(), "each user's rights are judged by the kernel",
+		fmt.Sprintf("only exports with all_squash,anonuid=%d,anongid=%d are served; CAP_SETUID and CAP_SETGID (root) lift that", id.UID, id.GID))
 }
 
 // findLinks checks whether clients can link to files of other users. fs.protected_hardlinks can
 // prevent that, and clients cannot see this setting.
 func findLinks() Finding {
-	f := Finding{What: "links to files of others", OK: true, Detail: "made for clients, as POSIX has it: fs.protected_hardlinks is 0"}
+	const what = "links to files of others"
 	b, err := os.ReadFile("/proc/sys/fs/protected_hardlinks")
 	if err != nil || strings.TrimSpace(string(b)) == "0" {
-		return f
+		return found(what, true, "made for clients, as POSIX has it: fs.protected_hardlinks is 0", "")
 	}
-	if f.OK = local.LinksForOthers(); f.OK {
-		f.Detail = "made for clients, but to set-id programs; fs.protected_hardlinks is for this machine's own users"
-		return f
-	}
-	f.Detail = "clients get EPERM: fs.protected_hardlinks is set, and it takes CAP_FOWNER and acting as the caller to pass over it"
-	return f
+	return found(what, local.LinksForOthers(), "made for clients, but to set-id programs; fs.protected_hardlinks is for this machine's own users",
+		"clients get EPERM: fs.protected_hardlinks is set, and it takes CAP_FOWNER and acting as the caller to pass over it")
 }
 
 func findFiles() Finding {
 	var r unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &r)
 	most := int(min(r.Max, 1<<30))
-	f := Finding{What: "open files", OK: most >= 4096, Detail: fmt.Sprintf("up to %d, of which the exports together hold %d at most", r.Max, descriptorsForFiles(most, seatsWithin(most, 0)))}
-	if !f.OK {
-		f.Detail += ": raise it (ulimit -Hn 65536, or LimitNOFILE= in the unit)"
-	}
-	return f
+	detail := fmt.Sprintf("up to %d, of which the exports together hold %d at most", r.Max, descriptorsForFiles(most, seatsWithin(most, 0)))
+	return found("open files", most >= 4096, detail, detail+": raise it (ulimit -Hn 65536, or LimitNOFILE= in the unit)")
 }
 
-func findPorts(what string, all []config.Listen) (found []Finding) {
-	for _, a := range addresses(all) {
-		f := Finding{What: fmt.Sprintf("port %d (%s)", a.Port(), what), Needed: true, OK: true, Detail: "free"}
-		l, err := new(net.ListenConfig).Listen(context.Background(), network(a), a.String())
+func findPorts(what string, listen []config.Listen) (all []Finding) {
+	for _, a := range addresses(listen) {
+		l, err := net.Listen(network(a), a.String())
+		var problem string
 		switch {
 		case err == nil:
 			l.Close()
 		case errors.Is(err, syscall.EADDRINUSE):
-			f.OK, f.Detail = false, fmt.Sprintf("%s is in use: by a server that runs already; stop it, or see --tcp and --rdma", a)
+			problem = fmt.Sprintf("%s is in use: by a server that runs already; stop it, or see --tcp and --rdma", a)
 		default:
-			f.OK, f.Detail = false, listenError(what, a, err).Error()
+			problem = listenError(what, a, err).Error()
 		}
-		found = append(found, f)
+		f := found(fmt.Sprintf("port %d (%s)", a.Port(), what), err == nil, "free", problem)
+		f.Needed = true
+		all = append(all, f)
 	}
-	return found
+	return all
 }
 
-// findState checks the state directory as a start does, and leaves nothing in it.
 func findState(cfg *config.Config) Finding {
-	f := Finding{What: "state directory", Needed: true, Detail: cfg.StateDir}
-	bad := func(err error) Finding {
-		f.Detail = err.Error()
-		return f
+	f := Finding{What: "state directory", Needed: true, OK: true, Detail: cfg.StateDir}
+	if err := checkState(cfg); err != nil {
+		f.OK, f.Detail = false, err.Error()
 	}
+	return f
+}
+
+// checkState checks the state directory as a start does, and leaves nothing in it.
+func checkState(cfg *config.Config) error {
 	if err := exports.KeepApart(cfg); err != nil {
-		return bad(err)
+		return err
 	}
 	dir, whole := exports.Existing(cfg.StateDir)
 	// Try to write, because the permissions do not show whether the daemon can write: not even root
@@ -179,40 +177,36 @@ func findState(cfg *config.Config) Finding {
 		if !whole {
 			what = fmt.Sprintf("%s, where %s is to be made,", dir, cfg.StateDir)
 		}
-		return bad(fmt.Errorf("%s cannot be written (%w): give another with --state-dir", what, config.Cause(err)))
+		return fmt.Errorf("%s cannot be written (%w): give another with --state-dir", what, config.Cause(err))
 	}
 	os.Remove(tried)
-	if whole {
-		if err := checkStateDir(dir); err != nil {
-			return bad(err)
-		}
-		if key, err := os.Open(filepath.Join(dir, keyFile)); err == nil {
-			defer key.Close()
-			if err := checkKey(key); err != nil {
-				return bad(err)
-			}
-		}
+	if !whole {
+		return nil
 	}
-	f.OK = true
-	return f
+	if err := checkStateDir(dir); err != nil {
+		return err
+	}
+	key, err := os.Open(filepath.Join(dir, keyFile))
+	if err != nil {
+		return nil
+	}
+	defer key.Close()
+	return checkKey(key)
 }
 
 func findRpcbind() Finding {
-	f := Finding{What: "rpcbind", Detail: "NFSv3 is registered with it"}
 	c, err := net.Dial("unix", "/run/rpcbind.sock")
-	if f.OK = err == nil; f.OK {
+	if err == nil {
 		c.Close()
-	} else {
-		f.Detail = "does not run: clients name the ports when they mount (port=, mountport=)"
 	}
-	return f
+	return found("rpcbind", err == nil, "NFSv3 is registered with it", "does not run: clients name the ports when they mount (port=, mountport=)")
 }
 
 func findSIW() Finding {
-	for _, dir := range []string{"kernel/drivers/infiniband/sw/siw", "updates", "updates/dkms"} {
-		if found, _ := filepath.Glob(filepath.Join("/lib/modules", kernelRelease(), dir, "siw.ko*")); len(found) > 0 {
-			return Finding{What: "siw, as a client", OK: true, Detail: "this machine can mount over RDMA: rdma link add siw0 type siw netdev IF"}
-		}
-	}
-	return Finding{What: "siw, as a client", Detail: "no module: only a machine that mounts over RDMA needs it"}
+	there := slices.ContainsFunc([]string{"kernel/drivers/infiniband/sw/siw", "updates", "updates/dkms"}, func(dir string) bool {
+		found, _ := filepath.Glob(filepath.Join("/lib/modules", kernelRelease(), dir, "siw.ko*"))
+		return len(found) > 0
+	})
+	return found("siw, as a client", there, "this machine can mount over RDMA: rdma link add siw0 type siw netdev IF",
+		"no module: only a machine that mounts over RDMA needs it")
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// housekeeping is how often unused memory is returned to the system.
+// housekeeping is how often the server returns unused memory to the system.
 const housekeeping = 5 * time.Second
 
 // A Server is a daemon that is set up and listens. Serve runs it.
@@ -228,43 +228,53 @@ func (s *Server) memory(exports []*export.Export) mem.Config {
 // time that EndsWithin returns. If something hangs, Serve leaves it behind, and the error contains
 // an *Unfinished. A Server serves once.
 func (s *Server) Serve(ctx context.Context) error {
+	serving, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	var running sync.WaitGroup
-	over := make(chan error) // the error of the first listener that ends
-	life, end := context.WithCancel(context.Background())
 	for _, t := range s.transports {
 		for _, l := range t.listeners {
 			running.Go(func() {
 				err := l.serve()
-				if errors.Is(err, net.ErrClosed) {
-					err = nil
+				if err != nil && !errors.Is(err, net.ErrClosed) {
+					end(fmt.Errorf("%s listener ended: %w", t.title, err))
 				}
-				if err != nil {
-					err = fmt.Errorf("%s listener ended: %w", t.title, err)
-				}
-				select {
-				case over <- err:
-				case <-life.Done():
-				}
+				end(errClosed)
 			})
 		}
 	}
-	running.Go(func() { s.keepHouse(life.Done()) })
+	running.Go(func() { every(serving, housekeeping, func() { s.pool.Housekeep() }) })
 	s.registration.compare(ctx)
-	running.Go(func() { s.registration.keep(life) })
-	running.Go(func() { s.watch(life) })
+	running.Go(func() { s.registration.keep(serving) })
+	running.Go(func() { s.watch(serving) })
 	stopMetrics := s.serveMetrics()
 	s.announce()
 
-	var err error
-	select {
-	case <-ctx.Done():
-	case err = <-over:
+	<-serving.Done()
+	err := context.Cause(serving)
+	if err == errClosed || err == context.Cause(ctx) {
+		err = nil
 	}
-	end()
 	return errors.Join(err, s.shutDown(func(context.Context) {
 		s.closeListeners()
 		running.Wait()
 	}, stopMetrics))
+}
+
+// errClosed says that a listener was closed, which ends Serve without an error.
+var errClosed = errors.New("a listener was closed")
+
+// every calls do once in each period, until ctx ends.
+func every(ctx context.Context, period time.Duration, do func()) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do()
+		}
+	}
 }
 
 func (s *Server) announce() {
@@ -281,19 +291,4 @@ func (s *Server) announce() {
 		s.log.Warn("every caller acts as this process, which cannot act as another user", zap.Uint32("uid", id.UID), zap.Uint32("gid", id.GID))
 	}
 	s.notifyReady("serving")
-}
-
-// keepHouse returns unused memory to the system, once in each period of housekeeping, until the
-// server ends.
-func (s *Server) keepHouse(ended <-chan struct{}) {
-	tick := time.NewTicker(housekeeping)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ended:
-			return
-		case <-tick.C:
-			s.pool.Housekeep()
-		}
-	}
 }

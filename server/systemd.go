@@ -31,20 +31,13 @@ func (s *Server) watch(ctx context.Context) {
 	}
 	// The daemon checks four times in the time after which systemd's watchdog ends the process.
 	// So the process ends only if three checks in a row fail.
-	tick := time.NewTicker(within / 4)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, within/4, func() {
 		check, end := context.WithTimeout(ctx, within/4)
+		defer end()
 		if s.answers(check) {
 			s.tellSystemd(daemon.SdNotifyWatchdog)
 		}
-		end()
-	}
+	})
 }
 
 // answers reports whether each listener answers before ctx ends. A refused connection counts as

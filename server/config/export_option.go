@@ -19,13 +19,7 @@ import (
 // one string, separated by commas. The zero value means rw,sync,root_squash,secure for every
 // client.
 type ExportOptions struct {
-	given []givenOption
-}
-
-// A givenOption is an option that was parsed and is valid.
-type givenOption struct {
-	*exportOption
-	value string
+	given *export.Export // has the options that were parsed; nil means the defaults
 }
 
 // An exportOption describes one option: its syntax, its documentation, and how it changes an
@@ -132,24 +126,30 @@ func usualOptions() string {
 	return strings.Join(usual, ",")
 }
 
-// Apply changes e as the options say: first the defaults, then the options that were given.
+// Apply sets the options of e.
 func (o *ExportOptions) Apply(e *export.Export) {
-	e.AnonUID, e.AnonGID = export.Nobody, export.Nobody
-	e.Security = []export.Security{export.Sys}
+	as := o.given
+	if as == nil {
+		as = usualExport()
+	}
+	e.Options, e.Clients, e.Security, e.Networks = as.Options, as.Clients, as.Security, as.Networks
+}
+
+// usualExport returns an export with the default options.
+func usualExport() *export.Export {
+	e := &export.Export{Security: []export.Security{export.Sys}, Options: export.Options{AnonUID: export.Nobody, AnonGID: export.Nobody}}
 	for i := range exportOptions {
-		if x := &exportOptions[i]; x.usual {
-			_ = x.set(e, "") // a default option has no value
+		if o := &exportOptions[i]; o.usual {
+			_ = o.set(e, "") // a default option has no value
 		}
 	}
-	for _, g := range o.given {
-		_ = g.set(e, g.value) // no error: UnmarshalText has checked the value
-	}
+	return e
 }
 
 // UnmarshalText parses options separated by commas. It rejects options that contradict each
 // other, because the daemon cannot know which one was meant.
 func (o *ExportOptions) UnmarshalText(b []byte) error {
-	*o = ExportOptions{}
+	e := usualExport()
 	said := make(map[string]string) // by subject: the option that was given
 	var last struct{ name, word string }
 	for word := range strings.SplitSeq(string(b), ",") {
@@ -157,14 +157,15 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 			continue
 		}
 		name, value, valued := strings.Cut(word, "=")
-		option := findOption(name)
-		if option == nil || valued && option.takes == "" {
+		i := slices.IndexFunc(exportOptions, func(o exportOption) bool { return o.name == name })
+		if i < 0 || valued && exportOptions[i].takes == "" {
 			if (last.name == "clients" || networksOf(last.word) != "") && !valued && looksLikeNetwork(word) {
 				return fmt.Errorf("%q after %q: networks are separated by ';', options by ',': write %s;%s", word, last.word, last.word, word)
 			}
 			all := optionUsages()
 			return fmt.Errorf("unknown export option %q: use %s or %s", word, strings.Join(all[:len(all)-1], ", "), all[len(all)-1])
 		}
+		option := &exportOptions[i]
 		about := option.about
 		if option.alone != nil {
 			about += option.alone(value)
@@ -178,25 +179,14 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 		case found:
 			return fmt.Errorf("%q and %q contradict each other: leave one of them out", was, word)
 		}
-		if err := option.set(new(export.Export), value); err != nil {
+		if err := option.set(e, value); err != nil {
 			return err
 		}
-		o.given = append(o.given, givenOption{option, value})
 		said[about] = word
 		last.name, last.word = name, word
 	}
-	var e export.Export
-	o.Apply(&e)
-	return checkNetworks(&e, said["sec"] != "")
-}
-
-func findOption(name string) *exportOption {
-	for i := range exportOptions {
-		if exportOptions[i].name == name {
-			return &exportOptions[i]
-		}
-	}
-	return nil
+	o.given = e
+	return checkNetworks(e, said["sec"] != "")
 }
 
 // looksLikeNetwork reports whether a word cannot be an option, but may be a network or a host.

@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -63,22 +64,23 @@ type mounts struct {
 	// may begin.
 	surveyed, next time.Time
 	watch          *mountinfo.Watcher
-	watching       sync.WaitGroup
-	ended          chan struct{}
+	working        sync.WaitGroup // the goroutines
+	life           context.Context
+	end            context.CancelFunc
 
 	mu sync.Mutex
-	// open has the mounts that are open, being opened, or being closed.
-	open    map[*export.Mount]bool // true once opened
+	// open has the mounts that are open, being opened, or being closed. opening counts those being
+	// opened.
+	open    map[*export.Mount]bool
 	opening int
-	dozing  bool
-	ending  bool
 	refused map[string]bool // the log lines that were written, by mount and reason
 }
 
 var _ export.Opener = (*mounts)(nil)
 
 func newMounts(log *zap.Logger, table *export.Table, filesystems *Filesystems) *mounts {
-	w := &mounts{log: log, table: table, filesystems: filesystems, ended: make(chan struct{}), open: make(map[*export.Mount]bool), refused: make(map[string]bool)}
+	w := &mounts{log: log, table: table, filesystems: filesystems, open: make(map[*export.Mount]bool), refused: make(map[string]bool)}
+	w.life, w.end = context.WithCancel(context.Background())
 	table.OnMissing = w.missing
 	return w
 }
@@ -95,8 +97,8 @@ func (w *mounts) exportsChanged() {
 }
 
 // startWatch starts to watch the machine's mounts, unless w watches them already. The first call
-// gives the mounts 1/mountsPart of the descriptors for files; until then the exports have all of
-// them.
+// gives the mounts 1/mountsPart of the descriptors for files (until then the exports have all of
+// them), and starts doze.
 func (w *mounts) startWatch() {
 	w.surveying.Lock()
 	defer w.surveying.Unlock()
@@ -105,6 +107,7 @@ func (w *mounts) startWatch() {
 		w.descriptors = local.NewDescriptors(all / mountsPart)
 		w.filesystems.Descriptors.SetLimit(all - all/mountsPart)
 		w.most = min(max(all/mountsPart/perMount, 1), mostAwake)
+		w.working.Go(w.doze)
 	}
 	if w.watch != nil {
 		return
@@ -115,7 +118,7 @@ func (w *mounts) startWatch() {
 		return
 	}
 	w.watch = watch
-	w.watching.Go(func() {
+	w.working.Go(func() {
 		defer watch.Close()
 		for watch.Changed() {
 			w.surveying.Lock()
@@ -123,7 +126,7 @@ func (w *mounts) startWatch() {
 			next := w.next
 			w.surveying.Unlock()
 			select {
-			case <-w.ended:
+			case <-w.life.Done():
 				return
 			case <-time.After(time.Until(next)):
 			}
@@ -238,11 +241,6 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 		w.refuseLocked(m, err.Error())
 		return nil, err
 	}
-	w.open[m] = true
-	if !w.dozing && !w.ending {
-		w.dozing = true
-		w.watching.Go(w.doze)
-	}
 	return fs, nil
 }
 
@@ -252,21 +250,20 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 func (w *mounts) mayOpen(m *export.Mount) bool {
 	for {
 		w.mu.Lock()
-		if w.ending || w.opening >= mostOpening {
+		if w.life.Err() != nil || w.opening >= mostOpening {
 			w.mu.Unlock()
 			return false
 		}
 		if len(w.open) < w.most {
 			w.opening++
-			w.open[m] = false
+			w.open[m] = true
 			w.mu.Unlock()
 			return true
 		}
-		others := slices.Collect(maps.Keys(w.open))
 		w.mu.Unlock()
 		var oldest *export.Mount
 		var since time.Time
-		for _, o := range others {
+		for _, o := range w.opened() {
 			if at, idle := o.Rested(); idle && (oldest == nil || at.Before(since)) {
 				oldest, since = o, at
 			}
@@ -353,25 +350,17 @@ func (w *mounts) Close(m *export.Mount, fs vfs.FileSystem) {
 	delete(w.open, m)
 }
 
-// doze closes idle mounts until no mount is open or the server ends.
+// doze closes idle mounts until the server ends.
 func (w *mounts) doze() {
 	tick := time.NewTicker(mountTick)
 	defer tick.Stop()
 	for {
 		select {
-		case <-w.ended:
+		case <-w.life.Done():
 			return
 		case <-tick.C:
 		}
-		w.mu.Lock()
-		all := slices.Collect(maps.Keys(w.open))
-		if len(all) == 0 {
-			w.dozing = false
-			w.mu.Unlock()
-			return
-		}
-		w.mu.Unlock()
-		for _, m := range all {
+		for _, m := range w.opened() {
 			if since, idle := m.Rested(); idle && time.Since(since) >= mountIdle {
 				m.Rest()
 			}
@@ -379,14 +368,19 @@ func (w *mounts) doze() {
 	}
 }
 
+// opened returns the mounts that are open, or being opened or closed.
+func (w *mounts) opened() []*export.Mount {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.open))
+}
+
 // awake returns the exports of open mounts. w may be nil.
 func (w *mounts) awake() (all []*export.Export) {
 	if w == nil {
 		return nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for m := range w.open {
+	for _, m := range w.opened() {
 		if e := m.Awake(); e != nil {
 			all = append(all, e)
 		}
@@ -396,22 +390,19 @@ func (w *mounts) awake() (all []*export.Export) {
 
 // stop stops the goroutines of w, after which no mount is opened any more. It returns the mounts
 // that are open, or being opened or closed. w may be nil.
-func (w *mounts) stop() (open []*export.Mount) {
+func (w *mounts) stop() []*export.Mount {
 	if w == nil {
 		return nil
 	}
 	w.mu.Lock()
-	if !w.ending {
-		w.ending = true
-		close(w.ended)
-	}
-	open = slices.Collect(maps.Keys(w.open))
+	w.end()
 	w.mu.Unlock()
+	open := w.opened()
 	w.surveying.Lock()
 	if w.watch != nil {
 		w.watch.Stop()
 	}
 	w.surveying.Unlock()
-	w.watching.Wait()
+	w.working.Wait()
 	return open
 }
