@@ -33,10 +33,10 @@ type Finding struct {
 // for each capability. It returns how many needed capabilities are missing.
 func Doctor(w io.Writer, cfg *config.Config) (missing int, err error) {
 	if err := cfg.Check(); err != nil {
-		return 0, cfg.Fault(err)
+		return 0, err
 	}
 	if err := cfg.CheckListening(); err != nil {
-		return 0, cfg.Fault(err)
+		return 0, err
 	}
 	for _, f := range Findings(cfg) {
 		mark := "yes"
@@ -166,7 +166,7 @@ func findState(cfg *config.Config) Finding {
 // checkState checks the state directory as a start does, and leaves nothing in it.
 func checkState(cfg *config.Config) error {
 	if err := exports.KeepApart(cfg); err != nil {
-		return err
+		return errors.Unwrap(err) // without the place in the configuration
 	}
 	dir, whole := exports.Existing(cfg.StateDir)
 	// Try to write, because the permissions do not show whether the daemon can write: not even root

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -85,7 +86,7 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 		cfg.RDMA = []config.Listen{{Addr: netip.AddrPortFrom(addr, config.DefaultRDMAPort)}}
 	}
 	if err := cfg.Check(); err != nil {
-		return nil, err
+		return nil, errors.Unwrap(err) // no configuration file has a place for it
 	}
 	s := &Server{cfg: cfg, log: opt.Log}
 	if s.log == nil {

@@ -77,12 +77,12 @@ func (s *Server) reloadOnce(read func() (*config.Config, error)) {
 
 func (s *Server) reload(cfg *config.Config) (exports.Change, error) {
 	if len(cfg.Exports) == 0 {
-		return exports.Change{}, cfg.Fault(errNoExports)
+		return exports.Change{}, cfg.At(errNoExports)
 	}
 	apart := *cfg
 	apart.StateDir = s.cfg.StateDir // a changed state directory takes effect only at the next start
 	if err := exports.KeepApart(&apart); err != nil {
-		return exports.Change{}, cfg.Fault(err)
+		return exports.Change{}, err
 	}
 	return s.setExports(cfg.Exports)
 }

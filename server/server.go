@@ -121,25 +121,25 @@ func (s *Server) open() (err error) {
 	cfg := s.cfg
 	s.enters("checking the configuration")
 	if len(cfg.Exports) == 0 {
-		return cfg.Fault(errNoExports)
+		return cfg.At(errNoExports)
 	}
 	if err := cfg.Check(); err != nil {
-		return cfg.Fault(err)
+		return err
 	}
 	s.log = newLog(cfg.LogLevel, cfg.LogFormat)
 	s.keepThreadsClean()
 	if err := cfg.CheckListening(); err != nil {
-		return cfg.Fault(err)
+		return err
 	}
 	switch remedy, err := cfg.CheckMemory(); {
 	case err != nil:
-		return cfg.Fault(err)
+		return err
 	case remedy != "":
 		s.log.Warn("payload memory may take more than there is: set ceiling in [memory]", zap.Stringer("ceiling", cfg.Memory.Ceiling), zap.String("because", remedy))
 	}
 	s.enters("looking whether exports and the state directory are apart")
 	if err := exports.KeepApart(cfg); err != nil {
-		return cfg.Fault(err)
+		return err
 	}
 	defer func() {
 		if err != nil {

@@ -24,14 +24,14 @@ func (c *Config) checkExports() error {
 	for i := range c.Exports {
 		e := &c.Exports[i]
 		if e.Path.Path == "" {
-			return &KeyError{ExportKey(i), errors.New("this [[export]] has no path: add path = \"/the/directory\"")}
+			return c.At(errors.New("this [[export]] has no path: add path = \"/the/directory\""), ExportKey(i))
 		}
 		name, err := e.ExportName()
 		if err != nil {
-			return &KeyError{ExportKey(i), err}
+			return c.At(err, ExportKey(i))
 		}
 		if seen[name] {
-			return &KeyError{ExportKey(i), fmt.Errorf("two exports have the name %q: give one of them another, by the key name, or as --export DIR:/name", name)}
+			return c.At(fmt.Errorf("two exports have the name %q: give one of them another, by the key name, or as --export DIR:/name", name), ExportKey(i))
 		}
 		seen[name] = true
 	}
@@ -55,30 +55,21 @@ func (c *Config) CheckListening() error {
 	add("rdma", c.RDMA)
 	add("tcp", c.TCP)
 	if len(all) == 0 {
-		return &KeyError{c.firstSaid("tcp", "rdma"), errors.New(`nothing to listen on: rdma and tcp are both "none"; give one of them an address such as ":2049"`)}
+		return c.At(errors.New(`nothing to listen on: rdma and tcp are both "none"; give one of them an address such as ":2049"`), "tcp", "rdma")
 	}
 	for i, a := range all {
 		for _, b := range all[:i] {
 			switch {
 			case !a.collides(b.Listen):
 			case a.key == b.key:
-				return badValue(a.key, fmt.Sprintf("%q and %q", b, a), "these are one port of one address: leave one of them out")
+				return c.badValue(a.key, fmt.Sprintf("%q and %q", b, a), "these are one port of one address: leave one of them out")
 			default:
-				return &KeyError{c.firstSaid(a.key, b.key), fmt.Errorf("%s = %q and %s = %q are one port: RDMA is carried in TCP here; give it a port of its own, such as %d", b.key, b, a.key, a, DefaultRDMAPort)}
+				return c.At(fmt.Errorf("%s = %q and %s = %q are one port: RDMA is carried in TCP here; give it a port of its own, such as %d",
+					b.key, b, a.key, a, DefaultRDMAPort), a.key, b.key)
 			}
 		}
 	}
 	return nil
-}
-
-// firstSaid returns the first of keys that the user set, or keys[0] if the user set none.
-func (c *Config) firstSaid(keys ...string) string {
-	for _, key := range keys {
-		if c.Says(key) {
-			return key
-		}
-	}
-	return keys[0]
 }
 
 // collides reports whether the server cannot listen on both addresses. The unspecified IPv6 address

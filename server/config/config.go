@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -149,7 +150,7 @@ func parseConfig(file string, b []byte) (*Config, error) {
 		return nil, &Error{file, 0, err}
 	}
 	if err := c.Check(); err != nil {
-		return nil, c.Fault(err)
+		return nil, err
 	}
 	return c, nil
 }
@@ -192,19 +193,9 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// A KeyError is an error in the value of one key. Config.Fault adds the place where the user set
-// the key.
-type KeyError struct {
-	Key string // dotted, such as memory.ceiling: see place
-	Err error
-}
-
-func (e *KeyError) Error() string { return e.Err.Error() }
-func (e *KeyError) Unwrap() error { return e.Err }
-
 // badValue returns the error for a key whose value is not allowed; found is that value.
-func badValue(key string, found any, remedy string) error {
-	return &KeyError{key, fmt.Errorf("%s = %v: %s", lastPart(key), found, remedy)}
+func (c *Config) badValue(key string, found any, remedy string) error {
+	return c.At(fmt.Errorf("%s = %v: %s", lastPart(key), found, remedy), key)
 }
 
 // ExportKey returns the dotted key of the element of Config.Exports with the given index, such as
@@ -214,18 +205,13 @@ func ExportKey(index int) string { return fmt.Sprintf("export[%d]", index) }
 // lastPart returns the key without the names of its tables.
 func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// Fault turns an error into an *Error. If it is about a key that the user set, the *Error names
-// the line of the file, or the flag. Otherwise it names the file alone, or "configuration".
-func (c *Config) Fault(err error) error {
-	at := place{file: c.file}
-	if at.file == "" {
-		at.file = "configuration"
-	}
-	var about *KeyError
-	if errors.As(err, &about) {
-		if said, ok := c.origin[about.Key]; ok {
-			at = said
-		}
+// At returns an *Error that wraps err, an error in the values of keys. It names the line of the file,
+// or the flag, of the first key that the user set. If the user set none of them, or no key is given,
+// it names the file alone, or "configuration".
+func (c *Config) At(err error, keys ...string) error {
+	at := place{file: cmp.Or(c.file, "configuration")}
+	if i := slices.IndexFunc(keys, c.Says); i >= 0 {
+		at = c.origin[keys[i]]
 	}
 	return &Error{File: at.file, Line: at.line, Err: err}
 }

@@ -42,7 +42,7 @@ func TestWhereToListenIsChecked(t *testing.T) {
 			continue
 		}
 		for _, s := range c.says {
-			if out := cfg.Fault(err).Error(); !strings.Contains(out, s) {
+			if out := err.Error(); !strings.Contains(out, s) {
 				t.Errorf("%q does not say %q", out, s)
 			}
 		}

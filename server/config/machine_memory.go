@@ -20,7 +20,7 @@ func (c *Config) CheckMemory() (warning string, err error) {
 	}
 	remedy := fmt.Sprintf("%s is %v: use half of that at most, %v", what, wholeMegabytes(there), wholeMegabytes(there/2))
 	if c.Says("memory.ceiling") {
-		return "", badValue("memory.ceiling", c.Memory.Ceiling, remedy)
+		return "", c.badValue("memory.ceiling", c.Memory.Ceiling, remedy)
 	}
 	return remedy, nil
 }

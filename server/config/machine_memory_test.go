@@ -23,7 +23,7 @@ func TestCeilingAboveTheMachinesMemory(t *testing.T) {
 		t.Fatal("a ceiling of 1T is accepted")
 	}
 	for _, s := range []string{"f:3: ceiling = 1T", "use half of that at most"} {
-		if out := c.Fault(err).Error(); !strings.Contains(out, s) {
+		if out := err.Error(); !strings.Contains(out, s) {
 			t.Errorf("%q does not say %q", out, s)
 		}
 	}

@@ -60,7 +60,7 @@ func within[T ~int | ~int64](c *Config, key string, usual, least, most T) error 
 	case *value == 0 && !c.Says(key):
 		*value = usual
 	case *value < least || *value > most:
-		return badValue(key, *value, fmt.Sprintf("use a value from %v to %v", least, most))
+		return c.badValue(key, *value, fmt.Sprintf("use a value from %v to %v", least, most))
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func choice(key string, words []string, flag, meaning string) setting {
 			*value = words[0]
 		}
 		if !slices.Contains(words, *value) {
-			return badValue(key, strconv.Quote(*value), "use one of "+strings.Join(words, ", "))
+			return c.badValue(key, strconv.Quote(*value), "use one of "+strings.Join(words, ", "))
 		}
 		return nil
 	}}
@@ -138,7 +138,7 @@ func listening(key string, port uint16, flag, meaning string) setting {
 			for _, l := range *all {
 				words = append(words, strconv.Quote(l.String()))
 			}
-			return badValue(key, strings.Join(words, " and "), `use either "none" or addresses`)
+			return c.badValue(key, strings.Join(words, " and "), `use either "none" or addresses`)
 		}
 		return nil
 	}}
@@ -208,10 +208,7 @@ func (c *Config) Overlay(f *Flags) error {
 		}
 		c.origin[s.key] = place{file: flag}
 	}
-	if err := c.Check(); err != nil {
-		return c.Fault(err)
-	}
-	return nil
+	return c.Check()
 }
 
 // set sets a key to the words of its flag.

@@ -154,7 +154,7 @@ func checkMetrics(c *Config) error {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return badValue("metrics", strconv.Quote(c.Metrics), "use HOST:PORT such as 127.0.0.1:9427")
+		return c.badValue("metrics", strconv.Quote(c.Metrics), "use HOST:PORT such as 127.0.0.1:9427")
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func checkFPDU(c *Config) error {
 	case "auto", "mss":
 	default:
 		if n, err := strconv.Atoi(*f); err != nil || n < 128 || n > 64768 {
-			return badValue("rnic.fpdu", strconv.Quote(*f), "use auto, mss, or a number of bytes from 128 to 64768")
+			return c.badValue("rnic.fpdu", strconv.Quote(*f), "use auto, mss, or a number of bytes from 128 to 64768")
 		}
 	}
 	return nil
@@ -182,7 +182,7 @@ func checkInline(c *Config) error {
 		return err
 	}
 	if z := c.RNIC.Inline; z%1024 != 0 {
-		return badValue(key, z, "use a multiple of 1K")
+		return c.badValue(key, z, "use a multiple of 1K")
 	}
 	return nil
 }
@@ -195,11 +195,11 @@ func checkVersions(c *Config) error {
 	}
 	for _, word := range *v {
 		if !slices.Contains(NFSVersions, word) {
-			return badValue(key, strconv.Quote(word), "use some of "+strings.Join(NFSVersions, ", "))
+			return c.badValue(key, strconv.Quote(word), "use some of "+strings.Join(NFSVersions, ", "))
 		}
 	}
 	if len(*v) == 0 {
-		return badValue(key, "no version at all", "name one at least, such as "+strconv.Quote(NFSVersions[0]))
+		return c.badValue(key, "no version at all", "name one at least, such as "+strconv.Quote(NFSVersions[0]))
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func checkVersions(c *Config) error {
 // printable ASCII, or is longer than 255 bytes.
 func checkDomain(c *Config) error {
 	if d := c.NFS.Domain; strings.ContainsFunc(d, func(r rune) bool { return r <= ' ' || r == '@' || r == ':' || r > '~' }) || len(d) > 255 {
-		return badValue("nfs.domain", strconv.Quote(d), "give a name such as \"example.org\"")
+		return c.badValue("nfs.domain", strconv.Quote(d), "give a name such as \"example.org\"")
 	}
 	return nil
 }
@@ -220,9 +220,9 @@ func checkPrincipals(c *Config) error {
 		p, user, ok := SplitPrincipal(word)
 		switch {
 		case !ok || user == "" || !strings.Contains(p, "@"):
-			return badValue(key, strconv.Quote(word), `write PRINCIPAL@REALM=USER, such as "backup/host@EXAMPLE.ORG=backup"`)
+			return c.badValue(key, strconv.Quote(word), `write PRINCIPAL@REALM=USER, such as "backup/host@EXAMPLE.ORG=backup"`)
 		case said[p]:
-			return badValue(key, strconv.Quote(word), "name each principal once")
+			return c.badValue(key, strconv.Quote(word), "name each principal once")
 		}
 		said[p] = true
 	}

@@ -43,13 +43,10 @@ func KeepApart(c *config.Config) error {
 		default:
 			continue
 		}
-		key := "state_dir"
-		if !c.Says(key) {
-			key = config.ExportKey(i)
-		}
-		return &config.KeyError{Key: key, Err: errors.New(how + ", where clients could read the key that seals handles: give a state directory outside of every export (state_dir, --state-dir)")}
+		return c.At(errors.New(how+", where clients could read the key that seals handles: give a state directory outside of every export (state_dir, --state-dir)"),
+			"state_dir", config.ExportKey(i))
 	}
-	return keepExportsApart(c.Exports, at)
+	return keepExportsApart(c, at)
 }
 
 // keepExportsApart compares each pair of an outer export and an inner export, whose directory lies
@@ -59,9 +56,9 @@ func KeepApart(c *config.Config) error {
 // with NFSv3 they look up the inner directory, and with any version they can use a handle that
 // another client got. The argument at has the locations of the exports' directories; a location is
 // nil if the directory cannot be opened.
-func keepExportsApart(all []config.Export, at []*location) error {
+func keepExportsApart(c *config.Config, at []*location) error {
 	for i, inner := range at {
-		is, err := describe(&all[i])
+		is, err := describe(&c.Exports[i])
 		if inner == nil || err != nil || is.Nested {
 			continue // it has the option nested, or opening it will fail with an explanation
 		}
@@ -69,13 +66,13 @@ func keepExportsApart(all []config.Export, at []*location) error {
 			if outer == nil || !outer.holds(inner) || inner.holds(outer) {
 				continue
 			}
-			around, err := describe(&all[j])
+			around, err := describe(&c.Exports[j])
 			if err != nil {
 				continue
 			}
 			if why := around.Opener(is); why != "" {
-				return &config.KeyError{Key: config.ExportKey(i), Err: fmt.Errorf("export %s lies in export %s, whose clients reach its files, too, and that %s: "+
-					"give both the same clients= and sec=, or move one of them to another file system, or add the option nested where this is meant", is.Name, around.Name, why)}
+				return c.At(fmt.Errorf("export %s lies in export %s, whose clients reach its files, too, and that %s: "+
+					"give both the same clients= and sec=, or move one of them to another file system, or add the option nested where this is meant", is.Name, around.Name, why), config.ExportKey(i))
 			}
 		}
 	}
