@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"syscall"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
-	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
 // quietTimeout is how long a client may stay silent after it has connected. It applies only while
@@ -69,11 +69,6 @@ func (s *Server) seatEvent(e census.Event) {
 		zap.String("reason", e.Why.String()), zap.Stringer("stage", e.Stage), zap.Duration("age", e.Age.Round(time.Millisecond)), zap.NamedError("because", e.Why))
 }
 
-// rdmaEvent logs an event of an RDMA connection. It is the callback providers.Config.Event.
-func (s *Server) rdmaEvent(e rdmacm.Event) {
-	s.connectionEvent("rdma", e.Kind.String(), e.Peer, e.Err, e.Fault() && !errors.Is(e.Err, rdma.ErrServerClosed))
-}
-
 // rdmaFault logs a message that the server did not serve. It is the callback rdma.Config.Event.
 // The level is debug, because a peer can cause any number of faults, and metrics count each one.
 func (s *Server) rdmaFault(e rdma.Event) {
@@ -81,20 +76,17 @@ func (s *Server) rdmaFault(e rdma.Event) {
 		zap.Stringer("reason", e.Fault), zap.Stringer("answer", e.Answer), zap.Uint32("xid", e.XID), zap.NamedError("because", e.Fault))
 }
 
-// tcpEvent logs an event of a TCP connection. It is the callback tcp.Config.Event.
-func (s *Server) tcpEvent(e tcp.Event) {
-	s.connectionEvent("tcp", e.Kind.String(), e.Peer, e.Err, e.Fault())
-}
-
-func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, err error, fault bool) {
+// connectionEvent logs an event of a connection: of kind what, with the error err. fault says that the
+// connection did not end as connections usually do.
+func (s *Server) connectionEvent(transport string, what fmt.Stringer, peer netip.AddrPort, err error, fault bool) {
 	if _, ok := errors.AsType[census.Reason](err); ok {
 		return // seatEvent has written a line for it
 	}
-	level, remedy := zapcore.DebugLevel, ""
+	text, level, remedy := "connection "+what.String(), zapcore.DebugLevel, ""
 	if fault {
-		level, what, remedy = zapcore.InfoLevel, what+" by a fault", faultRemedy(err)
+		text, level, remedy = text+" by a fault", zapcore.InfoLevel, faultRemedy(err)
 	}
-	s.connectionLine(level, "connection "+what, transport, peer, zap.NamedError("because", err), unlessEmpty("remedy", remedy))
+	s.connectionLine(level, text, transport, peer, zap.NamedError("because", err), unlessEmpty("remedy", remedy))
 }
 
 // faultRemedy returns the advice for a connection that ended, or could not be set up, because of

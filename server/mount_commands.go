@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
@@ -21,51 +22,50 @@ func (s *Server) MountCommands() []string {
 // commands that mount an export over RDMA and over TCP. A client uses the highest version that is
 // served. If only NFSv3 is served, the commands also name the port of the MOUNT program. Clients
 // call MOUNT over TCP, even if they call NFS over RDMA.
-func mountCommands(name string, only3 bool, rdmaAddrs, tcpAddrs []netip.AddrPort, own []netip.Addr) []string {
+func mountCommands(name string, only3 bool, rdmaAddrs, tcpAddrs []netip.AddrPort, own []netip.Addr) (lines []string) {
 	if only3 && len(tcpAddrs) == 0 {
 		return []string{"# Nothing can be mounted: for NFSv3, Linux asks for the export by TCP, and this server does not listen for TCP (--tcp)."}
 	}
-	var byRDMA, byTCP []string
-	for _, p := range own {
-		if p = p.Unmap(); p.IsLinkLocalUnicast() && p.Is6() {
-			continue // the client would have to add the name of its interface
-		}
-		rdmaPort, tcpPort := portFor(p, rdmaAddrs), portFor(p, tcpAddrs)
-		host := p.String()
-		if p.Is6() {
-			host = "[" + host + "]"
-		}
-		command := func(transport string, port uint16) string {
-			options := fmt.Sprintf("proto=%s,port=%d", family(transport, p), port)
-			if only3 {
-				options = fmt.Sprintf("vers=3,%s,nolock,mountport=%d,mountproto=%s", options, tcpPort, family("tcp", p))
+	for _, over := range []struct {
+		transport, heading string
+		listeners          []netip.AddrPort
+	}{
+		{rpcbind.RDMA, "# Over RDMA, from another machine (which needs the module siw: docs/mounting.md):", rdmaAddrs},
+		{rpcbind.TCP, "# Over TCP:", tcpAddrs},
+	} {
+		var commands []string
+		for _, p := range own {
+			p = p.Unmap()
+			port, mountPort := portFor(p, over.listeners), portFor(p, tcpAddrs)
+			switch {
+			case p.IsLinkLocalUnicast() && p.Is6(): // the client would have to add the name of its interface
+				continue
+			case over.transport == rpcbind.RDMA && p.IsLoopback(): // siw does not connect over loopback
+				continue
+			case port == 0 || only3 && mountPort == 0:
+				continue
 			}
-			return fmt.Sprintf("mount -t nfs -o %s %s /mnt", options, shellWord(host+":"+name))
+			options := fmt.Sprintf("proto=%s,port=%d", rpcbind.Netid(over.transport, p), port)
+			if only3 {
+				options = fmt.Sprintf("vers=3,%s,nolock,mountport=%d,mountproto=%s", options, mountPort, rpcbind.Netid(rpcbind.TCP, p))
+			}
+			host := p.String()
+			if p.Is6() {
+				host = "[" + host + "]"
+			}
+			commands = append(commands, fmt.Sprintf("mount -t nfs -o %s %s /mnt", options, shellWord(host+":"+name)))
 		}
-		// siw does not connect over loopback.
-		if rdmaPort != 0 && !p.IsLoopback() && (tcpPort != 0 || !only3) {
-			byRDMA = append(byRDMA, command("rdma", rdmaPort))
+		if len(commands) > 0 {
+			lines = append(append(lines, over.heading), commands...)
 		}
-		if tcpPort != 0 {
-			byTCP = append(byTCP, command("tcp", tcpPort))
-		}
-	}
-	var lines []string
-	if len(byRDMA) > 0 {
-		lines = append(append(lines, "# Over RDMA, from another machine (which needs the module siw: docs/mounting.md):"), byRDMA...)
-	}
-	if len(byTCP) > 0 {
-		lines = append(append(lines, "# Over TCP:"), byTCP...)
 	}
 	return lines
 }
 
 // shellWord quotes s for a shell if necessary.
 func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+,", r)
-	}
-	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,"
+	if strings.Trim(s, plain) == "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -83,22 +83,12 @@ func portFor(p netip.Addr, listeners []netip.AddrPort) uint16 {
 }
 
 // ownAddresses returns the addresses of this machine's interfaces.
-func ownAddresses() []netip.Addr {
-	var out []netip.Addr
+func ownAddresses() (own []netip.Addr) {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {
-		if n, ok := a.(*net.IPNet); ok {
-			if p, ok := netip.AddrFromSlice(n.IP); ok {
-				out = append(out, p)
-			}
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			own = append(own, p.Addr())
 		}
 	}
-	return out
-}
-
-func family(netid string, a netip.Addr) string {
-	if a.Is6() {
-		return netid + "6"
-	}
-	return netid
+	return own
 }

@@ -12,7 +12,7 @@ import (
 // clinging is a transport whose peers do not end their connections.
 type clinging struct{ carrier }
 
-func (clinging) shutdown(ctx context.Context) error {
+func (clinging) Shutdown(ctx context.Context) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }

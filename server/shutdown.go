@@ -49,7 +49,7 @@ func (s *Server) part(ctx context.Context, within time.Duration) {
 	var parting sync.WaitGroup
 	for _, t := range s.transports {
 		parting.Go(func() {
-			if err := t.shutdown(ctx); err != nil {
+			if err := t.Shutdown(ctx); err != nil {
 				s.log.Info("connections were cut whose peers did not part", zap.Error(err))
 			}
 		})
@@ -79,7 +79,7 @@ func (s *Server) release(e *ending) {
 	var connections []*step
 	until := e.half()
 	for _, t := range s.transports {
-		connections = append(connections, e.begin(t.title+" connections", until, func(context.Context) { t.close() }))
+		connections = append(connections, e.begin(t.title+" connections", until, func(context.Context) { t.Close() }))
 	}
 	if s.census != nil {
 		s.census.Close()

@@ -88,22 +88,17 @@ func (s *stateDir) handleKey() (key [export.KeySize]byte, err error) {
 	if err := checkKey(f); err != nil {
 		return key, err
 	}
-	b, err := io.ReadAll(io.LimitReader(f, int64(len(key))+1))
-	switch {
-	case err != nil:
+	info, err := f.Stat()
+	if err == nil && info.Size() != int64(len(key)) {
+		return key, fmt.Errorf("%s is damaged: %d bytes instead of %d; restore it from a backup, or remove it and have every client mount anew", file, info.Size(), len(key))
+	}
+	if err == nil {
+		_, err = io.ReadFull(f, key[:])
+	}
+	if err != nil {
 		return key, fmt.Errorf("%s cannot be read: %w", file, config.Cause(err))
-	case len(b) != len(key):
-		return key, fmt.Errorf("%s is damaged: %s bytes instead of %d; restore it from a backup, or remove it and have every client mount anew", file, sizeOf(b, len(key)), len(key))
 	}
-	return [export.KeySize]byte(b), nil
-}
-
-// sizeOf returns the length of a damaged key, for an error text.
-func sizeOf(b []byte, want int) string {
-	if len(b) > want {
-		return fmt.Sprintf("more than %d", want)
-	}
-	return fmt.Sprint(len(b))
+	return key, nil
 }
 
 // checkKey rejects a key that other users may have read or written. The daemon does not repair

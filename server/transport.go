@@ -50,9 +50,9 @@ type carrier interface {
 	listen(netip.AddrPort) (*listener, error)
 	// ways returns the ways to connect from this process to a listener at the address.
 	ways(netip.AddrPort) []way
-	// shutdown sends the last replies and then ends the connections. close ends them at once.
-	shutdown(context.Context) error
-	close() error
+	// Shutdown sends the last replies and then ends the connections. Close ends them at once.
+	Shutdown(context.Context) error
+	Close() error
 	// traffic returns the current counters.
 	traffic() traffic
 }

@@ -21,7 +21,7 @@ import (
 
 // rdmaCarrier carries RPC over RDMA. Its connections may use several providers.
 type rdmaCarrier struct {
-	server    *rdma.Server
+	*rdma.Server
 	providers []providers.Provider
 }
 
@@ -81,45 +81,40 @@ func (c *rdmaCarrier) listen(addr netip.AddrPort) (*listener, error) {
 	return &listener{addr: addr, close: end, serve: func() error {
 		var running errgroup.Group
 		for _, l := range all {
-			running.Go(func() error { return c.server.Serve(l) })
+			running.Go(func() error { return c.Serve(l) })
 		}
 		return running.Wait()
 	}}, nil
 }
 
-func (c *rdmaCarrier) shutdown(ctx context.Context) error { return c.server.Shutdown(ctx) }
-func (c *rdmaCarrier) close() error                       { return c.server.Close() }
-
 func (c *rdmaCarrier) traffic() traffic {
-	st := c.server.Stats()
-	var faults, malformed []count
-	var memory, memoryLimit int64
-	var devices []rdmacm.DeviceStats
-	for _, p := range c.providers {
-		stats := p.Stats()
-		for _, f := range stats.Faults {
-			malformed = append(malformed, count{f.What, float64(f.N)})
-		}
-		memory, memoryLimit = memory+stats.Memory, memoryLimit+stats.MemoryLimit
-		devices = append(devices, stats.Devices...)
-	}
-	for f := range rdma.Faults() {
-		faults = append(faults, count{f.String(), float64(st.Count(f))})
-	}
-	return traffic{
-		faults: faults, memory: memory, memoryLimit: memoryLimit, devices: devices,
+	st := c.Stats()
+	t := traffic{
 		open: st.Connections.Load(), accepted: uint64(st.Accepted.Load()), stalled: uint64(st.Timeouts()),
 		bytes: []count{
 			{"inline_received", float64(st.BytesInlineIn.Load())}, {"inline_sent", float64(st.BytesInlineOut.Load())},
 			{"read_chunk", float64(st.BytesRead.Load())}, {"write_chunk", float64(st.BytesWritten.Load())},
 			{"reply_chunk", float64(st.BytesReplyChunk.Load())},
 		},
-		malformed: append([]count{
+		malformed: []count{
 			{"version", float64(st.ErrVers.Load())}, {"chunk", float64(st.ErrChunk.Load())},
 			{"discarded", float64(st.Discarded.Load())}, {"failed_work", float64(st.FailedWork())},
 			{"overrun", float64(st.Overruns())},
-		}, malformed...),
+		},
 	}
+	for _, p := range c.providers {
+		stats := p.Stats()
+		for _, f := range stats.Faults {
+			t.malformed = append(t.malformed, count{f.What, float64(f.N)})
+		}
+		t.memory += stats.Memory
+		t.memoryLimit += stats.MemoryLimit
+		t.devices = append(t.devices, stats.Devices...)
+	}
+	for f := range rdma.Faults() {
+		t.faults = append(t.faults, count{f.String(), float64(st.Count(f))})
+	}
+	return t
 }
 
 // providers returns the names of the RDMA providers to open. A server that another program embeds
@@ -153,7 +148,10 @@ func (s *Server) openProviders() (all []providers.Provider, err error) {
 	cfg := providers.Config{
 		CRC: s.cfg.RNIC.CRC, FPDU: s.cfg.RNIC.FPDU,
 		SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout), StallTimeout: time.Duration(s.cfg.Limits.StallTimeout),
-		Seats: seats.Of(s.census), Memory: int64(s.cfg.RNIC.DeviceMemory), Event: s.rdmaEvent, Log: func(text string) { s.log.Info(text) },
+		Seats: seats.Of(s.census), Memory: int64(s.cfg.RNIC.DeviceMemory), Log: func(text string) { s.log.Info(text) },
+		Event: func(e rdmacm.Event) {
+			s.connectionEvent("rdma", e.Kind, e.Peer, e.Err, e.Fault() && !errors.Is(e.Err, rdma.ErrServerClosed))
+		},
 		BesideIWARP: slices.Contains(names, providers.IWARP),
 		Arena: func() (arena []byte) {
 			_ = s.pool.OnArena(func(a []byte) error {

@@ -13,7 +13,7 @@ import (
 
 // tcpCarrier carries RPC over TCP.
 type tcpCarrier struct {
-	server *tcp.Server
+	*tcp.Server
 	opened sockets // the listeners that systemd passed
 }
 
@@ -24,9 +24,10 @@ func openTCP(s *Server) (_ carrier, err error) {
 			return nil, err
 		}
 	}
-	c.server = tcp.NewServer(tcp.Config{
+	c.Server = tcp.NewServer(tcp.Config{
 		RPC: s.rpc, Pool: s.pool,
-		Census: s.census, Event: s.tcpEvent, Polls: s.polls,
+		Census: s.census, Polls: s.polls,
+		Event:       func(e tcp.Event) { s.connectionEvent("tcp", e.Kind, e.Peer, e.Err, e.Fault()) },
 		MaxInFlight: s.cfg.Limits.CallsInFlight,
 		Idle:        time.Duration(s.cfg.Limits.IdleTimeout),
 		Stall:       time.Duration(s.cfg.Limits.StallTimeout),
@@ -47,7 +48,7 @@ func (c *tcpCarrier) listen(addr netip.AddrPort) (*listener, error) {
 	if l := c.opened.take(addr); l != nil {
 		return c.over(l), nil
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), network(addr), addr.String())
+	l, err := net.Listen(network(addr), addr.String())
 	if err != nil {
 		return nil, listenError("TCP", addr, err)
 	}
@@ -58,21 +59,20 @@ func (c *tcpCarrier) listen(addr netip.AddrPort) (*listener, error) {
 func (c *tcpCarrier) over(l net.Listener) *listener {
 	return &listener{
 		addr:  l.Addr().(*net.TCPAddr).AddrPort(),
-		serve: func() error { return c.server.Serve(l) },
+		serve: func() error { return c.Serve(l) },
 		close: l.Close,
 	}
 }
 
-func (c *tcpCarrier) shutdown(ctx context.Context) error { return c.server.Shutdown(ctx) }
-
-func (c *tcpCarrier) close() error {
-	c.server.Close()
+// Close hides the Close of the tcp.Server, which has no error.
+func (c *tcpCarrier) Close() error {
+	c.Server.Close()
 	c.opened.close()
 	return nil
 }
 
 func (c *tcpCarrier) traffic() traffic {
-	st := c.server.Stats()
+	st := c.Stats()
 	return traffic{
 		open: int64(st.Connections), accepted: st.Accepted, stalled: st.Stalled,
 		bytes:     []count{{"received", float64(st.Received)}, {"sent", float64(st.Sent)}},
