@@ -23,8 +23,8 @@ type HandlerOptions struct {
 	// Name is the path that clients mount and that Handler.Mount receives; "/" if empty. Clients
 	// can also mount directories beneath it.
 	Name string
-	// RDMA lists the addresses to serve RDMA on, as config.Config.RDMA does. If it is empty, the
-	// server uses port 20049 of the listener's own address. An entry with None set means no RDMA.
+	// RDMA lists the addresses to serve RDMA on; empty means port 20049 of the listener's own address.
+	// An entry with None set means no RDMA.
 	RDMA []config.Listen
 	// StateDir is the directory for the key that seals handles. With it, clients can continue after a
 	// restart of the process, if the Handler's own handles are still valid then. The Handler must not

@@ -43,8 +43,7 @@ type ending struct {
 	left     []string // what is left behind, besides steps
 }
 
-// A step is one part of an ending, such as closing the connections of a transport. It runs on a
-// goroutine of its own.
+// A step is one part of an ending, such as closing connections. It runs on a goroutine of its own.
 type step struct {
 	name  string
 	until time.Time     // the step's deadline

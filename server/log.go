@@ -2,12 +2,23 @@ package server
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
+	"slices"
+	"strings"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
 // newLog makes a logger to standard error. Under systemd the lines have no time, because the
@@ -41,4 +52,197 @@ func (s *Server) panicked(p *rpc.Panic) {
 	line.Write(
 		zap.String("program", programName(p.Program)), zap.String("procedure", p.Procedure),
 		zap.String("fault", fmt.Sprint(p.Value)))
+}
+
+// clientLineEvery is the shortest time between two log lines about one client and one subject.
+// mostClientLines is the largest number of lines in that time, for all clients together.
+// nameLineEvery is the shortest time between two lines about two clients with the same name.
+const (
+	clientLineEvery = 10 * time.Second
+	mostClientLines = 128
+	nameLineEvery   = time.Minute
+)
+
+// clientLines writes log lines about clients. A client that repeats something causes few lines; the
+// next line says how many were left out (others_before). Many clients together cannot fill the log
+// either. An IPv6 client is its /64 prefix (clientaddr.Of). The methods may be called from any
+// goroutine.
+type clientLines struct {
+	log   *zap.Logger
+	limit loglimit.Limit[clientLine]
+}
+
+// A clientLine is a client and a subject. It is the key under which lines are limited and counted.
+type clientLine struct {
+	client netip.Addr
+	about  string
+}
+
+// newClientLines returns a clientLines that writes one line about a client and subject in each period
+// every, and mostClientLines lines in all.
+func newClientLines(log *zap.Logger, every time.Duration) *clientLines {
+	return &clientLines{log: log, limit: loglimit.Limit[clientLine]{Every: every, Most: mostClientLines}}
+}
+
+// write writes a line about a client, unless the limit is reached.
+func (c *clientLines) write(level zapcore.Level, text string, client netip.Addr, fields ...zap.Field) {
+	c.writeAbout(level, text, client, text, fields...)
+}
+
+// writeAbout is like write, but the subject (about) by which lines are limited may differ from the
+// text.
+func (c *clientLines) writeAbout(level zapcore.Level, text string, client netip.Addr, about string, fields ...zap.Field) {
+	line := c.log.Check(level, text)
+	if line == nil {
+		return
+	}
+	if leftOut, due := c.limit.Due(clientLine{clientaddr.Of(client), about}, time.Now()); due {
+		line.Write(append(fields, othersBefore(leftOut))...)
+	}
+}
+
+// othersBefore returns the field that says how many lines were left out before this one.
+func othersBefore(leftOut int) zap.Field {
+	if leftOut == 0 {
+		return zap.Skip()
+	}
+	return zap.Int("others_before", leftOut)
+}
+
+// unlessEmpty returns a field, or none if its value is empty.
+func unlessEmpty(key, value string) zap.Field {
+	if value == "" {
+		return zap.Skip()
+	}
+	return zap.String(key, value)
+}
+
+// Log lines about the state of NFSv4 clients. Package state calls clientEvent.
+
+// namedClients is the largest number of clients whose names one log line shows. longestName is
+// the largest number of bytes of a client's name that a line shows.
+const (
+	namedClients = 8
+	longestName  = 64
+)
+
+// whys has two texts for each reason for which the server takes a client's state away: the reason
+// in words, and the advice for the administrator.
+var whys = map[state.Why][2]string{
+	state.Wanted: {"its lease ran out, and another client wanted what it held", "see that the client runs and that the network reaches it; programs there get I/O errors for the files that they had open"},
+	state.Named:  {"its lease ran out, and another client has its name", "give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id"},
+	state.Swept:  {"its lease ran out long ago, or there was no room for more clients", "nothing, if the client is switched off; else see that the network reaches it"},
+	state.Greedy: {"clients of its address held so much that others got nothing", "raise memory.state, or find the program there that opens and locks so many files"},
+}
+
+// clientEvent writes a log line for an event of a client's state. It is the callback
+// state.Config.Event.
+func (s *Server) clientEvent(e *state.Event) {
+	switch e.Kind {
+	case state.GraceBegan:
+		s.log.Info("time of grace begun: clients claim what they held before the restart, and nothing else is opened or locked until they have",
+			zap.Int("clients", len(e.Clients)), zap.Strings("waited_for", namesOf(e.Clients)), zap.Duration("at_least_unless_all_have", e.For))
+	case state.GraceEnded:
+		s.log.Info("time of grace ended", zap.Int("did_not_come", len(e.Clients)), zap.Strings("without", namesOf(e.Clients)))
+	case state.Taken:
+		c := e.Clients[0]
+		s.lines.write(zapcore.WarnLevel, "what a client had open and locked was taken from it", c.Address,
+			zap.Stringer("client", c.Address), zap.String("name", nameOf(&c)), zap.String("reason", whys[e.Why][0]), zap.String("remedy", whys[e.Why][1]))
+	case state.NameInUse:
+		c := e.Clients[0]
+		s.names.writeAbout(zapcore.WarnLevel, "two clients have one name: the second waits until the first is gone", e.By, "name of "+c.Address.String(),
+			zap.Stringer("client", e.By), zap.Stringer("first", c.Address), zap.String("name", nameOf(&c)),
+			zap.String("remedy", "nothing, if the client has got another address: it waits for a lease_time at most. Else give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id, and mount again"))
+	}
+}
+
+// nameOf returns a client's own name, quoted, because it may hold any bytes.
+func nameOf(r *state.Record) string {
+	return fmt.Sprintf("%q", r.Owner[:min(len(r.Owner), longestName)])
+}
+
+// namesOf returns the names and addresses of the first namedClients clients.
+func namesOf(all []state.Record) (names []string) {
+	for _, r := range all[:min(len(all), namedClients)] {
+		name := nameOf(&r)
+		if r.Address != (netip.Addr{}) {
+			name += " at " + r.Address.String()
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// Log lines about refused callers, so that an administrator finds the reason. Lower layers call
+// these functions for each refusal.
+
+// longestPath is the largest number of bytes of a client's path that a line shows.
+const longestPath = 256
+
+// remedies are the advice for refused mounts.
+var remedies = map[export.Reason]string{
+	export.NoExport:         "mount a path that `nfsrdmad probe` or `showmount -e` lists for this client, or add an export",
+	export.NotAClient:       "add the address to the export's option clients=",
+	export.UnprivilegedPort: "mount as root and without noresvport, or with Kerberos (sec=) where the export takes it, or give the export the option insecure",
+	export.Stranger:         "add the address to the option clients= of an export",
+}
+
+// mountRefused writes a warning for a refused mount. If an NFSv4 client looks up a name that no
+// export has, the level is only info, because users and programs often look for names that do not
+// exist.
+func (s *Server) mountRefused(r *export.Refusal) {
+	client, level, text := r.Client.Addr().Unmap(), zapcore.WarnLevel, "mount refused"
+	if _, v4 := r.Status.(nfs4wire.NFSStat4); v4 && r.Reason == export.NoExport {
+		level, text = zapcore.InfoLevel, "name looked up that no export has"
+	}
+	path, name := r.Path, ""
+	if len(path) > longestPath {
+		path = path[:longestPath] + "..."
+	}
+	if r.Export != nil {
+		name = r.Export.Name
+	}
+	s.lines.write(level, text, client, zap.Stringer("client", client), zap.Uint16("port", r.Client.Port()), zap.String("path", path),
+		zap.Stringer("reason", r.Reason), zap.Stringer("answer", r.Status), unlessEmpty("export", name), unlessEmpty("remedy", remedies[r.Reason]))
+}
+
+// flavorRefused writes a line for a caller whose security flavor the export does not accept. The
+// level is info, because a client that tries one flavor after the other is refused at first. An
+// export that refuses a flavor accepts at least one other, so taken[0] exists.
+func (s *Server) flavorRefused(c *rpc.Conn, e *export.Export, as export.Security) {
+	client := c.Peer.Addr().Unmap()
+	var taken []string
+	for _, f := range e.SecurityFor(client) {
+		taken = append(taken, f.String())
+	}
+	s.lines.write(zapcore.InfoLevel, "flavor refused", client,
+		zap.Stringer("client", client), zap.String("export", e.Name), zap.Stringer("flavor", as), zap.String("sec", strings.Join(taken, ":")),
+		zap.String("remedy", fmt.Sprintf("unless the client goes on by itself, mount with sec=%s, or add %s to the export's option sec", taken[0], as)))
+}
+
+// principalRefused writes a line for a caller without an account, if the export refuses such
+// callers.
+func (s *Server) principalRefused(c *rpc.Conn, e *export.Export, principal string) {
+	client := c.Peer.Addr().Unmap()
+	s.lines.write(zapcore.WarnLevel, "principal without an account refused", client,
+		zap.Stringer("client", client), zap.String("export", e.Name), zap.String("principal", principal),
+		zap.String("remedy", "make the user here, or name one for the principal with the key kerberos.principals, or take require_account out of the export's options"))
+}
+
+// usualReasons are the reasons for which no line is written, because they are normal. After a
+// restart of the server, for example, a client simply makes a new context.
+var usualReasons = []gss.Reason{gss.UnknownHandle, gss.SeqExhausted, gss.Stale, gss.Replayed, gss.RefusedHandle, gss.Evicted}
+
+// contextRefused logs that a Kerberos context or a call under one was refused. It is the callback
+// gss.Config.Notify.
+func (s *Server) contextRefused(e *gss.Event) {
+	if slices.Contains(usualReasons, e.Reason) {
+		return
+	}
+	client, level := e.Peer.Addr().Unmap(), zapcore.WarnLevel
+	if e.Reason == gss.UnknownPrincipal && krb5.IsMachine(e.Principal) {
+		level = zapcore.DebugLevel // the client's machine itself, when it mounts; it needs no user here
+	}
+	s.lines.write(level, "Kerberos: "+e.Reason.String(), client, zap.Stringer("client", client), zap.Stringer("reason", e.Reason),
+		zap.String("cause", e.Cause), unlessEmpty("principal", e.Principal), unlessEmpty("remedy", e.Remedy))
 }

@@ -34,36 +34,25 @@ const housekeeping = 5 * time.Second
 
 // A Server is a daemon that is set up and listens. Serve runs it.
 type Server struct {
-	cfg   *config.Config
-	log   *zap.Logger
-	state *stateDir
-	// filesystems are the file systems of the exports; nil if a program provides them
-	// (NewHandler).
-	filesystems *exports.Filesystems
+	cfg         *config.Config
+	log         *zap.Logger
+	state       *stateDir
+	filesystems *exports.Filesystems // nil if a program provides the file systems (NewHandler)
 	exports     *exports.Set
 	pool        *mem.Pool
 	rpc         *rpc.Server
 	gss         *gss.Server
-	// checkKeytab logs a warning if an export accepts Kerberos and the keytab cannot be used, or is
-	// readable by others.
-	checkKeytab func()
-	// initiators make the RPCSEC_GSS contexts for callbacks to clients.
-	initiators *gss.Initiators
-	// users translates between names and numbers of this machine's users and groups. groups looks up
-	// the groups of callers, for exports with manage_gids.
-	users  *identity.Map
-	groups *identity.Groups
-	census *census.Census
-	// polls decides which connections poll for their next call before they sleep, and for how
-	// long.
-	polls *busypoll.Group
-	// clients is the state of NFSv4 clients, and records stores which of them hold state.
-	// identity identifies this server to them.
-	clients  *state.Manager
-	records  *records.Store
-	identity []byte
-	nfs4     *nfs4.Program // nil if NFSv4 is not served
-	nfs40    *nfs40.Minor
+	checkKeytab func()          // logs a warning if an export needs the keytab, and its file is unfit
+	initiators  *gss.Initiators // make the RPCSEC_GSS contexts for callbacks
+	users       *identity.Map
+	groups      *identity.Groups // looks up the groups of callers, for exports with manage_gids
+	census      *census.Census
+	polls       *busypoll.Group // decides which connections poll for their next call, and for how long
+	clients     *state.Manager  // the state of NFSv4 clients
+	records     *records.Store  // stores which clients hold state
+	identity    []byte          // identifies this server to NFSv4 clients
+	nfs4        *nfs4.Program   // nil if NFSv4 is not served
+	nfs40       *nfs40.Minor
 	// lines writes lines about clients, and names those about clients that have the same name.
 	// accepts limits the lines about a failed accept(2).
 	lines, names *clientLines
@@ -77,9 +66,8 @@ type Server struct {
 	durations *durations // nil without metrics
 	// daemon is true if this Server is the whole process and reports to systemd. It is false if a
 	// program embeds the Server.
-	daemon bool
-	// stage describes the current step of the start.
-	stage   atomic.Pointer[string]
+	daemon  bool
+	stage   atomic.Pointer[string] // the current step of the start
 	reloads reloads
 }
 
@@ -116,7 +104,6 @@ func Start(ctx context.Context, cfg *config.Config) (*Server, error) {
 	}
 }
 
-// open checks the configuration and opens the directories and listeners that it names.
 func (s *Server) open() (err error) {
 	cfg := s.cfg
 	s.enters("checking the configuration")
@@ -165,7 +152,6 @@ func (s *Server) open() (err error) {
 	return s.start(key, opened)
 }
 
-// enters records the current step of the start.
 func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 
 // start builds the server from the lower layers to the upper ones. The argument opened has the

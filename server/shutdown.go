@@ -144,7 +144,7 @@ func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all
 	return e.wait(steps...) && all
 }
 
-// describe returns a description, for the log, of the calls of one lane that do not end.
+// describe returns a text for the log about calls of one lane that do not end.
 func (s *Server) describe(l rpc.LaneStats) string {
 	of := "that have not been tried"
 	if names := s.exports.Names(l.Lane); len(names) > 0 {
@@ -153,7 +153,6 @@ func (s *Server) describe(l rpc.LaneStats) string {
 	return fmt.Sprintf("%d calls %s, the oldest for %v", l.Running, of, l.Oldest.Round(time.Millisecond))
 }
 
-// logCalls logs the calls that were not answered within the drain timeout.
 func (s *Server) logCalls(drain time.Duration) {
 	elsewhere := s.rpc.Stats().InProgress
 	for _, l := range s.rpc.Lanes() {

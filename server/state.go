@@ -16,8 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// A stateDir is the directory of the data that survives the process. One daemon at a time uses
-// it.
+// A stateDir is the directory of the data that survives the process. One daemon at a time uses it.
 type stateDir struct {
 	path string
 	lock *os.File

@@ -46,7 +46,8 @@ func (s *Server) watch(ctx context.Context) {
 // answer either. So over a device a missing answer counts only if an earlier call there was
 // answered, and the device's port still carries traffic after the check.
 func (s *Server) answers(ctx context.Context) bool {
-	p := s.anyProgram()
+	// The check of the configuration makes sure that there is a program.
+	p := &programs[slices.IndexFunc(programs, func(p program) bool { return p.served(s.cfg) })]
 	var silent atomic.Bool
 	var asking sync.WaitGroup
 	for _, t := range s.transports {
@@ -83,16 +84,6 @@ func (s *Server) silent(ctx context.Context, t *running, l *listener, w *way, er
 	}
 	_, before := s.answered.Load(w.at)
 	return before && slices.ContainsFunc(t.ways(l.addr), func(now way) bool { return now.device && now.at == w.at })
-}
-
-// anyProgram returns a program that is served.
-func (s *Server) anyProgram() *program {
-	for i := range programs {
-		if programs[i].served(s.cfg) {
-			return &programs[i]
-		}
-	}
-	panic("no program is served") // the check of the configuration prevents this
 }
 
 // tellSystemd reports the daemon's state. It does nothing outside of systemd (no NOTIFY_SOCKET),

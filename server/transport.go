@@ -86,12 +86,13 @@ type listener struct {
 
 // traffic holds the counters of a transport.
 type traffic struct {
-	open              int64 // current connections
+	open              int64 // connections now
 	accepted, stalled uint64
-	bytes, malformed  []count // bytes are counted by direction or kind of transfer, malformed by kind of error
+	bytes             []count // by direction or kind of transfer
+	malformed         []count // by kind of error
 	faults            []count // by reason
-	// memory is how many bytes messages on RDMA devices use, and memoryLimit how many they may
-	// use. memoryLimit is 0 without devices.
+	// The messages on RDMA devices use memory bytes, and at most memoryLimit, which is 0 without
+	// devices.
 	memory, memoryLimit int64
 	devices             []rdmacm.DeviceStats
 }
@@ -153,8 +154,8 @@ func (s *Server) RDMAAddrs() []netip.AddrPort { return s.addrs("rdma") }
 // TCPAddrs returns the addresses that the server listens on for TCP.
 func (s *Server) TCPAddrs() []netip.AddrPort { return s.addrs("tcp") }
 
-// network returns the network name of addr for package net. For IPv4 it is "tcp4", because with
-// "tcp" a listener on 0.0.0.0 would also accept IPv6.
+// network returns the network name of addr for package net: "tcp4" for IPv4, because with "tcp" a
+// listener on 0.0.0.0 would also accept IPv6.
 func network(addr netip.AddrPort) string {
 	if addr.Addr().Is4() {
 		return "tcp4"
@@ -162,7 +163,6 @@ func network(addr netip.AddrPort) string {
 	return "tcp"
 }
 
-// listenError explains why the server cannot listen on an address, and what to do.
 func listenError(what string, addr netip.AddrPort, err error) error {
 	remedy := "choose another address"
 	switch {

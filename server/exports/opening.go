@@ -1,13 +1,22 @@
 package exports
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/durable"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
@@ -92,4 +101,183 @@ func describe(c *config.Export) (*export.Export, error) {
 		return e, nil
 	}
 	return nil, fmt.Errorf("export %s: this process can only act as its own user: add the options all_squash,anonuid=%d,anongid=%d, or run it with CAP_SETUID and CAP_SETGID (as root)", e.Name, own.UID, own.GID)
+}
+
+// rootsFile is the file in the state directory that stores which directories the exports had when
+// they were last opened.
+const rootsFile = "exports.json"
+
+// A root is the directory of an export.
+type root struct {
+	Path string `json:"path"`
+	directory
+	// Mounts has the mounts on the path to the directory, the innermost first.
+	Mounts []mount `json:"mounts,omitempty"`
+}
+
+// A directory is the identity of a directory: its file system and file handle. If the file system has
+// no identity that lasts over reboots, FSID also contains the machine's boot ID (see boot).
+type directory struct {
+	FSID   string `json:"fsid"`
+	Handle string `json:"handle"`
+}
+
+// inBoot stands between the file system's ID and the kernel's boot ID in an FSID that has both.
+const inBoot = " in boot "
+
+// A mount is one mount on the path to an export. The field Top identifies its root directory, and
+// the field In the directory that has the mount point.
+type mount struct {
+	Top directory `json:"top"`
+	In  directory `json:"in"`
+}
+
+// rootAt returns the root of an export with this path. fd is a descriptor of the directory.
+func rootAt(path string, fd int) (r root, err error) {
+	r.Path = path
+	if r.directory, err = identify(fd); err != nil {
+		return r, err
+	}
+	var top directory // the root directory of a mount, if the directory above it comes next
+	var topErr error
+	inMount := true
+	err = climb(fd, func(fd int, st *unix.Statx_t) (bool, error) {
+		if !inMount {
+			in, err := identify(fd)
+			if err = errors.Join(topErr, err); err != nil {
+				return false, err
+			}
+			r.Mounts = append(r.Mounts, mount{top, in})
+		}
+		if inMount = st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0; !inMount {
+			top, topErr = identify(fd)
+		}
+		return true, nil
+	})
+	return r, err
+}
+
+// identify returns the identity of the directory open on fd.
+func identify(fd int) (directory, error) {
+	id, err := local.IdentifyDirectory(fd)
+	if err != nil {
+		return directory{}, err
+	}
+	d := directory{FSID: fmt.Sprintf("%x", id.FSID), Handle: id.Handle.String()}
+	if !id.Lasting {
+		d.FSID += inBoot + boot()
+	}
+	return d, nil
+}
+
+// boot returns the boot ID of the machine (random(4)).
+func boot() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
+}
+
+// mayBe reports whether d can be the same directory as the argument, which describes a directory
+// at an earlier time. If the file system has no identity that lasts over reboots, and the machine
+// has booted since, only the file handles are compared.
+func (d directory) mayBe(was directory) bool {
+	_, boot, only := strings.Cut(d.FSID, inBoot)
+	_, before, onlyThen := strings.Cut(was.FSID, inBoot)
+	return d.Handle == was.Handle && (d.FSID == was.FSID || only && onlyThen && boot != before)
+}
+
+// r.is reports whether r is the same directory as an earlier root of the same export. It also
+// returns true if another file system than before is mounted on the same directory: only the
+// administrator can mount, so this difference is intended.
+func (r *root) is(was *root) bool {
+	now, before := r.directory, was.directory
+	for i := 0; !now.mayBe(before); i++ {
+		if i == min(len(r.Mounts), len(was.Mounts)) || r.Mounts[i].Top.mayBe(was.Mounts[i].Top) {
+			return false
+		}
+		now, before = r.Mounts[i].In, was.Mounts[i].In
+	}
+	return true
+}
+
+// roots has the roots of exports, by the exports' names.
+type roots map[string]root
+
+// readRoots reads the roots from the state directory. They are nil if there is no file yet.
+func readRoots(state string) (r roots, err error) {
+	file := filepath.Join(state, rootsFile)
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s, the record of the directories of exports: %w: if the directories of the exports are the right ones, remove the file", file, config.Cause(err))
+	}
+	return r, nil
+}
+
+// write stores r in the state directory, unless it equals the roots that are already stored there
+// (the argument before).
+func (r roots) write(state string, before roots) error {
+	if reflect.DeepEqual(r, before) {
+		return nil
+	}
+	b, err := json.MarshalIndent(r, "", "\t")
+	if err == nil {
+		err = durable.Write(filepath.Join(state, rootsFile), append(b, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("state directory %s: what the directories of exports are cannot be written: %w", state, config.Cause(err))
+	}
+	return nil
+}
+
+// A lostRoot is the error that clients of another export may have changed which directory is at an
+// export's path.
+type lostRoot struct{ why string }
+
+func (e *lostRoot) Error() string { return e.why }
+
+// openDirectory opens the file system of export i, and returns it with the export's root. If the
+// export was opened with the same path before, the argument was is the root of that time; otherwise
+// it is nil. If the path now leads to another directory, and through the directory of another
+// export, the clients of that export may have put the directory there. openDirectory then returns a
+// *lostRoot.
+func (o *Opening) openDirectory(name string, ways *ways, i int, was *root) (vfs.FileSystem, root, error) {
+	dir := ways.all[i].Path.Path
+	fd, within, err := ways.walk(i)
+	if err != nil {
+		return nil, root{}, err
+	}
+	defer unix.Close(fd)
+	is, err := rootAt(dir, fd)
+	if err != nil {
+		return nil, root{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	switch {
+	case was == nil || is.mayBe(was.directory):
+	case is.is(was):
+		o.Log.Info("another file system than before is mounted at the path of an export, and is served now", zap.String("export", name), zap.String("path", dir))
+	case within == "":
+		o.Log.Warn("the path of an export leads to another directory than before, which is served now", zap.String("export", name), zap.String("path", dir))
+	default:
+		return nil, root{}, &lostRoot{fmt.Sprintf("%s is another directory than before, and lies in %s, whose clients may have put it there: if it is what you mean, remove %s, and reload or start",
+			dir, within, filepath.Join(o.Filesystems.state, rootsFile))}
+	}
+	fs, err := o.Filesystems.show(dir, fd)
+	return fs, is, err
+}
+
+// keep returns the file system with which the export is served at present, and counts one more
+// export of it. Open calls it if the directory at the export's path must not be opened. It returns
+// nil if no export with this name is served.
+func (o *Opening) keep(name string) vfs.FileSystem {
+	for _, e := range o.Now {
+		if e.Name == name && o.Filesystems.again(e.FS) {
+			return e.FS
+		}
+	}
+	return nil
 }

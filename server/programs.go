@@ -16,16 +16,59 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// openClients makes the state manager of NFSv4 clients, and opens the file that records the
-// clients.
+// A program is an entry of the registry: one version of an RPC program.
+type program struct {
+	// name is the program's label in metrics and log lines.
+	name            string
+	number, version uint32
+	// over lists the transports for which the program is registered with rpcbind.
+	over []string
+	// versions lists the versions of NFS that need the program. The program is served if one of
+	// them is.
+	versions []string
+	open     func(*Server) rpc.Program
+}
+
+func (p *program) served(c *config.Config) bool { return slices.ContainsFunc(p.versions, c.Serves) }
+
+// programs is the registry of programs.
+var programs = []program{
+	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[:1],
+		func(s *Server) rpc.Program {
+			nfs := nfs3.New(s.exports.Table)
+			nfs.Ask(s.clients)
+			return nfs
+		}},
+	{"nfs", nfs4wire.Program, nfs4wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[1:], (*Server).nfs4Program},
+	// MOUNT is registered for TCP only (RFC 8267 §5.1), but served over both transports.
+	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, config.NFSVersions[:1],
+		func(s *Server) rpc.Program { return mount3.New(s.exports.Table) }},
+}
+
+// programName returns a program's name in logs and metrics, or its number if it has none.
+func programName(number uint32) string {
+	for i := range programs {
+		if programs[i].number == number {
+			return programs[i].name
+		}
+	}
+	return fmt.Sprint(number)
+}
+
+// openClients makes the state manager of NFSv4 clients, and opens the file of their records.
 func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	s.identity = serverIdentity(key)
 	cfg := state.Config{Lease: time.Duration(s.cfg.NFS.LeaseTime), Grace: time.Duration(s.cfg.NFS.GraceTime), Memory: int(s.cfg.Memory.State) * 3 / 8,
@@ -49,7 +92,6 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 // recordsFile is the file in the state directory that stores which clients hold state.
 const recordsFile = "clients.db"
 
-// recordsFault explains why the server cannot start with these records, and what to do.
 func recordsFault(file string, err error) error {
 	if d, ok := errors.AsType[*records.Damaged](err); ok {
 		return fmt.Errorf("%s, which keeps the names of NFSv4 clients, is damaged: %s; restore it from a backup, or remove it, and clients lose what they hold open and locked at this start", file, d.Why)
@@ -116,7 +158,6 @@ func serverIdentity(key [export.KeySize]byte) []byte {
 	return sum[:16]
 }
 
-// nfs4Program makes NFSv4 with the minor versions that are served.
 func (s *Server) nfs4Program() rpc.Program {
 	cfg := nfs4.Config{
 		Exports: s.exports.Table, State: s.clients,
