@@ -3,14 +3,12 @@ package server
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/exports"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
 // reloads lets one reload run at a time.
@@ -75,8 +73,14 @@ func (s *Server) reloadOnce(read func() (*config.Config, error)) {
 	s.notifyReady("serving")
 }
 
+// reload replaces the server's exports by those of cfg: it opens new exports, replaces those whose
+// directory or options have changed, and removes those that cfg does not have. On an error nothing
+// changes. It opens directories, which may block.
 func (s *Server) reload(cfg *config.Config) (exports.Change, error) {
-	if len(cfg.Exports) == 0 {
+	switch {
+	case s.filesystems == nil:
+		return exports.Change{}, errors.New("the exports of this server are its program's own")
+	case len(cfg.Exports) == 0:
 		return exports.Change{}, cfg.At(errNoExports)
 	}
 	apart := *cfg
@@ -84,24 +88,13 @@ func (s *Server) reload(cfg *config.Config) (exports.Change, error) {
 	if err := exports.KeepApart(&apart); err != nil {
 		return exports.Change{}, err
 	}
-	return s.setExports(cfg.Exports)
-}
-
-// setExports replaces the server's exports by those in a list: it opens new exports, replaces
-// those whose directory or options have changed, and removes those that are not in the list. On
-// an error nothing changes. Only the running reload calls it. It opens directories, which may
-// block.
-func (s *Server) setExports(all []config.Export) (exports.Change, error) {
-	if s.filesystems == nil {
-		return exports.Change{}, errors.New("the exports of this server are its program's own")
-	}
 	o := exports.Opening{Filesystems: s.filesystems, Log: s.log, Now: s.exports.Table.All()}
-	opened, err := o.Open(all)
+	opened, err := o.Open(cfg.Exports)
 	if err != nil {
 		return exports.Change{}, err
 	}
 	c, err := s.exports.Replace(opened)
-	if err == nil && (len(opened) > 1 || slices.ContainsFunc(opened, func(e *export.Export) bool { return e.CrossMount })) {
+	if err == nil && !single(opened) {
 		s.pool.LimitGroups(int64(s.cfg.Memory.Ceiling) / 2)
 	}
 	return c, err

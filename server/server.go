@@ -203,11 +203,14 @@ func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err e
 // to one of them may use at most half of it.
 func (s *Server) memory(exports []*export.Export) mem.Config {
 	c := mem.Config{Ceiling: int64(s.cfg.Memory.Ceiling), Share: int64(s.cfg.Memory.Connection)}
-	if len(exports) == 1 && !exports[0].CrossMount {
+	if single(exports) {
 		c.Group = c.Ceiling
 	}
 	return c
 }
+
+// single reports whether the exports have only one file system, and will have no other.
+func single(exports []*export.Export) bool { return len(exports) == 1 && !exports[0].CrossMount }
 
 // Serve runs until ctx ends, or a listener is closed or fails, and then drains: it answers the
 // calls that complete within the drain timeout, and closes the file systems. This takes at most the

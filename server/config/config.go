@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -44,8 +43,11 @@ type Config struct {
 	Kerberos Kerberos `toml:"kerberos"`
 	Exports  []Export `toml:"export"`
 
-	file   string           // the configuration file
-	origin map[string]place // where the user set each key
+	file string // the configuration file
+	// origin has an Error without a cause for each key that the user set: in a line of the file, or by
+	// a flag. Keys are dotted, with an index for elements of a list: "memory.ceiling",
+	// "export[0].path".
+	origin map[string]Error
 }
 
 // Memory is the table [memory]: limits of memory that clients can use.
@@ -107,13 +109,6 @@ var NFSVersions = []string{"3", "4.0", "4.1", "4.2"}
 // Serves reports whether the daemon serves a version, which is one of NFSVersions.
 func (c *Config) Serves(version string) bool { return slices.Contains(c.NFS.Versions, version) }
 
-// A place says where the user set a key: in a line of the file, or by a flag. Keys are dotted, with
-// an index for elements of a list: "memory.ceiling", "export[0].path".
-type place struct {
-	file string // the file, or the flag, such as --export
-	line int    // the line in the file; 0 for a flag
-}
-
 // Says reports whether the user set the key, even to zero.
 func (c *Config) Says(key string) bool {
 	_, said := c.origin[key]
@@ -137,10 +132,10 @@ func parseConfig(file string, b []byte) (*Config, error) {
 	if c.origin, err = readDocument(file, b); err != nil {
 		return nil, err
 	}
-	err = toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(c)
-	var decode *toml.DecodeError
+	err = toml.Unmarshal(b, c)
+	decode, ok := errors.AsType[*toml.DecodeError](err)
 	switch {
-	case errors.As(err, &decode):
+	case ok:
 		row, _ := decode.Position()
 		text := strings.TrimPrefix(decode.Error(), "toml: ")
 		if key := decode.Key(); len(key) > 0 {
@@ -210,11 +205,12 @@ func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:
 // or the flag, of the first key that the user set. If the user set none of them, or no key is given,
 // it names the file alone, or "configuration".
 func (c *Config) At(err error, keys ...string) error {
-	at := place{file: cmp.Or(c.file, "configuration")}
+	at := Error{File: cmp.Or(c.file, "configuration")}
 	if i := slices.IndexFunc(keys, c.Says); i >= 0 {
 		at = c.origin[keys[i]]
 	}
-	return &Error{File: at.file, Line: at.line, Err: err}
+	at.Err = err
+	return &at
 }
 
 // Cause returns the innermost error, usually the kernel's. Unlike the errors around it, it does not

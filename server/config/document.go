@@ -19,15 +19,15 @@ import (
 type document struct {
 	file   string
 	parser unstable.Parser
-	origin map[string]place
+	origin map[string]Error
 	// tables has the number of tables read so far for each list of tables, such as [[export]].
 	tables map[string]int
 }
 
 // readDocument returns the place of each key that the file sets. It rejects unknown keys and
 // values of a wrong kind. The decoder reports text that is not TOML.
-func readDocument(file string, b []byte) (map[string]place, error) {
-	d := &document{file: file, origin: make(map[string]place), tables: make(map[string]int)}
+func readDocument(file string, b []byte) (map[string]Error, error) {
+	d := &document{file: file, origin: make(map[string]Error), tables: make(map[string]int)}
 	d.parser.Reset(b)
 	inside, table := reflect.TypeFor[Config](), ""
 	for d.parser.NextExpression() {
@@ -152,13 +152,14 @@ func (d *document) resolve(t reflect.Type, table string, e *unstable.Node) (_ re
 	return t, key, last, nil
 }
 
-func (d *document) place(n *unstable.Node) place {
-	return place{file: d.file, line: d.parser.Shape(n.Raw).Start.Line}
+func (d *document) place(n *unstable.Node) Error {
+	return Error{File: d.file, Line: d.parser.Shape(n.Raw).Start.Line}
 }
 
 func (d *document) refuse(at *unstable.Node, format string, args ...any) error {
-	p := d.place(at)
-	return &Error{File: p.file, Line: p.line, Err: fmt.Errorf(format, args...)}
+	e := d.place(at)
+	e.Err = fmt.Errorf(format, args...)
+	return &e
 }
 
 // isTable reports whether keys of this type are tables of keys, or lists of tables.

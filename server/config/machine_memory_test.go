@@ -31,7 +31,7 @@ func TestCeilingAboveTheMachinesMemory(t *testing.T) {
 	if warning, err := c.CheckMemory(); err != nil || !strings.Contains(warning, "use half of that at most") {
 		t.Errorf("the default: %v, %q", err, warning)
 	}
-	c = &Config{Memory: Memory{Ceiling: there}, origin: map[string]place{"memory.ceiling": {}}}
+	c = &Config{Memory: Memory{Ceiling: there}, origin: map[string]Error{"memory.ceiling": {}}}
 	if warning, err := c.CheckMemory(); err != nil || warning != "" {
 		t.Errorf("all of it: %v, %q", err, warning)
 	}

@@ -176,18 +176,18 @@ func (f *Flags) HaveExports() bool { return len(f.exports) > 0 }
 // this transport are dropped.
 func (c *Config) Overlay(f *Flags) error {
 	if c.origin == nil {
-		c.origin = make(map[string]place)
+		c.origin = make(map[string]Error)
 	}
 	if f.HaveExports() {
 		c.Exports = nil
-		maps.DeleteFunc(c.origin, func(key string, _ place) bool { return strings.HasPrefix(key, "export") })
+		maps.DeleteFunc(c.origin, func(key string, _ Error) bool { return strings.HasPrefix(key, "export") })
 	}
 	for i, word := range f.exports {
 		e, err := ParseExport(word)
 		if err != nil {
 			return err
 		}
-		c.origin[ExportKey(i)] = place{file: "--export " + word}
+		c.origin[ExportKey(i)] = Error{File: "--export " + word}
 		c.Exports = append(c.Exports, e)
 	}
 	for i := range settings {
@@ -206,7 +206,7 @@ func (c *Config) Overlay(f *Flags) error {
 		if err := c.set(s.key, words); err != nil {
 			return &Error{File: flag, Err: err}
 		}
-		c.origin[s.key] = place{file: flag}
+		c.origin[s.key] = Error{File: flag}
 	}
 	return c.Check()
 }
