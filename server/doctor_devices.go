@@ -56,13 +56,13 @@ func (d *deviceTree) findings(cfg *config.Config) []Finding {
 	all := []Finding{d.findLibraries(), d.findDevices(devices)}
 	if len(devices) > 0 {
 		all = append(all, d.findNode("RDMA connection manager", "rdma_cm", "modprobe rdma_ucm; in a container also --device /dev/infiniband/rdma_cm"), d.findMemlock(cfg))
-		for _, name := range devices {
-			all = append(all, d.findDevice(name))
-		}
 	}
 	listens := slices.ContainsFunc(cfg.RDMA, func(l config.Listen) bool { return !l.None })
 	for i := range all {
-		all[i].Needed = listens && cfg.RNIC.Provider == providers.Verbs && !strings.HasPrefix(all[i].What, "RDMA device ")
+		all[i].Needed = listens && cfg.RNIC.Provider == providers.Verbs
+	}
+	for _, name := range devices {
+		all = append(all, d.findDevice(name))
 	}
 	return all
 }
@@ -85,23 +85,16 @@ func (d *deviceTree) devices() (names []string) {
 }
 
 func (d *deviceTree) findLibraries() Finding {
-	f := Finding{What: "RDMA libraries", OK: true, Detail: "librdmacm and libibverbs are here"}
-	if err := d.library(); err != nil {
-		f.OK, f.Detail = false, err.Error()
-	}
-	return f
+	err := d.library()
+	return found("RDMA libraries", err == nil, "librdmacm and libibverbs are here", fmt.Sprint(err))
 }
 
 func (d *deviceTree) findDevices(names []string) Finding {
-	f := Finding{What: "RDMA devices", OK: len(names) > 0, Detail: strings.Join(names, ", ")}
-	switch {
-	case f.OK:
-	case d.read("sys/module/ib_core/parameters/netns_mode") == "N":
-		f.Detail = "none in this network namespace, and RDMA namespaces are exclusive: 'rdma dev set DEV netns NAME' moves a device here, 'rdma system set netns shared' shows all"
-	default:
-		f.Detail = "none: the software RNIC needs none. 'rdma link add rxe0 type rxe netdev IF' makes one of a network interface"
+	none := "none: the software RNIC needs none. 'rdma link add rxe0 type rxe netdev IF' makes one of a network interface"
+	if d.read("sys/module/ib_core/parameters/netns_mode") == "N" {
+		none = "none in this network namespace, and RDMA namespaces are exclusive: 'rdma dev set DEV netns NAME' moves a device here, 'rdma system set netns shared' shows all"
 	}
-	return f
+	return found("RDMA devices", len(names) > 0, strings.Join(names, ", "), none)
 }
 
 // findNode checks that a device node in /dev/infiniband can be opened. The argument load is the
@@ -131,25 +124,20 @@ const lockingIsFree = 1 << unix.CAP_IPC_LOCK
 // findMemlock compares the limit of locked memory with the memory that the server locks for
 // devices: payload memory, and memory for the messages of connections.
 func (d *deviceTree) findMemlock(cfg *config.Config) Finding {
-	need := uint64(cfg.Memory.Ceiling) + uint64(cfg.RNIC.DeviceMemory)
-	f := Finding{What: "locked memory", OK: true, Detail: "no limit"}
-	limit := d.memlock()
+	const what = "locked memory"
+	need, limit := uint64(cfg.Memory.Ceiling)+uint64(cfg.RNIC.DeviceMemory), d.memlock()
 	if limit == unix.RLIM_INFINITY {
-		return f
+		return found(what, true, "no limit", "")
 	}
-	f.Detail = fmt.Sprintf("%v, payload memory and messages (memory.ceiling, rnic.device_memory) take %v", config.Size(limit), config.Size(need))
+	detail := fmt.Sprintf("%v, payload memory and messages (memory.ceiling, rnic.device_memory) take %v", config.Size(limit), config.Size(need))
 	for line := range strings.Lines(d.read("proc/self/status")) {
 		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
 			if caps, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64); err == nil && caps&lockingIsFree != 0 {
-				f.Detail += "; CAP_IPC_LOCK lifts the limit, but not with siw before Linux 6.12"
-				return f
+				return found(what, true, detail+"; CAP_IPC_LOCK lifts the limit, but not with siw before Linux 6.12", "")
 			}
 		}
 	}
-	if f.OK = limit >= need; !f.OK {
-		f.Detail += ": ulimit -l unlimited, LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for a container, or less of both"
-	}
-	return f
+	return found(what, limit >= need, detail, detail+": ulimit -l unlimited, LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for a container, or less of both")
 }
 
 // findDevice reports on one device and its first port.
