@@ -24,7 +24,7 @@ const quietTimeout = 6 * time.Minute
 // newCensus makes the census, which counts and limits the connections of all listeners.
 func (s *Server) newCensus() *census.Census {
 	l := &s.cfg.Limits
-	seats := seatsWithin(descriptorLimit(), l.Connections)
+	seats := divide(descriptorLimit(), l.Connections).seats
 	if seats < l.Connections {
 		s.log.Warn("there will be fewer connections than limits.connections: raise the limit of open files (ulimit -n, or LimitNOFILE= in the unit)",
 			zap.Int("limits.connections", l.Connections), zap.Int("possible", seats), zap.Int("open_files", descriptorLimit()))

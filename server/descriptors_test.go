@@ -15,10 +15,10 @@ func TestDescriptorsAreSharedOut(t *testing.T) {
 	for _, wanted := range []int{0, 10, 5000, 1 << 20} {
 		last := 0
 		for limit := 128; limit < 2<<20; limit += 1 + limit/50 {
-			seats := seatsWithin(limit, wanted)
+			d := divide(limit, wanted)
+			seats, files := d.seats, d.files
 			connections := seats + census.Spare(seats)
-			files := descriptorsForFiles(limit, seats)
-			calls := limit - ownDescriptors - callbacksWithin(limit) - connections - files
+			calls := limit - ownDescriptors - d.callbacks - connections - files
 			if calls < min(mostForCalls, (limit-ownDescriptors)/callsPart) {
 				t.Errorf("of %d descriptors, %d are left for calls beside %d connections and %d files", limit, calls, connections, files)
 			}
@@ -34,7 +34,7 @@ func TestDescriptorsAreSharedOut(t *testing.T) {
 	for _, c := range []struct{ limit, wanted, want int }{
 		{600, 0, 231}, {600, 5000, 353}, {1024, 0, 426}, {20000, 12000, 12000}, {65536, 0, 31094}, {1 << 20, 0, mostConnections}, {1 << 20, 50, 50}, {0, 0, 1},
 	} {
-		if n := seatsWithin(c.limit, c.wanted); n != c.want {
+		if n := divide(c.limit, c.wanted).seats; n != c.want {
 			t.Errorf("%d descriptors allow %d connections, %d are wanted; want %d", c.limit, n, c.wanted, c.want)
 		}
 	}

@@ -132,7 +132,7 @@ func findFiles() Finding {
 	var r unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &r)
 	most := int(min(r.Max, 1<<30))
-	detail := fmt.Sprintf("up to %d, of which the exports together hold %d at most", r.Max, descriptorsForFiles(most, seatsWithin(most, 0)))
+	detail := fmt.Sprintf("up to %d, of which the exports together hold %d at most", r.Max, divide(most, 0).files)
 	return found("open files", most >= 4096, detail, detail+": raise it (ulimit -Hn 65536, or LimitNOFILE= in the unit)")
 }
 

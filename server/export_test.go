@@ -47,3 +47,13 @@ func (s *Server) Connections() (tcp, rdma int64) {
 
 // Seats returns the counters of the census.
 func (s *Server) Seats() census.Stats { return s.census.Stats() }
+
+// transportOf returns the registry's entry with this name, or nil.
+func transportOf(name string) *transport {
+	for i := range transports {
+		if transports[i].name == name {
+			return &transports[i]
+		}
+	}
+	return nil
+}

@@ -166,7 +166,7 @@ func (s *Server) nfs4Program() rpc.Program {
 	if s.cfg.Serves("4.0") {
 		machine, _ := os.Hostname()
 		s.nfs40 = nfs40.New(nfs40.Config{
-			State: s.clients, Dial: tcp.DialConfig{}.Dialer(), Connections: callbacksWithin(descriptorLimit()), Machine: machine[:min(len(machine), rpc.MaxMachineName)],
+			State: s.clients, Dial: tcp.DialConfig{}.Dialer(), Connections: divide(descriptorLimit(), 0).callbacks, Machine: machine[:min(len(machine), rpc.MaxMachineName)],
 			Protect: s.protectCallbacks,
 		})
 		cfg.Minors[0] = s.nfs40

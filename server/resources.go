@@ -28,47 +28,29 @@ const (
 	mostConnections = 32768
 )
 
-// The descriptors that the process may open are divided between connections and files, so that
-// neither takes all of them. Connections get half of them, or up to three quarters if the user
-// asks for more; files get the rest.
+// A division says for what the process uses its descriptors, so that neither connections nor files
+// take all of them: the largest numbers of connections, of connections for callbacks, and of
+// descriptors that the file systems hold between calls.
+type division struct{ seats, callbacks, files int }
 
-// shared returns how many of the process's descriptors connections and files may use together.
-// limit is the number that the process may open.
-func shared(limit int) int {
+// divide divides the descriptors, of which the process may open limit. Connections get half of them,
+// or up to three quarters if the user wants more; files get the rest. The argument wanted is the
+// configured number of connections; 0 means the default.
+func divide(limit, wanted int) division {
 	left := max(limit-ownDescriptors, 0)
-	return left - min(mostForCalls, left/callsPart) - callbacksWithin(limit)
-}
-
-// callbacksWithin returns how many connections to clients the server may open for callbacks, if the
-// process may open limit descriptors.
-func callbacksWithin(limit int) int {
-	return min(mostForCallbacks, max(limit-ownDescriptors, callbacksPart)/callbacksPart)
-}
-
-// seatsWithin returns how many connections the server accepts. The argument limit is the number
-// of descriptors that the process may open, and wanted the configured number of connections; 0
-// means the default.
-func seatsWithin(limit, wanted int) int {
-	if wanted == 0 {
-		return min(seatsIn(shared(limit)/2), mostConnections)
+	callbacks := min(mostForCallbacks, max(left/callbacksPart, 1))
+	shared := left - min(mostForCalls, left/callsPart) - callbacks
+	most, forSeats := mostConnections, shared/2
+	if wanted > 0 {
+		most, forSeats = wanted, shared/4*3
 	}
-	return min(wanted, seatsIn(shared(limit)/4*3))
-}
-
-// seatsIn returns for how many connections n descriptors are enough. It keeps census.Spare of the n
-// descriptors free for connections that are being closed.
-func seatsIn(n int) int {
-	seats := n - census.Spare(0)
-	for seats+census.Spare(seats) > n {
-		seats = n - census.Spare(seats)
+	// census.Spare descriptors stay free for connections that are being closed.
+	seats := forSeats - census.Spare(0)
+	for seats+census.Spare(seats) > forSeats {
+		seats = forSeats - census.Spare(seats)
 	}
-	return max(seats, 1)
-}
-
-// descriptorsForFiles returns how many descriptors the file systems may hold between calls, if the
-// process may open limit descriptors and accepts the given number of connections.
-func descriptorsForFiles(limit, connections int) int {
-	return min(max(shared(limit)-connections-census.Spare(connections), 0), mostForFiles)
+	seats = min(max(seats, 1), most)
+	return division{seats, callbacks, min(max(shared-seats-census.Spare(seats), 0), mostForFiles)}
 }
 
 // descriptorLimit returns the number of descriptors that the process may have: the soft limit of

@@ -141,8 +141,7 @@ func (s *Server) open() (err error) {
 	if err != nil {
 		return err
 	}
-	limit := descriptorLimit()
-	s.filesystems = exports.NewFilesystems(cfg.StateDir, s.log, descriptorsForFiles(limit, seatsWithin(limit, cfg.Limits.Connections)))
+	s.filesystems = exports.NewFilesystems(cfg.StateDir, s.log, divide(descriptorLimit(), cfg.Limits.Connections).files)
 	o := exports.Opening{Filesystems: s.filesystems, Log: s.log, Enters: s.enters}
 	opened, err := o.Open(cfg.Exports)
 	if err != nil {

@@ -166,14 +166,6 @@ func takeSocket(f *os.File) (net.Listener, error) {
 	return l, nil
 }
 
-// take removes the listener of an address and returns it, or nil. The caller owns it.
-func (s sockets) take(at netip.AddrPort) net.Listener {
-	l := s[at]
-	delete(s, at)
-	return l
-}
-
-// close closes the listeners that take has not returned.
 func (s sockets) close() {
 	for _, l := range s {
 		l.Close()

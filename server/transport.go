@@ -34,16 +34,6 @@ var transports = []transport{
 	{rpcbind.TCP, "TCP", "TCP", func(c *config.Config) []config.Listen { return c.TCP }, openTCP},
 }
 
-// transportOf returns the registry's entry with this name, or nil.
-func transportOf(name string) *transport {
-	for i := range transports {
-		if transports[i].name == name {
-			return &transports[i]
-		}
-	}
-	return nil
-}
-
 // A carrier is an open transport: its server and connections.
 type carrier interface {
 	// listen makes a listener on an address. The listener's serve accepts connections.

@@ -45,7 +45,8 @@ func (c *tcpCarrier) ways(at netip.AddrPort) (all []way) {
 }
 
 func (c *tcpCarrier) listen(addr netip.AddrPort) (*listener, error) {
-	if l := c.opened.take(addr); l != nil {
+	if l := c.opened[addr]; l != nil {
+		delete(c.opened, addr)
 		return c.over(l), nil
 	}
 	l, err := net.Listen(network(addr), addr.String())

@@ -1,13 +1,10 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net/netip"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,7 +156,8 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 		name, value, valued := strings.Cut(word, "=")
 		i := slices.IndexFunc(exportOptions, func(o exportOption) bool { return o.name == name })
 		if i < 0 || valued && exportOptions[i].takes == "" {
-			if (last.name == "clients" || networksOf(last.word) != "") && !valued && looksLikeNetwork(word) {
+			// A word with one of these characters cannot be an option, but may be a network or a host.
+			if (last.name == "clients" || networksOf(last.word) != "") && !valued && strings.ContainsAny(word, ".:/") {
 				return fmt.Errorf("%q after %q: networks are separated by ';', options by ',': write %s;%s", word, last.word, last.word, word)
 			}
 			all := optionUsages()
@@ -189,9 +187,6 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 	return checkNetworks(e, said["sec"] != "")
 }
 
-// looksLikeNetwork reports whether a word cannot be an option, but may be a network or a host.
-func looksLikeNetwork(word string) bool { return strings.ContainsAny(word, ".:/") }
-
 func parseID(name, value string) (uint32, error) {
 	n, err := strconv.ParseUint(value, 10, 32)
 	// 2^32-1 is -1 to the kernel, which means "leave the id as it is" (setresuid(2)): no caller
@@ -215,7 +210,8 @@ func parseClients(value string) ([]netip.Prefix, error) {
 			p = netip.PrefixFrom(a, a.BitLen())
 		}
 		if p.Addr().Is4In6() {
-			return nil, fmt.Errorf("%q is the IPv6 form of an IPv4 network: write %s", s, unmapped(p))
+			unmapped := netip.PrefixFrom(p.Addr().Unmap(), max(p.Bits()-96, 0)).Masked()
+			return nil, fmt.Errorf("%q is the IPv6 form of an IPv4 network: write %s", s, unmapped)
 		}
 		if p != p.Masked() {
 			return nil, fmt.Errorf("%q has bits beyond its length: write %s", s, p.Masked())
@@ -223,11 +219,6 @@ func parseClients(value string) ([]netip.Prefix, error) {
 		all = append(all, p)
 	}
 	return all, nil
-}
-
-// unmapped returns the IPv4 network of an IPv6 network of mapped addresses.
-func unmapped(p netip.Prefix) netip.Prefix {
-	return netip.PrefixFrom(p.Addr().Unmap(), max(p.Bits()-96, 0)).Masked()
 }
 
 // ParseExport parses the --export flag: DIR[:/name][,option...].
@@ -257,26 +248,6 @@ func (e *Export) ExportName() (string, error) {
 		return "", fmt.Errorf("export name %q is not absolute: write %q", name, "/"+name)
 	}
 	return path.Clean(name), nil
-}
-
-func absDir(p string) (string, error) {
-	if p == "" {
-		return "", errors.New("an export needs a directory: DIR[:/name][,option...]")
-	}
-	abs, err := filepath.Abs(p)
-	if err != nil {
-		return "", err
-	}
-	info, err := os.Stat(abs)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return "", fmt.Errorf("directory %s is not there: create it (mkdir -p %s) or correct the path", abs, abs)
-	case err != nil:
-		return "", fmt.Errorf("directory %s cannot be opened: %w", abs, Cause(err))
-	case !info.IsDir():
-		return "", fmt.Errorf("%s is not a directory: export the directory that holds it", abs)
-	}
-	return abs, nil
 }
 
 // setSecurity applies the option sec to e. value has the flavors for all clients, or, with '@', for

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -115,10 +118,22 @@ type Dir struct{ Path string }
 
 // UnmarshalText makes the path absolute and checks that it is a directory.
 func (d *Dir) UnmarshalText(b []byte) error {
-	p, err := absDir(string(b))
+	if len(b) == 0 {
+		return errors.New("an export needs a directory: DIR[:/name][,option...]")
+	}
+	abs, err := filepath.Abs(string(b))
 	if err != nil {
 		return err
 	}
-	d.Path = p
+	info, err := os.Stat(abs)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("directory %s is not there: create it (mkdir -p %s) or correct the path", abs, abs)
+	case err != nil:
+		return fmt.Errorf("directory %s cannot be opened: %w", abs, Cause(err))
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory: export the directory that holds it", abs)
+	}
+	d.Path = abs
 	return nil
 }
