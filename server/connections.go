@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
@@ -20,6 +21,9 @@ import (
 // few clients do so; otherwise SetupTimeout and FirstCallTimeout of config.Limits apply. Linux's
 // server closes idle connections after the same time.
 const quietTimeout = 6 * time.Minute
+
+// acceptLineEvery is the shortest time between two lines about a failed accept(2).
+const acceptLineEvery = time.Minute
 
 // newCensus makes the census, which counts and limits the connections of all listeners.
 func (s *Server) newCensus() *census.Census {
@@ -33,24 +37,19 @@ func (s *Server) newCensus() *census.Census {
 	if each == 0 {
 		each = (seats + 1) / 2
 	}
+	failed := loglimit.Limit[struct{}]{Every: acceptLineEvery}
 	return census.New(census.Config{
 		Seats: seats, PerAddress: each,
 		SetupTimeout: time.Duration(l.SetupTimeout), FirstTimeout: time.Duration(l.SetupTimeout),
 		CallTimeout: time.Duration(l.FirstCallTimeout), QuietTimeout: quietTimeout,
-		Event: s.seatEvent, AcceptFailed: s.acceptFailed,
+		Event: s.seatEvent,
+		AcceptFailed: func(err error) {
+			if leftOut, due := failed.Due(struct{}{}, time.Now()); due {
+				s.log.Warn("a connection could not be accepted; the daemon goes on accepting", zap.Error(config.Cause(err)), zap.Int("others_before", leftOut),
+					zap.String("remedy", "if the cause is too many open files, raise LimitNOFILE= in the unit (ulimit -n)"))
+			}
+		},
 	})
-}
-
-// acceptLineEvery is the shortest time between two lines about a failed accept(2).
-const acceptLineEvery = time.Minute
-
-// acceptFailed logs an accept(2) that failed, at most once in acceptLineEvery. It is the callback
-// census.Config.AcceptFailed.
-func (s *Server) acceptFailed(err error) {
-	if leftOut, due := s.accepts.Due(struct{}{}, time.Now()); due {
-		s.log.Warn("a connection could not be accepted; the daemon goes on accepting", zap.Error(config.Cause(err)), zap.Int("others_before", leftOut),
-			zap.String("remedy", "if the cause is too many open files, raise LimitNOFILE= in the unit (ulimit -n)"))
-	}
 }
 
 // seatEvent writes a line for a connection that the census refused or ended, so that an

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
-	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
@@ -54,9 +53,7 @@ type Server struct {
 	nfs4        *nfs4.Program   // nil if NFSv4 is not served
 	nfs40       *nfs40.Minor
 	// lines writes lines about clients, and names those about clients that have the same name.
-	// accepts limits the lines about a failed accept(2).
 	lines, names *clientLines
-	accepts      loglimit.Limit[struct{}]
 
 	transports   []*running
 	registration *registration
@@ -157,7 +154,6 @@ func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 // exports, which are open already.
 func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err error) {
 	s.lines, s.names = newClientLines(s.log, clientLineEvery), newClientLines(s.log, nameLineEvery)
-	s.accepts.Every = acceptLineEvery
 	table := export.NewTable(key)
 	pseudo.Attach(table)
 	s.openUsers()

@@ -160,7 +160,7 @@ func (f *Flags) Define(set *pflag.FlagSet) {
 		if s.flag == "" {
 			continue
 		}
-		if _, list := new(Config).field(s.key).(*[]Listen); list {
+		if _, many := new(Config).field(s.key).(*[]Listen); many {
 			set.StringArray(s.flagName(), nil, s.flag)
 		} else {
 			set.String(s.flagName(), "", s.flag)
