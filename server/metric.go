@@ -107,7 +107,7 @@ var metrics = []metric{
 		meaning: "calls that wait for a thread, because they may block",
 		read:    func(c *counted, put put) { put(float64(c.calls.Queued)) }},
 	{name: "nfsrdmad_busy_polls_total", help: "Times that the daemon looked for a connection's next call before it slept.", kind: counter, labels: []string{"result"},
-		meaning: "times that the daemon polled for the next call before it slept (`busy_poll`): a call came (`hit`), none came (`miss`), or the daemon stopped because it had other work (`broken`)",
+		meaning: "polls for the next call (`busy_poll`), by result: a call came (`hit`), no call came (`miss`), or the daemon ended the poll because it had other work (`broken`)",
 		read: each(func(c *counted) []count {
 			return []count{{"hit", float64(c.polls.Hits)}, {"miss", float64(c.polls.Misses)}, {"broken", float64(c.polls.Broken)}}
 		})},
