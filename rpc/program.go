@@ -64,7 +64,6 @@ var (
 	Done        = Outcome{Stat: Success}
 	Failed      = Outcome{Stat: Success, Failed: true}
 	GarbageArgs = Outcome{Stat: AcceptGarbageArgs}
-	ProcUnavail = Outcome{Stat: AcceptProcUnavail}
 	SystemErr   = Outcome{Stat: AcceptSystemErr}
 	Dropped     = Outcome{Dropped: true}
 	DropAndEnd  = Outcome{Dropped: true, Close: true}

@@ -89,23 +89,6 @@ type Client struct {
 	Owner string
 }
 
-// Set registers m. If the service is already registered, Set fails with ErrTaken: call Unset
-// first.
-func (c *Client) Set(ctx context.Context, m Mapping) error {
-	m.Owner = cmp.Or(m.Owner, c.Owner)
-	return c.session(ctx, func(s *session) error {
-		return s.change(ctx, procSet, &m, UniversalAddress(m.Address))
-	})
-}
-
-// Unset removes the registration of m's program, version and netid. An empty netid means all
-// netids. Unset returns no error if there is no such registration, or if rpcbind refuses because
-// another owner made it.
-func (c *Client) Unset(ctx context.Context, m Mapping) error {
-	m.Owner = cmp.Or(m.Owner, c.Owner)
-	return c.session(ctx, func(s *session) error { return s.unset(ctx, &m) })
-}
-
 // Register registers each mapping in all, and replaces registrations that an earlier process left.
 // If rpcbind has another address for a service, Register passes that registration to serves. If
 // serves returns true, because a server answers at that address, Register leaves the registration

@@ -158,7 +158,7 @@ func (e *emitter) emitEnum(d *enumDef) {
 	var table strings.Builder
 	var values []int64
 	for _, member := range d.members {
-		n := e.m.values[member.name]
+		n := e.m.constants[member.name].number
 		for line := range strings.Lines(member.doc) {
 			e.printf("// %s\n", strings.TrimSpace(line))
 		}

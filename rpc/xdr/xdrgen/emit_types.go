@@ -182,7 +182,7 @@ func (e *emitter) caseLabels(d *unionDef, a *arm) string {
 		label := e.m.goValue(c)
 		if kind == builtinBool {
 			label = strconv.FormatBool(e.m.number(c) == 1)
-		} else if of := e.m.enumOf[c.name]; of != nil && of != enum {
+		} else if of := e.m.constants[c.name].enum; of != nil && of != enum {
 			label = e.shapeOf(d.discriminant, "").goType + "(" + label + ")"
 		}
 		labels = append(labels, label)

@@ -6,12 +6,8 @@ import "slices"
 type model struct {
 	definitions []definition
 	types       map[string]definition
-	// values has the numbers of constants and enum members. goValues has the Go expressions for
-	// them.
-	values   map[string]int64
-	goValues map[string]string
-	// enumOf maps the name of an enum member to its enum.
-	enumOf map[string]*enumDef
+	// constants has the constants, the enum members, TRUE and FALSE.
+	constants map[string]constant
 	// nodes has the elements of linked lists: structs whose last field is optional data of the same
 	// struct.
 	nodes map[string]bool
@@ -20,15 +16,20 @@ type model struct {
 	sizes  map[string]size
 }
 
+// A constant is a constant or a member of enum. goValue is the Go expression for it.
+type constant struct {
+	number  int64
+	goValue string
+	enum    *enumDef
+}
+
 // resolve makes the model of definitions. It fails if they break the rules of the XDR language, or
 // if xdrgen does not support them.
 func resolve(definitions []definition) *model {
 	m := &model{
 		definitions: definitions,
 		types:       map[string]definition{},
-		values:      map[string]int64{"TRUE": 1, "FALSE": 0},
-		goValues:    map[string]string{"TRUE": "true", "FALSE": "false"},
-		enumOf:      map[string]*enumDef{},
+		constants:   map[string]constant{"TRUE": {number: 1, goValue: "true"}, "FALSE": {goValue: "false"}},
 		nodes:       map[string]bool{},
 		sizing:      map[string]bool{},
 		sizes:       map[string]size{},
@@ -51,14 +52,12 @@ func (m *model) collect() {
 		h := d.head()
 		switch d := d.(type) {
 		case *constDef:
-			m.addValue(h, d.value)
+			m.addConstant(h, d.value, nil)
 			continue
 		case *enumDef:
 			for i := range d.members {
 				member := &d.members[i]
-				m.enumOf[member.name] = d
-				m.addValue(&member.header, member.value)
-				if n := m.values[member.name]; n != int64(int32(n)) {
+				if n := m.addConstant(&member.header, member.value, d); n != int64(int32(n)) {
 					fail(member.line, "%s is not of 32 bits", member.name)
 				}
 			}
@@ -72,12 +71,13 @@ func (m *model) collect() {
 	}
 }
 
-func (m *model) addValue(h *header, v value) {
-	if _, ok := m.values[h.name]; ok {
+func (m *model) addConstant(h *header, v value, enum *enumDef) (number int64) {
+	if _, ok := m.constants[h.name]; ok {
 		fail(h.line, "constant %s is defined twice", h.name)
 	}
-	m.values[h.name] = m.number(v)
-	m.goValues[h.name] = goName(h)
+	number = m.number(v)
+	m.constants[h.name] = constant{number, goName(h), enum}
+	return number
 }
 
 // number returns the value of v, which is a literal or the name of a constant defined before.
@@ -85,17 +85,17 @@ func (m *model) number(v value) int64 {
 	if v.name == "" {
 		return v.number
 	}
-	n, ok := m.values[v.name]
+	c, ok := m.constants[v.name]
 	if !ok {
 		fail(v.line, "constant %s is not defined before its use", v.name)
 	}
-	return n
+	return c.number
 }
 
 // goValue returns the Go expression for v.
 func (m *model) goValue(v value) string {
 	if v.name != "" {
-		return m.goValues[v.name]
+		return m.constants[v.name].goValue
 	}
 	return v.text
 }
@@ -227,7 +227,7 @@ func (m *model) checkUnions() {
 				if kind == builtinBool && n != 0 && n != 1 {
 					fail(c.line, "a boolean is never %d", n)
 				}
-				if enum != nil && !slices.ContainsFunc(enum.members, func(e enumMember) bool { return m.values[e.name] == n }) {
+				if enum != nil && !slices.ContainsFunc(enum.members, func(e enumMember) bool { return m.constants[e.name].number == n }) {
 					fail(c.line, "%s has no member %d", enum.name, n)
 				}
 			}
