@@ -83,8 +83,8 @@ func newConn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.C
 	return c
 }
 
-// run serves the connection to its end. If over is false, another goroutine has taken over the
-// connection, and the caller must not use it any more.
+// run serves the connection to its end, unless over is false: then another goroutine has taken over
+// the connection, and the caller must not use it any more.
 func (c *conn) run() (over bool, why error) {
 	c.doing.Store(betweenRecs)
 	over, err := c.receives()
@@ -109,8 +109,8 @@ func (c *conn) run() (over bool, why error) {
 	return true, *c.cause.Load()
 }
 
-// settle waits until all calls under way are answered and the answers sent. It gives the
-// ring back first, because a stuck disk may delay the answers.
+// settle waits until all calls under way are answered and the answers sent. It gives the ring back
+// first, because a stuck disk may delay the answers.
 func (c *conn) settle() {
 	c.records.Add(1) // the deadline for the answers starts now
 	c.doing.Store(settling)
@@ -120,9 +120,8 @@ func (c *conn) settle() {
 	c.until(func() bool { return c.inFlight.Load() == 0 && c.out.queued.Load() == 0 })
 }
 
-// The method linger sends a FIN on a connection that this side leaves, and waits until the peer has
-// closed its side too. The reason is that TCP would discard the last output if this side closed its
-// descriptor while there is unread input.
+// linger sends a FIN on a connection that this side leaves, and waits until the peer has closed its
+// side too, because TCP discards the last output if a descriptor with unread input is closed.
 func (c *conn) linger() {
 	if !c.leaving.Load() || c.dead() {
 		return
@@ -235,18 +234,17 @@ func (c *conn) work() {
 }
 
 // gate waits until the connection may begin another call. If the gathered replies are too many or
-// too long, it first sends them. It returns false if the connection has ended. While memory is
-// short, fewer bytes of replies may wait for a peer that does not read. A client that occupies much
-// memory may have fewer calls under way (mem.Share.Full).
+// too long, it first sends them. While memory is short, fewer bytes may wait for a peer that does not
+// read. It returns false if the connection has ended.
 func (c *conn) gate() bool {
 	most, batch := int64(c.cfg.MaxQueue), batchLimit
 	if c.cfg.Pool != nil && c.cfg.Pool.Pressed() {
 		most, batch = min(most, pressedQueue), pressedBatch
 	}
 	if c.batched > batch || c.changes >= batchChanges {
-		// If the batch has more than batchLimit bytes, another goroutine sends it. To copy fewer
-		// bytes into the socket takes no longer than to wake another thread. A peer that has not
-		// proved to be a client yet (rpc.Conn.Known) gets no such goroutine.
+		// If the batch has more than batchLimit bytes, another goroutine sends it. To copy fewer bytes
+		// into the socket takes no longer than to wake a thread. A peer that has not proved to be a
+		// client yet gets no such goroutine.
 		apart := c.batched > batchLimit && c.peer.Known()
 		c.sendBatch()
 		c.out.flush(apart)
@@ -262,10 +260,9 @@ func (c *conn) gate() bool {
 }
 
 // full reports whether the connection must not begin another call now: it has too many calls under
-// way, its client's calls occupy too much memory (mem.Share.Full), or the replies that wait to be
-// sent have more bytes than the parameter most. The result can change when a call or a reply ends.
-// It can also change when other connections release memory; only the sweeper makes the connection
-// check that.
+// way, its client's calls occupy too much memory (mem.Share.Full), or more than most bytes of replies
+// wait. The end of a call or a reply wakes a connection that waits for this to change, but memory
+// that other connections release does not; then only the sweeper does.
 func (c *conn) full(most int64) bool {
 	calls := c.inFlight.Load()
 	return calls >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most || c.share != nil && c.share.Full(calls)
@@ -292,9 +289,8 @@ func (c *conn) sendBatch() {
 	}
 }
 
-// reserve waits for size bytes of memory. The parameter in is the Group that the memory counts for,
-// or nil. The time of the wait does not count against the deadlines of the peer. If the connection
-// ends first, reserve returns errClosing. It returns another error if the pool can never grant so
+// reserve waits for size bytes of memory, which count for the Group in, if it is not nil. If the
+// connection ends first, it returns errClosing; another error means that the pool can never grant so
 // much.
 func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 	type grant struct {

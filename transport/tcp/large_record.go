@@ -4,10 +4,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// admitLargeRecord is called when the start of a record has arrived that is too long to stay in the
-// ring. It admits the call, or finds the exchange of the reply, and gets memory for the record. If
-// the call is refused or answered at once, or no exchange waits for the reply, the rest of the record
-// will be dropped. admitLargeRecord returns false if the connection has ended.
+// admitLargeRecord is called when the start of a record has arrived that is too long for the ring. It
+// admits the call, or finds the exchange of the reply, and gets memory for the record. If the call is
+// refused or answered at once, or no exchange waits for the reply, the rest of the record will be
+// dropped. admitLargeRecord returns false if the connection has ended.
 func (c *conn) admitLargeRecord() bool {
 	m := c.ring[c.start:c.end]
 	known := c.size + c.left
@@ -66,8 +66,7 @@ func (c *conn) admitLargeRecord() bool {
 	c.placed = true
 	// Send the gathered replies now, because the rest of the record may take long to arrive.
 	c.pause()
-	// Copy the bytes received so far to the record's own memory, as if they had arrived
-	// only now.
+	// Copy the bytes received so far to the record's own memory, as if they arrived only now.
 	c.left += c.size
 	c.size = 0
 	c.copyFragment(m)

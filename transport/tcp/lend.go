@@ -3,12 +3,12 @@ package tcp
 import "github.com/nfsrdmad/nfsrdmad/rpc"
 
 // A call that may block runs on the receiving goroutine only if the peer makes one call at a time:
-// this call and at least the oneAtATime calls before it have to have come alone, that is, with no
-// other call waiting or under way. If the peer's next call is already there when such a call has
-// ended, it was a mistake to run the call there, because the peer does not wait for replies. After
-// 4 mistakes in a row (the constant mistakes), leastDoubt additional calls have to come alone
-// before the goroutine runs a call again. Each further mistake in the row doubles this number, up
-// to mostDoubt. If the next call is not there yet, the row ends, and the number is halved.
+// this call and at least the oneAtATime calls before it came alone, that is, with no other call
+// waiting or under way. If the peer's next call is already there when such a call has ended, it was a
+// mistake to run the call there, because the peer does not wait for replies. After 4 mistakes in a
+// row, leastDoubt additional calls have to come alone before the goroutine runs a call again. Each
+// further mistake in the row doubles this number, up to mostDoubt. If the next call is not there yet,
+// the row ends, and the number is halved.
 const (
 	oneAtATime            = 4
 	mistakes              = 4
@@ -23,18 +23,16 @@ type lending struct {
 	// goroutine replaces it.
 	turn    *rpc.Turn
 	resumed bool
-	// The field more is true if the last read did not read all input. emptied is the number of
-	// records that had begun when the input was last used up and no record was incomplete. alone is
-	// the number of calls in a row that came alone (see oneAtATime). From the fourth mistake in a
-	// row on, each mistake sets the field alone to -doubt, so that more calls have to come alone.
-	// wrong is the number of mistakes in a row.
+	// more is true if the last read did not read all input. emptied is the number of records that had
+	// begun when the input was last used up and no record was incomplete. alone is the number of
+	// calls in a row that came alone. wrong is the number of mistakes in a row. From the fourth on,
+	// each sets alone to -doubt.
 	more                bool
 	emptied             uint64
 	alone, doubt, wrong int
 }
 
-// mistaken notes that it was a mistake (see oneAtATime) to run a call on the receiving goroutine:
-// when the call had ended, the peer's next call was already there.
+// mistaken notes that it was a mistake (see oneAtATime) to run a call on the receiving goroutine.
 func (l *lending) mistaken() {
 	if l.wrong++; l.wrong >= mistakes {
 		l.doubt = min(max(2*l.doubt, leastDoubt), mostDoubt)
@@ -42,8 +40,7 @@ func (l *lending) mistaken() {
 	}
 }
 
-// right notes that it was no mistake (see oneAtATime) to run a call on the receiving goroutine: when
-// the call had ended, the peer's next call was not there yet.
+// right notes that it was no mistake.
 func (l *lending) right() { l.wrong, l.doubt = 0, l.doubt/2 }
 
 // serve serves a complete call. If this goroutine has to run the call because the call may block,
@@ -61,9 +58,8 @@ func (c *conn) serve(k *call) {
 	c.turn = c.rpc.ServeOrLend(&k.Call, &c.lender)
 }
 
-// receives reads and serves the connection's input. When the input ends, it returns true as over.
-// If a call runs on this goroutine for a long time, another goroutine continues to receive;
-// receives then returns false at the end of that call.
+// receives reads and serves the connection's input to its end. If a call runs on this goroutine for a
+// long time, another goroutine continues to receive; over is then false at the end of that call.
 func (c *conn) receives() (over bool, err error) {
 	for {
 		err = c.stream.receive(c.ready)
@@ -78,17 +74,15 @@ func (c *conn) receives() (over bool, err error) {
 	}
 }
 
-// The method leaves sends the replies and gives the ring back, before the goroutine runs a call
-// that may block. After that, resume continues the connection, on this goroutine or on one that
-// replaces it.
+// leaves sends the replies and gives the ring back, before the goroutine runs a call that may block.
+// After that, resume continues the connection, on this goroutine or on one that replaces it.
 func (c *conn) leaves() {
 	c.drained()
 	c.resumed = true
 }
 
-// resume continues the connection after the method leaves. If the goroutine may poll for the next
-// call (package busypoll), it begins to poll. Otherwise resume calls the methods Rest and Wake of
-// c.member, as if the goroutine had waited in the runtime's poller in between.
+// resume continues the connection. If the goroutine may not poll for the next call, resume calls Rest
+// and Wake of c.member, as if the goroutine had waited in the runtime's poller in between.
 func (c *conn) resume() {
 	c.resumed = false
 	if c.begins() {

@@ -28,20 +28,17 @@ func mark(b []byte) (length int, last bool) {
 	return int(h &^ lastFragment), h&lastFragment != 0
 }
 
-// ringRecord is the longest record that may be received in the ring as a whole, in bytes. Most
-// calls without payload are shorter. A longer call is admitted by its first rpc.AdmitPrefix bytes,
-// and the rest of it is received in payload memory.
+// ringRecord is the longest record that may be received in the ring as a whole, in bytes. A longer
+// call is admitted by its first rpc.AdmitPrefix bytes, and the rest goes to payload memory.
 const ringRecord = 8 << 10
 
-// batchLimit is a limit in bytes: when the gathered replies exceed it, they are sent although there
-// is more input.
-const batchLimit = 64 << 10
-
-// When batchChanges of the gathered replies are for calls that change the file system, all gathered
-// replies are sent, although there is more input. Such a call takes several times as long as a call
-// that only reads. A client that has sent, for example, 16 such calls can then prepare its next
-// calls after 8 replies, instead of waiting for all 16.
-const batchChanges = 8
+// If the gathered replies have more than batchLimit bytes, or batchChanges of them are for calls that
+// change the file system, they are sent although there is more input. A call that changes something
+// takes long: a client that has sent 16 of them can prepare its next calls after 8 replies.
+const (
+	batchLimit   = 64 << 10
+	batchChanges = 8
+)
 
 // receiver is the state of a connection's receiving goroutine between two reads.
 type receiver struct {
@@ -62,8 +59,7 @@ type receiver struct {
 	inRing     int  // the longest record that may stay in the ring, in bytes
 
 	// If skip is set, the rest of the record is dropped. If placed is set, the rest goes to the
-	// buffer place and then to the buffers in further. These buffers belong to the call in the
-	// field large, if the record is a call, otherwise to the field reply.
+	// buffer place and then to those in further, which belong to the call large or to reply.
 	skip    bool
 	placed  bool
 	place   []byte
@@ -106,7 +102,7 @@ func (c *conn) drop() {
 }
 
 // ready reads and serves until there is no more input, or until the goroutine must run a call that
-// may block (lending). It returns true if the stream is to wait for more input.
+// may block (lending). It returns true if the stream has to wait for more input.
 func (c *conn) ready() (more bool) {
 	fresh := c.resumed
 	if fresh {
@@ -122,8 +118,8 @@ func (c *conn) ready() (more bool) {
 	return more
 }
 
-// serveInput does the work of ready: it reads input and serves calls. The parameter fresh is true
-// if the goroutine has just resumed the connection (resume).
+// serveInput reads input and serves calls. fresh is true if the goroutine has just resumed the
+// connection (resume).
 func (c *conn) serveInput(fresh bool) (more bool) {
 	for !c.dead() && !c.leaving.Load() {
 		space, direct := c.space()
@@ -173,8 +169,8 @@ func (c *conn) serveInput(fresh bool) (more bool) {
 	return false
 }
 
-// begins lets the goroutine poll for the next call before it waits, if package busypoll allows
-// that. It reports whether the goroutine polls now. If so, begins has sent the replies.
+// begins reports whether the goroutine polls for the next call before it waits (package busypoll). If
+// so, begins has sent the replies.
 func (c *conn) begins() bool {
 	begun := c.records.Load()
 	alone := !c.within && begun-c.served == 1 && c.inFlight.Load() == 0
@@ -207,8 +203,8 @@ func (c *conn) poll(space []byte, direct bool) (n int, more bool, err error) {
 	return n, more, err
 }
 
-// read calls tryRead of the stream. If direct is true and the record is a reply whose exchange has
-// ended, read discards the bytes.
+// read calls tryRead of the stream. If the record is a reply whose exchange has ended, read discards
+// the bytes.
 func (c *conn) read(space []byte, direct bool) (n int, more bool, err error) {
 	if !direct || c.reply == nil {
 		return c.stream.tryRead(space)
@@ -222,7 +218,7 @@ func (c *conn) read(space []byte, direct bool) (n int, more bool, err error) {
 }
 
 // drained sends the replies and releases memory, because there is no more input. It returns true if
-// the connection is to wait for more.
+// the connection has to wait for more.
 func (c *conn) drained() bool {
 	c.pause()
 	doing := betweenRecs
@@ -286,10 +282,9 @@ func (c *conn) parse() bool {
 	}
 }
 
-// longestInRing returns the length of the longest record that may stay in the ring, in bytes. For a
-// peer that has not proved to be a client yet (rpc.Conn.Known) it is less than ringRecord, because
-// the bytes of such a peer's incomplete record are kept on the heap. So the RPC server admits or
-// refuses the call as soon as possible. Then the record gets payload memory, or is dropped.
+// longestInRing returns the length of the longest record that may stay in the ring, in bytes. It is
+// less than ringRecord for a peer that has not proved to be a client yet (rpc.Conn.Known), because
+// the heap keeps the bytes of an incomplete record: the call is admitted or refused early.
 func (c *conn) longestInRing() int {
 	if c.seat != nil && !c.peer.Known() {
 		return rpc.AdmitPrefix
@@ -309,8 +304,7 @@ func (c *conn) gather() {
 		c.r += n
 		return
 	default:
-		// admitLargeRecord looks only at the first AdmitPrefix bytes of a record that will not stay in the
-		// ring.
+		// admitLargeRecord looks only at the first AdmitPrefix bytes.
 		if c.size+c.left > c.inRing && c.size < rpc.AdmitPrefix {
 			n = min(n, rpc.AdmitPrefix-c.size)
 			b = b[:n]
@@ -325,8 +319,8 @@ func (c *conn) gather() {
 	c.size += n
 }
 
-// complete passes a complete record on: a call to the RPC server, a reply to its exchange. It
-// returns false if the connection has ended.
+// complete passes a complete record on: a call to the RPC server, a reply to its exchange. It returns
+// false if the connection has ended.
 func (c *conn) complete() bool {
 	if !c.heard {
 		c.heard = true
@@ -353,8 +347,7 @@ func (c *conn) complete() bool {
 	return c.dispatch()
 }
 
-// dispatch passes on a complete record that is in the ring: a call to the RPC server, a reply to
-// its exchange. It returns false if the connection has ended.
+// dispatch is complete for a record that is in the ring.
 func (c *conn) dispatch() bool {
 	m := c.ring[c.start:c.end:c.end]
 	if _, kind, ok := rpc.MessageType(m); ok && kind == rpc.TypeReply {
@@ -392,8 +385,8 @@ func (c *conn) dispatch() bool {
 	return true
 }
 
-// callRecord returns the record for the peer's next call. It is the same record each time, until
-// Detach gives it to another goroutine.
+// callRecord returns the record for the peer's next call: the same one each time, until Detach gives
+// it to another goroutine.
 func (c *conn) callRecord() *call {
 	k := c.current
 	if k == nil {

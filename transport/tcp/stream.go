@@ -66,9 +66,9 @@ func newStream(nc net.Conn) stream {
 //
 // The runtime reports new input only once (edge-triggered), and remembers the report only during
 // one RawConn.Read. So receive calls RawConn.Read once, and all reads run within that call. At each
-// read, the kernel also reports how much input is left (TCP_INQ). So the socket can wait for more
-// input without another read that finds nothing. A read that does not fill its buffer does not
-// prove that nothing is left, because the end of the stream may follow the last bytes.
+// read, the kernel also reports how much input is left (TCP_INQ), so that no read finds nothing. A
+// read that does not fill its buffer does not prove that nothing is left: the end of the stream may
+// follow the last bytes.
 type socket struct {
 	nc   socketConn
 	raw  syscall.RawConn
