@@ -201,14 +201,14 @@ func (e *ReplyError) Error() string {
 func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
 	xid = d.Uint32()
 	t := MsgType(d.Uint32())
-	stat := replyStat(d.Uint32())
+	stat := d.Uint32()
 	if d.Err() != nil || t != TypeReply || stat > msgDenied {
 		return xid, verf, badReply(d)
 	}
 	var re ReplyError // The error is a copy of re, so that only an unsuccessful reply allocates memory.
 	if stat == msgDenied {
 		re.Denied = true
-		switch rejectStat(d.Uint32()) {
+		switch d.Uint32() {
 		case rejectMismatch:
 			re.Low, re.High = d.Uint32(), d.Uint32()
 		case rejectAuth:

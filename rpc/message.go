@@ -31,20 +31,10 @@ const (
 	TypeReply MsgType = 1
 )
 
-// replyStat is the first word of a reply's body (RFC 5531 §9).
-type replyStat uint32
-
+// Statuses of replies (reply_stat), and reasons why a call was denied (reject_stat) (RFC 5531 §9).
 const (
-	msgAccepted replyStat = 0
-	msgDenied   replyStat = 1
-)
-
-// rejectStat is the reason why a call was denied (RFC 5531 §9).
-type rejectStat uint32
-
-const (
-	rejectMismatch rejectStat = 0
-	rejectAuth     rejectStat = 1
+	msgAccepted, msgDenied     uint32 = 0, 1
+	rejectMismatch, rejectAuth uint32 = 0, 1
 )
 
 // AcceptStat is the status of an accepted call (RFC 5531 §9).
@@ -265,10 +255,10 @@ func PutAccepted(w *xdr.Writer, xid uint32, stat AcceptStat) {
 }
 
 // putReply writes the part of a reply that is the same for all.
-func putReply(w *xdr.Writer, xid uint32, stat replyStat) {
+func putReply(w *xdr.Writer, xid, stat uint32) {
 	w.Uint32(xid)
 	w.Uint32(uint32(TypeReply))
-	w.Uint32(uint32(stat))
+	w.Uint32(stat)
 }
 
 // PutAuthError writes a whole AUTH_ERROR reply.
@@ -284,7 +274,7 @@ func PutRPCMismatch(w *xdr.Writer, xid uint32) {
 	w.Uint32(Version)
 }
 
-func putDenied(w *xdr.Writer, xid uint32, why rejectStat) {
+func putDenied(w *xdr.Writer, xid, why uint32) {
 	putReply(w, xid, msgDenied)
-	w.Uint32(uint32(why))
+	w.Uint32(why)
 }

@@ -163,6 +163,9 @@ func (c *conn) kill(err error) {
 	}
 }
 
+// abort ends the connection because this side closes it.
+func (c *conn) abort() { c.kill(errClosing) }
+
 func (c *conn) dead() bool { return c.cause.Load() != nil }
 
 // free wakes the receiving goroutine if it waits in the method until.

@@ -126,7 +126,7 @@ func (d *Conn) Err() error { return d.err }
 // Close ends the connection and every call on it, and returns when both have ended. The function
 // Done of an rpc.Exchange must not call it.
 func (d *Conn) Close() {
-	d.c.kill(errClosing)
+	d.c.abort()
 	d.wg.Wait()
 }
 

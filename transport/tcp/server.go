@@ -159,8 +159,7 @@ func (s *Server) tick() {
 	s.sweep(time.Now())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ticks = len(s.conns) > 0
-	if s.ticks {
+	if s.ticks = len(s.conns) > 0; s.ticks {
 		time.AfterFunc(sweepEvery(&s.cfg), s.tick)
 	}
 }
@@ -178,26 +177,18 @@ func (s *Server) sweep(now time.Time) {
 // it closes the remaining connections and returns the context's cause.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.close((*conn).leave)
-	done := make(chan struct{})
-	go func() {
-		s.wg.Wait()
-		close(done)
-	}()
-	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-		s.close(func(c *conn) { c.kill(errClosing) })
-		<-done
+	stop := context.AfterFunc(ctx, func() { s.close((*conn).abort) })
+	s.wg.Wait()
+	if !stop() {
+		return context.Cause(ctx)
 	}
-	return err
+	return nil
 }
 
 // Close closes all listeners and connections at once, and returns when none of their goroutines is
 // left. Calls that run on other goroutines continue; their replies are dropped.
 func (s *Server) Close() {
-	s.close(func(c *conn) { c.kill(errClosing) })
+	s.close((*conn).abort)
 	s.wg.Wait()
 }
 
