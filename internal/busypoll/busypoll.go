@@ -36,29 +36,24 @@ import (
 )
 
 const (
-	// vainShare is a divisor: polls that find nothing use at most 1/vainShare of one processor's
-	// time.
+	// Polls that find nothing use at most 1/vainShare of one processor's time.
 	vainShare = 16
-	// mostCredit is the largest credit of a Group: the time that polls may spend in vain (see
-	// the package comment).
+	// mostCredit is the largest credit of a Group, see the package comment.
 	mostCredit = 4 * time.Millisecond
 	// turn is how long a connection polls before it yields, see the package comment.
 	turn = 100 * time.Microsecond
 	// quiet is how long no other connection must have had input before a connection may poll.
 	quiet = 2 * time.Millisecond
-	// trusted is a number of calls in a row. If each of them came soon after the reply to the call
-	// before it, the connection may poll.
+	// trusted is how many calls in a row must have come soon after the reply before them.
 	trusted = 4
-	// leastPenalty and mostPenalty limit the penalty: the number of calls for which a connection
-	// waits in the runtime's poller after a call that did not come in time. redeemed is the number
-	// of calls in time after which the penalty is leastPenalty again.
+	// The penalty is the number of calls for which a connection waits in the runtime's poller after a
+	// late call. redeemed is the number of calls in time after which it is leastPenalty again.
 	leastPenalty, mostPenalty = 2, 64
 	redeemed                  = 8
-	// shortest is the least time that a poll waits for input before it gives up. The gaps between
-	// calls vary by about as much, so a shorter poll would miss calls that are only a little late.
+	// shortest is the least time that a poll waits for input. The gaps between calls vary by about as
+	// much.
 	shortest = 10 * time.Microsecond
-	// ahead is the least time that a peer needs to receive a reply and to send its next call. A
-	// call that comes sooner was under way before the reply.
+	// ahead is the least time that a peer needs to receive a reply and to send its next call.
 	ahead = 4 * time.Microsecond
 	// A measured gap between a reply and the next call contains up to wakeUp for waking up in the
 	// runtime's poller.

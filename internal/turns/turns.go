@@ -100,10 +100,9 @@ func (l *Line[C, T]) Next() *Place[C, T] {
 	return nil
 }
 
-// Take is like Next, but passes over addresses that may not hold another unit of the resource. The
-// parameter most is the number of units that the resource has. Take returns the waiter p and the
-// Place of its address, or two nils if no waiter may have a unit. The address holds one more unit
-// until the caller calls GiveBack(address).
+// Take is like Next, but passes over addresses that may not hold another of the most units that the
+// resource has. It returns the waiter p and the Place of its address, or two nils if no waiter may
+// have a unit. The address holds one more unit until the caller calls GiveBack(address).
 func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	if l.held >= most {
 		return nil, nil
@@ -118,8 +117,7 @@ func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	return nil, nil
 }
 
-// GiveBack gives back a unit of the resource that Take gave to a waiter. address is what Take
-// returned with that waiter.
+// GiveBack gives back a unit that Take gave to a waiter. Take returned address with that waiter.
 func (l *Line[C, T]) GiveBack(address *Place[C, T]) {
 	address.held--
 	l.held--
@@ -295,8 +293,8 @@ func (p *Pool[T]) GiveBack(unit T) {
 }
 
 // Overdue reports whether b, which has a unit, should give it back, because other borrowers have
-// waited for longer than `most`. Only b's goroutine may call it. The time runs from the first call
-// that finds another borrower waiting, since b borrowed its unit.
+// waited for longer than most. The time runs from the first call that finds another borrower waiting,
+// since b borrowed its unit. Only b's goroutine may call it.
 func (p *Pool[T]) Overdue(b *Borrower[T], most time.Duration) bool {
 	switch {
 	case !p.wanted.Load():

@@ -5,8 +5,7 @@ import (
 	"errors"
 )
 
-// Errors of a Decoder. They describe the fault in the bytes. The caller adds the source of the
-// bytes.
+// Errors of a Decoder. They describe the fault in the bytes; the caller adds their source.
 var (
 	// ErrShort means that the stream ends inside an item.
 	ErrShort = errors.New("xdr: stream ends inside an item")
@@ -15,9 +14,8 @@ var (
 	// ErrBadValue means that a boolean is neither 0 nor 1, that an enum has an undefined value, or
 	// that a union has no arm for its discriminant.
 	ErrBadValue = errors.New("xdr: value has no meaning")
-	// ErrExcised means that an excised item does not fit the stream: there is no eligible item at
-	// its position, or its length is neither the item's length nor the item's length with padding
-	// (RFC 8166 §3.4.5, §6.1).
+	// ErrExcised means that an excised item does not fit the stream: there is no eligible item at its
+	// position, or its length is not the item's, with or without padding (RFC 8166 §3.4.5, §6.1).
 	ErrExcised = errors.New("xdr: excised item does not match the stream")
 	// ErrNotPlaced means that an eligible item is in the stream although a Write chunk was offered
 	// for it.
@@ -31,10 +29,8 @@ var (
 const NoLimit = 1<<32 - 1
 
 // A Decoder reads one XDR stream from front to back. After its first error, every read returns zero
-// values, so that a caller can read a whole structure and check Err once. The zero Decoder reads an
-// empty stream. Reset starts a new stream without allocation.
-//
-// Slices that it returns alias the stream or an excised item, and are valid as long as these are.
+// values, so that a caller can read a whole structure and check Err once. Slices that it returns
+// alias the stream or an excised item. The zero Decoder reads an empty stream.
 type Decoder struct {
 	buf     []byte
 	off     int // next byte of buf
@@ -58,8 +54,8 @@ type Excised struct {
 func NewDecoder(stream []byte) *Decoder { return &Decoder{buf: stream, end: len(stream)} }
 
 // Reset moves d to the start of stream. excised are the items that are not in stream, in ascending
-// order of Position. The unreduced stream is stream with these items inserted. position is the
-// position of stream[0] in the unreduced stream.
+// order of Position. position is the position of stream[0] in the unreduced stream, which is stream
+// with these items inserted.
 func (d *Decoder) Reset(stream []byte, position int, excised []Excised) {
 	*d = Decoder{buf: stream, shift: position, excised: excised}
 	d.findEnd()
@@ -98,16 +94,13 @@ func (d *Decoder) Fail(err error) {
 // Position returns the current position in the unreduced stream, in bytes.
 func (d *Decoder) Position() int { return d.off + d.shift }
 
-// Len returns the number of unread bytes of the stream passed to Reset. The excised items are not
-// part of that stream.
+// Len returns the number of unread bytes of the stream passed to Reset, without excised items.
 func (d *Decoder) Len() int { return len(d.buf) - d.off }
 
-// Rest returns the unread bytes of the stream passed to Reset. The excised items are not part of
-// that stream.
+// Rest returns the unread bytes of the stream passed to Reset, without excised items.
 func (d *Decoder) Rest() []byte { return d.buf[d.off:] }
 
-// Finish returns Err. If there is no error, but excised items or bytes are left over, it returns
-// ErrExcised or ErrTrailing.
+// Finish returns Err or, if excised items or bytes are left over, ErrExcised or ErrTrailing.
 func (d *Decoder) Finish() error {
 	switch {
 	case d.err != nil:
@@ -218,9 +211,9 @@ func (d *Decoder) FixedOpaqueTo(p []byte) {
 	copy(p, b)
 }
 
-// Count reads the element count of a variable-length array (RFC 4506 §4.13). limit is the largest
-// count; size is the smallest size of an element in bytes. Count fails if the rest of the stream is
-// too short for so many elements. So the caller may allocate memory for them.
+// Count reads the element count of a variable-length array (RFC 4506 §4.13), at most limit. size is
+// the smallest size of an element in bytes: Count fails if the rest of the stream is too short for so
+// many elements, so that the caller may allocate memory for them.
 func (d *Decoder) Count(limit uint32, size int) int {
 	n := d.Uint32()
 	if d.err != nil {
@@ -273,8 +266,7 @@ func (d *Decoder) EligibleOpaque(limit uint32) []byte {
 	return d.FixedOpaque(n)
 }
 
-// takeNext reads an item of n bytes after ResetPlaces: from the next element of the slice passed to
-// ResetPlaces, or from the stream.
+// takeNext reads an item of n bytes after ResetPlaces: from its next element, or from the stream.
 func (d *Decoder) takeNext(n int) []byte {
 	switch data := d.excised[0].Data; {
 	case data == nil:

@@ -24,12 +24,10 @@ type Releaser interface {
 	Release()
 }
 
-// A Writer encodes XDR items into a buffer of fixed capacity, which never grows. It does not copy
-// payloads into the buffer, but lists them. If an item does not fit, the Writer sets Overflow and
-// writes nothing more, so that a caller can encode a whole result and check Overflow once.
-//
-// The encoded stream consists of the bytes in the buffer, with each payload and its padding
-// inserted at the payload's position. The buffer does not contain that padding.
+// A Writer encodes XDR items into a buffer of fixed capacity, which never grows. If an item does not
+// fit, it sets Overflow and writes nothing more, so that a caller can encode a whole result and check
+// Overflow once. It does not copy payloads, but lists them: the encoded stream consists of the bytes
+// in the buffer, with each payload and its padding inserted at the payload's position.
 type Writer struct {
 	buf      []byte // the bytes written; the capacity is fixed
 	overflow bool
@@ -46,16 +44,15 @@ func NewWriter(buf []byte) *Writer {
 	return w
 }
 
-// Reset makes w append to buf, up to cap(buf). It removes all payloads without releasing them: call
-// Release first to release them.
+// Reset makes w append to buf, up to cap(buf). It removes all payloads without releasing them.
 func (w *Writer) Reset(buf []byte) {
 	w.buf, w.overflow, w.payloadBytes = buf, false, 0
 	w.inline = [2]Payload{}
 	w.payloads = w.inline[:0]
 }
 
-// Rebase copies the bytes that w has written so far into buf, and makes w continue there, up to
-// cap(buf). The payloads do not change. If the bytes do not fit, Rebase sets Overflow.
+// Rebase copies the bytes written so far into buf, and makes w continue there, up to cap(buf). If the
+// bytes do not fit, it sets Overflow.
 func (w *Writer) Rebase(buf []byte) {
 	if cap(buf) < len(w.buf) {
 		w.overflow = true
@@ -124,8 +121,8 @@ func (w *Writer) TakePayloads() []Payload {
 	return p
 }
 
-// CopyPayloads replaces all payloads by copies, and releases them, except those whose Ref is own,
-// which may be nil. The caller may then change the bytes of the payloads.
+// CopyPayloads replaces all payloads by copies, and releases them, except those whose Ref is own. The
+// caller may then change the bytes of the payloads. own may be nil.
 func (w *Writer) CopyPayloads(own Releaser) {
 	for i := range w.payloads {
 		p := &w.payloads[i]
@@ -219,9 +216,8 @@ func (w *Writer) String(s string) {
 	}
 }
 
-// Payload appends a variable-length opaque with the content p. It writes the length of p to the
-// buffer, and adds p to the payloads without copying it. w takes over the reference ref, which may
-// be nil. If Overflow is set, it releases ref at once.
+// Payload appends a variable-length opaque with the content p: it writes the length of p to the
+// buffer, and adds p to the payloads. w takes over the reference ref, which may be nil.
 func (w *Writer) Payload(p []byte, eligible bool, ref Releaser) {
 	w.Uint32(uint32(len(p)))
 	if w.overflow {
@@ -237,12 +233,11 @@ func (w *Writer) Payload(p []byte, eligible bool, ref Releaser) {
 	w.payloadBytes += len(p) + Pad(len(p))
 }
 
-// FoldPadding makes the length of each payload a multiple of four, without changing the stream. If
-// the length of a payload is not such a multiple, FoldPadding removes its last one to three bytes
-// from the payload, and inserts them into the buffer at the place where the payload ends, together
-// with the zeros of the padding: four bytes in all. After that, the buffer and the payloads
-// together contain the whole stream, padding included. If the buffer has no room for four bytes for
-// each such payload, FoldPadding sets Overflow and moves nothing.
+// FoldPadding makes the length of each payload a multiple of four, without changing the stream: it
+// moves the last one to three bytes of other payloads into the buffer, to the place where the payload
+// ends, together with the zeros of the padding: four bytes in all. After that, the buffer and the
+// payloads together contain the whole stream. If the buffer has no room for these bytes, FoldPadding
+// sets Overflow and moves nothing.
 func (w *Writer) FoldPadding() {
 	odd := 0
 	for i := range w.payloads {
