@@ -37,80 +37,59 @@ type Cause struct {
 // The causes that the standards list (RFC 5040 Figure 9, RFC 5041 §7.2, RFC
 // 5044 §8, RFC 6581 §8).
 var (
-	RDMAPCatastrophic  = Cause{LayerRDMAP, 0, 0x00}
-	RDMAPInvalidSTag   = Cause{LayerRDMAP, 1, 0x00}
-	RDMAPBounds        = Cause{LayerRDMAP, 1, 0x01}
-	RDMAPAccess        = Cause{LayerRDMAP, 1, 0x02}
-	RDMAPNotAssociated = Cause{LayerRDMAP, 1, 0x03}
-	RDMAPWrap          = Cause{LayerRDMAP, 1, 0x04}
-	RDMAPNotInvalid    = Cause{LayerRDMAP, 1, 0x09} // STag cannot be invalidated
-	RDMAPProtection    = Cause{LayerRDMAP, 1, 0xff}
-	RDMAPVersionFault  = Cause{LayerRDMAP, 2, 0x05}
-	RDMAPOpcode        = Cause{LayerRDMAP, 2, 0x06}
-	RDMAPStream        = Cause{LayerRDMAP, 2, 0x07} // catastrophic, this stream only
-	RDMAPGlobal        = Cause{LayerRDMAP, 2, 0x08}
-	RDMAPNotInvalidOp  = Cause{LayerRDMAP, 2, 0x09} // siw's code for RDMAPNotInvalid
-	RDMAPOperation     = Cause{LayerRDMAP, 2, 0xff}
+	RDMAPCatastrophic  = listed(LayerRDMAP, 0, 0x00, "local catastrophic error")
+	RDMAPInvalidSTag   = listed(LayerRDMAP, 1, 0x00, "invalid STag")
+	RDMAPBounds        = listed(LayerRDMAP, 1, 0x01, "base or bounds violation")
+	RDMAPAccess        = listed(LayerRDMAP, 1, 0x02, "access rights violation")
+	RDMAPNotAssociated = listed(LayerRDMAP, 1, 0x03, "STag of another stream")
+	RDMAPWrap          = listed(LayerRDMAP, 1, 0x04, "tagged offset wraps")
+	RDMAPNotInvalid    = listed(LayerRDMAP, 1, 0x09, "STag cannot be invalidated")
+	RDMAPProtection    = listed(LayerRDMAP, 1, 0xff, "protection error")
+	RDMAPVersionFault  = listed(LayerRDMAP, 2, 0x05, "invalid RDMAP version")
+	RDMAPOpcode        = listed(LayerRDMAP, 2, 0x06, "unexpected opcode")
+	RDMAPStream        = listed(LayerRDMAP, 2, 0x07, "catastrophic error of this stream")
+	RDMAPGlobal        = listed(LayerRDMAP, 2, 0x08, "global catastrophic error")
+	RDMAPNotInvalidOp  = listed(LayerRDMAP, 2, 0x09, "STag cannot be invalidated") // siw's code for RDMAPNotInvalid
+	RDMAPOperation     = listed(LayerRDMAP, 2, 0xff, "operation error")
 
-	DDPCatastrophic    = Cause{LayerDDP, 0, 0x00}
-	DDPInvalidSTag     = Cause{LayerDDP, 1, 0x00}
-	DDPBounds          = Cause{LayerDDP, 1, 0x01}
-	DDPNotAssociated   = Cause{LayerDDP, 1, 0x02}
-	DDPWrap            = Cause{LayerDDP, 1, 0x03}
-	DDPTaggedVersion   = Cause{LayerDDP, 1, 0x04}
-	DDPQueue           = Cause{LayerDDP, 2, 0x01}
-	DDPNoBuffer        = Cause{LayerDDP, 2, 0x02}
-	DDPMSN             = Cause{LayerDDP, 2, 0x03}
-	DDPOffset          = Cause{LayerDDP, 2, 0x04}
-	DDPTooLong         = Cause{LayerDDP, 2, 0x05}
-	DDPUntaggedVersion = Cause{LayerDDP, 2, 0x06}
+	DDPCatastrophic    = listed(LayerDDP, 0, 0x00, "local catastrophic error")
+	DDPInvalidSTag     = listed(LayerDDP, 1, 0x00, "invalid STag")
+	DDPBounds          = listed(LayerDDP, 1, 0x01, "base or bounds violation")
+	DDPNotAssociated   = listed(LayerDDP, 1, 0x02, "STag of another stream")
+	DDPWrap            = listed(LayerDDP, 1, 0x03, "tagged offset wraps")
+	DDPTaggedVersion   = listed(LayerDDP, 1, 0x04, "invalid DDP version")
+	DDPQueue           = listed(LayerDDP, 2, 0x01, "invalid queue number")
+	DDPNoBuffer        = listed(LayerDDP, 2, 0x02, "no buffer for the message")
+	DDPMSN             = listed(LayerDDP, 2, 0x03, "invalid message sequence number")
+	DDPOffset          = listed(LayerDDP, 2, 0x04, "invalid message offset")
+	DDPTooLong         = listed(LayerDDP, 2, 0x05, "message too long for its buffer")
+	DDPUntaggedVersion = listed(LayerDDP, 2, 0x06, "invalid DDP version")
 
-	MPALost         = Cause{LayerMPA, 0, 0x01}
-	MPACRC          = Cause{LayerMPA, 0, 0x02}
-	MPAMarker       = Cause{LayerMPA, 0, 0x03} // marker and length disagree; also a ULPDU too short
-	MPAStartup      = Cause{LayerMPA, 0, 0x04}
-	MPACatastrophic = Cause{LayerMPA, 0, 0x05}
-	MPAReadDepth    = Cause{LayerMPA, 0, 0x06} // insufficient IRD resources
-	MPANoRTR        = Cause{LayerMPA, 0, 0x07}
+	MPALost         = listed(LayerMPA, 0, 0x01, "TCP connection lost")
+	MPACRC          = listed(LayerMPA, 0, 0x02, "CRC mismatch")
+	MPAMarker       = listed(LayerMPA, 0, 0x03, "marker and length disagree") // also a ULPDU too short
+	MPAStartup      = listed(LayerMPA, 0, 0x04, "bad start-up frame")
+	MPACatastrophic = listed(LayerMPA, 0, 0x05, "local catastrophic error")
+	MPAReadDepth    = listed(LayerMPA, 0, 0x06, "insufficient IRD")
+	MPANoRTR        = listed(LayerMPA, 0, 0x07, "no matching RTR option")
 )
 
-var causeNames = map[Cause]string{
-	RDMAPInvalidSTag: "invalid STag", RDMAPBounds: "base or bounds violation",
-	RDMAPAccess: "access rights violation", RDMAPNotAssociated: "STag of another stream",
-	RDMAPWrap: "tagged offset wraps", RDMAPNotInvalid: "STag cannot be invalidated",
-	RDMAPProtection: "protection error", RDMAPVersionFault: "invalid RDMAP version",
-	RDMAPOpcode: "unexpected opcode", RDMAPStream: "catastrophic error of this stream",
-	RDMAPGlobal: "global catastrophic error", RDMAPNotInvalidOp: "STag cannot be invalidated",
-	RDMAPOperation: "operation error",
-	DDPInvalidSTag: "invalid STag", DDPBounds: "base or bounds violation",
-	DDPNotAssociated: "STag of another stream", DDPWrap: "tagged offset wraps",
-	DDPTaggedVersion: "invalid DDP version", DDPQueue: "invalid queue number",
-	DDPNoBuffer: "no buffer for the message", DDPMSN: "invalid message sequence number",
-	DDPOffset: "invalid message offset", DDPTooLong: "message too long for its buffer",
-	DDPUntaggedVersion: "invalid DDP version",
-	MPALost:            "TCP connection lost", MPACRC: "CRC mismatch",
-	MPAMarker: "marker and length disagree", MPAStartup: "bad start-up frame",
-	MPACatastrophic: "local catastrophic error", MPAReadDepth: "insufficient IRD",
-	MPANoRTR: "no matching RTR option",
+// causeNames describes the causes that the standards list.
+var causeNames = make(map[Cause]string)
+
+func listed(layer Layer, typ, code uint8, name string) Cause {
+	c := Cause{layer, typ, code}
+	causeNames[c] = name
+	return c
 }
 
-// Listed reports whether the standards list the cause. A local catastrophic error may have
-// any code.
-func (c Cause) Listed() bool {
-	if c.Type == 0 && (c.Layer == LayerRDMAP || c == DDPCatastrophic) {
-		return true
-	}
-	_, ok := causeNames[c]
-	return ok
-}
-
-// String returns layer, type and code, and the cause's name if it has one.
+// String returns layer, type and code, and the cause's name if the standards list it.
 func (c Cause) String() string {
 	name, ok := causeNames[c]
 	if !ok {
 		name = "unlisted"
-		if c.Type == 0 && c.Layer != LayerMPA {
-			name = "local catastrophic error"
+		if c.Type == 0 && c.Layer == LayerRDMAP { // any code
+			name = causeNames[RDMAPCatastrophic]
 		}
 	}
 	return fmt.Sprintf("%v %d/%d/%02x, %s", c.Layer, uint8(c.Layer), c.Type, c.Code, name)
