@@ -169,7 +169,7 @@ func TestReadAheadIsLarge(t *testing.T) {
 	if len(a.log) != 3 {
 		t.Errorf("%q", a.log)
 	}
-	if n := a.p.Counters().Misguessed; n > 0 {
+	if n := a.p.counters.misguessed.Load(); n > 0 {
 		t.Errorf("%d times something else came", n)
 	}
 	a.rx.eof = true
@@ -189,7 +189,7 @@ func TestReadAheadAfterAMisguess(t *testing.T) {
 	a.run(80_000+2*(taggedHeader+wire.CRCSize+2),
 		"read 0 true <nil>", "read 1 true <nil>", "send 100", "read 2 true <nil>", "send 100", "read 3 true <nil>", "send 100",
 		"read 4 true <nil>", "send 100", "read 5 true <nil>", "send 100")
-	if n := a.p.Counters().Misguessed; n > 1 {
+	if n := a.p.counters.misguessed.Load(); n > 1 {
 		t.Errorf("%d misguesses", n)
 	}
 }
@@ -234,7 +234,7 @@ func TestReadAheadIntoManyPieces(t *testing.T) {
 	r.pieces = slices.Collect(slices.Chunk(sink, 1500))
 	a.answer(0, slices.Repeat([]int{40_000}, 10)...)
 	a.run(1<<20, "read 0 true <nil>")
-	if n := a.p.Counters().Misguessed; n > 0 {
+	if n := a.p.counters.misguessed.Load(); n > 0 {
 		t.Errorf("%d misguesses", n)
 	}
 }

@@ -23,10 +23,7 @@ type batch struct {
 	open    bool
 	used    int // bytes of scratch
 	scratch [batchScratch]byte
-	fpdus   int
-	// sends and sendBytes count the Sends that putSend copied, and their payload bytes.
-	sends, sendBytes int
-	full             bool
+	full    bool
 	// exposed is true if some entries refer to registered memory. exposing is true while such
 	// entries are added. registered lists the indices of these entries; referring.mu guards it.
 	exposed, exposing bool
@@ -109,8 +106,7 @@ func (b *batch) advance(n int) {
 // reset empties the batch.
 func (b *batch) reset() {
 	clear(b.iov[:b.n])
-	b.n, b.first, b.bytes, b.left, b.used, b.fpdus = 0, 0, 0, 0, 0, 0
-	b.sends, b.sendBytes = 0, 0
+	b.n, b.first, b.bytes, b.left, b.used = 0, 0, 0, 0, 0
 	b.record, b.records, b.sent = 0, 0, 0
 	b.open, b.full, b.exposed = false, false, false
 	b.registered = b.registered[:0]

@@ -48,7 +48,6 @@ func (t *transmitter) appendNextFPDU(b *batch) {
 	} else {
 		t.putUnmarked(b, header, n, inline, last)
 	}
-	b.fpdus++
 	m.left -= n
 	m.taggedOffset += uint64(n)
 	m.messageOffset += uint32(n)

@@ -28,7 +28,6 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 		c, err = p.dial(ctx, addr, &param, wire.Revision1)
 	}
 	if err == nil {
-		p.counters.dialed.Add(1)
 		c.life.start()
 		return c, nil
 	}
@@ -178,7 +177,7 @@ func (p *Provider) refuse(sock *net.TCPConn, s *Setup, cause wire.Cause) error {
 		new(marked).whole(&out, b, s.CRC)
 		b = unsafe.Slice(out.iov[0].Base, out.left)
 	}
-	p.counters.terminate(&p.counters.out, cause)
+	p.counters.terminatesOut.Add(1)
 	if _, err := sock.Write(b); err == nil {
 		sock.CloseWrite()
 		sock.SetReadDeadline(time.Now().Add(p.cfg.LingerTimeout))

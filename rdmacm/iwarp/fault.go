@@ -28,6 +28,6 @@ func (l *lifecycle) fault(t *wire.Termination, detail error) {
 		return
 	}
 	l.limit(limitEnd, l.p.cfg.LingerTimeout, rdmacm.ErrTimeout)
-	l.p.counters.terminate(&l.p.counters.out, t.Cause)
+	l.p.counters.terminatesOut.Add(1)
 	l.tx.flush()
 }

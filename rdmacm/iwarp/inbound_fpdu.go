@@ -281,7 +281,6 @@ func (x *receiver) validated() {
 // endFPDU finishes an FPDU that was received whole and whose CRC is right.
 func (x *receiver) endFPDU() {
 	f := &x.fpdu
-	x.fpdus++
 	f.phase = phaseHeader
 	switch {
 	case f.faulty:
@@ -342,7 +341,6 @@ func (x *receiver) brought() bool {
 // mostEmpty of them have come since the last complete Send or Read Response. Each of them
 // costs this side more than the peer, and no other rule limits their number.
 func (x *receiver) countEmpty() {
-	x.p.counters.emptyIn.Add(1)
 	if x.empty++; x.empty == mostEmpty {
 		x.p.counters.emptyEnds.Add(1)
 		x.life.end(ErrEmpty, true)

@@ -47,7 +47,6 @@ func (x *receiver) endReadRequest() {
 	x.msn[wire.QueueRead]++
 	a := x.p.responses.Get().(*response)
 	a.request, a.region, a.header = q, r, f.header
-	x.p.counters.readsIn.Add(1)
 	x.tx.answering.Add(1)
 	x.asked.push(a)
 }
@@ -89,7 +88,6 @@ func (x *receiver) endRead() {
 	ch := r.chain
 	x.empty = 0
 	x.answered.Add(1)
-	x.p.counters.readBytesIn.Add(uint64(r.size))
 	*r = outRead{}
 	x.p.outReads.Put(r)
 	if x.due.first == nil && !x.waiting.Load() {

@@ -201,7 +201,6 @@ func (x *receiver) wholeSend() bool {
 	copy(m.store, in[header:header+length])
 	x.r += size
 	x.msn[wire.QueueSend]++
-	x.fpdus++
 	if x.streak > 0 {
 		x.streak--
 	}
@@ -234,8 +233,6 @@ func (x *receiver) endSend() {
 // invalidated, or 0.
 func (x *receiver) deliver(m *inboundMessage, n int, invalidated uint32) {
 	m.Bytes, m.Invalidated = m.store[:n], invalidated
-	x.sends++
-	x.sendBytes += uint64(n)
 	x.drain, x.border = true, false
 	x.empty = 0
 	m.lend()

@@ -13,7 +13,7 @@ func (x *receiver) peerTerminated() {
 	if err != nil {
 		t.Cause, t.Dialect = wire.RDMAPCatastrophic, wire.DialectUnknown
 	}
-	x.p.counters.terminate(&x.p.counters.in, t.Cause)
+	x.p.counters.terminatesIn.Add(1)
 	why := errors.Join(&TerminateError{Cause: t.Cause, Remote: true, Dialect: t.Dialect}, refused(&t), err)
 	x.blame(&t, why)
 	x.life.end(why, false)

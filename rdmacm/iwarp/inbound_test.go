@@ -383,7 +383,7 @@ func TestReadsBeyondTheDepth(t *testing.T) {
 	lent := other.expose(memory, rdmacm.RemoteRead)
 	whole := wire.Read{Size: uint32(len(memory)), SourceSTag: lent.STag(), SourceOffset: lent.Offset()}
 	greedy.WriteFPDU(greedy.ReadRequest(whole), greedy.ReadRequest(whole))
-	await.Until(t, "the other connection's Reads wait", func() bool { return other.p.Counters().ReadsIn == 2 })
+	await.Until(t, "the other connection's Reads wait", func() bool { return other.tx.answering.Load() == 2 })
 
 	raw.WriteFPDU(ask(1<<20), ask(1))
 	if _, m := raw.ReadMessage(wire.ReadResponse); len(m) != 1<<20 {

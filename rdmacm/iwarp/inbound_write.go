@@ -17,5 +17,4 @@ func (x *receiver) judgeWrite() {
 		return
 	}
 	f.region, f.target = r, toRegion
-	x.p.counters.writeBytesIn.Add(uint64(f.left))
 }

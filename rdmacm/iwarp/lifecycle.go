@@ -36,7 +36,6 @@ type lifecycle struct {
 // start runs when the set-up is complete. It starts the watch, the receiving goroutine and, on an
 // initiator, the nudges. It sends the ready-to-receive message if there is one.
 func (l *lifecycle) start() {
-	l.p.counters.connections.Add(1)
 	l.p.event(rdmacm.Event{Kind: rdmacm.EventConnected, Peer: l.peer})
 	l.startWatch()
 	if !l.responder && !l.p.cfg.ClientServer {
@@ -106,8 +105,6 @@ func (l *lifecycle) conclude() {
 	}
 	l.sock.Close()
 	l.seat.Leave()
-	l.p.counters.connections.Add(-1)
-	l.p.counters.closed.Add(1)
 	l.p.event(rdmacm.Event{Kind: rdmacm.EventClosed, Peer: l.peer, Err: err})
 	l.handler.Closed(err)
 	close(l.done)

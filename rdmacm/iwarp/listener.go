@@ -105,7 +105,6 @@ func (l *listener) startSetup(sock *net.TCPConn) {
 	}
 	seat, err := l.p.cfg.Seats.Arrive(a.peer, a)
 	if err != nil {
-		l.p.counters.refused.Add(1)
 		a.refuse(err)
 		return
 	}

@@ -233,7 +233,7 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	big := randomBytes(8 << 20)
 	back, taken := make(chan result, 1), make(chan uint64, 1)
 	s.Post(&rdmacm.Chain{Work: []rdmacm.Work{write(1, 0, big)}, Done: func(_ *rdmacm.Chain, err error, failed int) {
-		taken <- s.p.counters.bytesOut.Load()
+		taken <- s.tx.progress.Load()
 		back <- result{err, failed}
 	}})
 	behind := post(s.Conn, send([]byte("behind")))

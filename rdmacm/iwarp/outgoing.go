@@ -122,15 +122,12 @@ func (t *transmitter) startWork(ch *rdmacm.Chain) {
 	case rdmacm.OpWrite:
 		m.op, m.left = wire.Write, w.Length()
 		m.stag, m.taggedOffset = w.Remote.STag, w.Remote.Offset
-		t.p.counters.writeBytesOut.Add(uint64(m.left))
 	case rdmacm.OpSendInvalidate, rdmacm.OpSend:
 		m.op, m.left = wire.Send, w.Length()
 		if w.Op == rdmacm.OpSendInvalidate {
 			m.op, m.invalidate = wire.SendInvalidate, w.Invalidate
 		}
 		m.queue, m.msn = wire.QueueSend, t.nextMSN(wire.QueueSend)
-		t.p.counters.sendsOut.Add(1)
-		t.p.counters.sendBytesOut.Add(uint64(m.left))
 	case rdmacm.OpRead:
 		m.pieces = nil
 		t.startRead(w.Local, w.Length(), w.Remote, ch)
@@ -151,7 +148,6 @@ func (t *transmitter) startRead(local [][]byte, size int, from rdmacm.Remote, ch
 		SourceSTag: from.STag, SourceOffset: from.Offset,
 	}
 	t.rx.expect(r)
-	t.p.counters.readsOut.Add(1)
 }
 
 // startRTR begins the ready-to-receive message for the responder (RFC 6581 §9.2).
@@ -177,7 +173,6 @@ func (t *transmitter) startAnswer(a *response) {
 		active: true, op: wire.ReadResponse, answer: a, left: int(a.request.Size),
 		stag: a.request.SinkSTag, taggedOffset: a.request.SinkOffset,
 	}
-	t.p.counters.readBytesOut.Add(uint64(a.request.Size))
 }
 
 // messageBuilt runs after the last FPDU of the current message is built. It removes the message's
@@ -212,17 +207,9 @@ func (t *transmitter) giveBackPlace() {
 	t.p.responses.Put(a)
 }
 
-// batchWritten runs after TCP took the whole batch. It counts the FPDUs, and marks their work
-// requests as sent. If the Terminate was among the FPDUs, it closes this side's half of the
-// connection.
-func (t *transmitter) batchWritten(b *batch) {
-	p := &t.p.counters
-	p.fpdusOut.Add(uint64(b.fpdus))
-	p.bytesOut.Add(uint64(b.bytes))
-	if b.sends > 0 {
-		p.sendsOut.Add(uint64(b.sends))
-		p.sendBytesOut.Add(uint64(b.sendBytes))
-	}
+// batchWritten runs after TCP took the whole batch. It marks the work requests of the FPDUs as
+// sent. If the Terminate was among the FPDUs, it closes this side's half of the connection.
+func (t *transmitter) batchWritten() {
 	t.mu.Lock()
 	for ch := t.first; ch != nil; ch = ch.Next {
 		st := postingOf(ch)

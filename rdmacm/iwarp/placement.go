@@ -158,9 +158,6 @@ func (x *receiver) placed(entry, n int) {
 	}
 	f.placed += n
 	f.left -= n
-	if n > 0 {
-		x.p.counters.directReads.Add(1)
-	}
 	if f.left == 0 {
 		f.phase = phaseTrailer
 	}

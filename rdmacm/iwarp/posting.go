@@ -368,7 +368,4 @@ func (t *transmitter) putSend(b *batch, local [][]byte, n int, invalidate uint32
 		crc = wire.CRC(0, p[:size-wire.CRCSize])
 	}
 	wire.PutCRC(trailer, crc)
-	b.fpdus++
-	b.sends++
-	b.sendBytes += n
 }

@@ -66,10 +66,7 @@ type receiver struct {
 	begun        bool                        // an FPDU has been received and validated
 	drain        bool                        // messages were delivered since the last call of Handler.Drained
 	scratch      [wire.MaxTerminateSize]byte // RDMAP header of the current FPDU
-	// The numbers of FPDUs, of Sends, and of payload bytes of Sends that the next call of consume
-	// will add to the Provider's counters.
-	fpdus, sends, sendBytes uint64
-	empty                   int // FPDUs without payload since the last message or Read completed
+	empty        int                         // FPDUs without payload since the last message or Read completed
 
 	midway   atomic.Bool   // an FPDU or a message has arrived in part
 	arrived  atomic.Uint64 // bytes received in total
@@ -182,7 +179,6 @@ func (x *receiver) readReady(fd uintptr) bool {
 		}
 		x.taken += n
 		x.arrived.Add(uint64(n))
-		x.p.counters.bytesIn.Add(uint64(n))
 		if x.skipBehindFault() {
 			continue
 		}
@@ -346,10 +342,6 @@ func (x *receiver) consume() (sent bool) {
 		x.handler.Drained()
 	}
 	x.midway.Store(x.partial())
-	x.p.counters.fpdusIn.Add(x.fpdus)
-	x.p.counters.sendsIn.Add(x.sends)
-	x.p.counters.sendBytesIn.Add(x.sendBytes)
-	x.fpdus, x.sends, x.sendBytes = 0, 0, 0
 	if x.midway.Load() {
 		x.life.watchOn()
 	}

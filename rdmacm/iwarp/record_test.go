@@ -114,7 +114,7 @@ func exchangeMixed(raw *rawpeer.Peer, s *side) int {
 		}
 		good(raw.T, back)
 	}
-	return int(s.p.counters.bytesOut.Load())
+	return int(s.tx.progress.Load())
 }
 
 // A tap records the packets on loopback.

@@ -128,7 +128,6 @@ func (s *regions) invalidate(stag uint32) wire.Cause {
 	switch {
 	case r != nil && r.owner == s:
 		s.revoke(r)
-		s.p.counters.invalidated.Add(1)
 		return wire.Cause{}
 	case r != nil:
 		return wire.RDMAPNotInvalid

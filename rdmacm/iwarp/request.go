@@ -57,7 +57,6 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 		return nil, err
 	}
 	r.sock.SetDeadline(time.Time{})
-	r.p.counters.accepted.Add(1)
 	// The connection becomes the seat's holder before it starts, because once it runs it may end
 	// and leave the seat at any time. If Seats has meanwhile decided to end the connection, Hold
 	// ends it.

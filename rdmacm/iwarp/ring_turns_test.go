@@ -156,7 +156,7 @@ func TestWaitingForARingEndsWithTheConnection(t *testing.T) {
 	if m := wait(t, b.received); string(m) != "hello" {
 		t.Errorf("%q", m)
 	}
-	if n := b.p.Counters().Rings; n != 1 {
+	if n, _ := b.p.rings.Count(); n != 1 {
 		t.Errorf("%d rings were made", n)
 	}
 }
@@ -194,9 +194,8 @@ func TestEmptyFPDUsAreBounded(t *testing.T) {
 			if err := s.ended(); !errors.Is(err, ErrEmpty) {
 				t.Errorf("ended by %v", err)
 			}
-			c := s.p.Counters()
-			if want := uint64(2 * mostEmpty); c.EmptyIn != want || c.EmptyEnds != 1 {
-				t.Errorf("%d empty FPDUs counted, want %d; %d connections ended", c.EmptyIn, want, c.EmptyEnds)
+			if ends := s.p.counters.emptyEnds.Load(); s.rx.empty != mostEmpty || ends != 1 {
+				t.Errorf("%d empty FPDUs counted, want %d; %d connections ended", s.rx.empty, mostEmpty, ends)
 			}
 		})
 	}

@@ -194,7 +194,6 @@ func (t *transmitter) transmit() (sent bool) {
 				continue
 			}
 		}
-		t.p.counters.handoffs.Add(1)
 		t.life.watchOn()
 		go t.loop()
 		return false
@@ -224,7 +223,7 @@ func (t *transmitter) transmitLoop() {
 // and completes the finished chains.
 func (t *transmitter) written() {
 	t.referring.end(t.batch)
-	t.batchWritten(t.batch)
+	t.batchWritten()
 	t.batch.reset()
 	t.complete()
 }
@@ -304,7 +303,6 @@ func (t *transmitter) fillTerminate(b *batch) bool {
 		b.whole(len(fpdu), t.segment)
 		copy(b.grow(len(fpdu)), fpdu)
 	}
-	b.fpdus++
 	b.full = true
 	t.out.active = false
 	return true

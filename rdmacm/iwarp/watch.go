@@ -117,21 +117,18 @@ func (l *lifecycle) look() {
 		watchReceive: l.rx.arrived.Load(),
 	}
 	l.mu.Lock()
-	err, stalled := l.watch.judge(&pending, &progress, l.p.cfg.StallTimeout)
+	err := l.watch.judge(&pending, &progress, l.p.cfg.StallTimeout)
 	l.mu.Unlock()
-	if stalled {
-		l.p.counters.stalled.Add(1)
-	}
 	if err != nil {
 		l.end(err, true)
 	}
 }
 
-// judge returns the reason to end the connection, and whether the peer stalled. If there is no
-// reason, it sets the timer for the next check. lifecycle.mu is held.
-func (w *watch) judge(pending *[watched]bool, progress *[watched]uint64, stall time.Duration) (err error, stalled bool) {
+// judge returns the reason to end the connection. If there is none, it returns nil and sets the
+// timer for the next check. lifecycle.mu is held.
+func (w *watch) judge(pending *[watched]bool, progress *[watched]uint64, stall time.Duration) error {
 	if w.over {
-		return nil, false
+		return nil
 	}
 	now := time.Now()
 	next := time.Duration(0)
@@ -142,7 +139,7 @@ func (w *watch) judge(pending *[watched]bool, progress *[watched]uint64, stall t
 		left := b.at.Sub(now)
 		if left <= 0 {
 			w.over = true
-			return b.reason, false
+			return b.reason
 		}
 		if next == 0 || left < next {
 			next = left
@@ -158,7 +155,7 @@ func (w *watch) judge(pending *[watched]bool, progress *[watched]uint64, stall t
 			w.seen[i], w.since[i] = progress[i], now
 		} else if now.Sub(w.since[i]) >= stall {
 			w.over = true
-			return fmt.Errorf("iwarp: peer %s: %w", undone[i], rdmacm.ErrStalled), true
+			return fmt.Errorf("iwarp: peer %s: %w", undone[i], rdmacm.ErrStalled)
 		}
 		if next == 0 || tick < next {
 			next = tick
@@ -167,7 +164,7 @@ func (w *watch) judge(pending *[watched]bool, progress *[watched]uint64, stall t
 	if next > 0 {
 		w.lookIn(next)
 	}
-	return nil, false
+	return nil
 }
 
 // undone describes what a stalled peer does not do.
