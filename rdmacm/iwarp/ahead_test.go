@@ -31,7 +31,7 @@ type readAheadTest struct {
 func newReadAheadTest(t *testing.T, crc bool, sizes ...int) *readAheadTest {
 	p := provider(t, Config{StallTimeout: time.Hour})
 	a := &readAheadTest{guarded: newGuardedIdle(t, p, newNullSocket(t), crc), sizes: sizes, sent: make([]int, len(sizes))}
-	a.rx.handler = a
+	a.Conn.handler = a
 	a.rx.begun = true
 	for i, n := range sizes {
 		sink := make([]byte, n)

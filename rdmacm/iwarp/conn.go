@@ -10,23 +10,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// An endpoint holds the fields that all parts of a connection share. They do not change
-// after the set-up.
-type endpoint struct {
+// A Conn is a connection in full operation. It implements rdmacm.Conn with its three parts and
+// the memory that it exposes (see "Parts and locks" in the package comment). Each of them embeds
+// the Conn. The fields before the parts do not change after the set-up.
+type Conn struct {
 	p           *Provider
 	sock        *net.TCPConn
 	raw         syscall.RawConn
-	agreed      Setup
+	handler     rdmacm.Handler
+	agreed      agreement
 	responder   bool
 	depth       int // the largest number of RDMA Reads that the ULP may have outstanding
 	peer, local netip.AddrPort
 	private     []byte
-}
 
-// A Conn is a connection in full operation. It implements rdmacm.Conn with its three parts and
-// the memory that it exposes (see "Parts and locks" in the package comment).
-type Conn struct {
-	endpoint
 	life    lifecycle
 	tx      transmitter
 	rx      receiver
@@ -35,37 +32,39 @@ type Conn struct {
 
 var _ rdmacm.Conn = (*Conn)(nil)
 
-func newConn(p *Provider, sock *net.TCPConn, param *rdmacm.ConnParam, s Setup, private []byte) (*Conn, error) {
+// An agreement holds the parameters that the two sides of a connection agreed on.
+type agreement struct {
+	rdmacm.MPA
+	// rtr is the form of the ready-to-receive message. On the responder's side it lists the
+	// allowed forms.
+	rtr wire.RTR
+}
+
+func newConn(p *Provider, sock *net.TCPConn, param *rdmacm.ConnParam, agreed agreement, private []byte) (*Conn, error) {
 	raw, err := sock.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{endpoint: endpoint{
-		p: p, sock: sock, raw: raw, agreed: s,
-		depth: min(s.ORD, param.OutboundReads),
+	c := &Conn{
+		p: p, sock: sock, raw: raw, agreed: agreed,
+		depth: min(agreed.ORD, param.OutboundReads),
 		peer:  addrPort(sock.RemoteAddr()), local: addrPort(sock.LocalAddr()),
 		private: private,
-	}}
-	if err := c.assemble(param); err != nil {
+	}
+	if err := c.init(param); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// assemble links the parts to each other.
-func (c *Conn) assemble(param *rdmacm.ConnParam) error {
-	e := &c.endpoint
-	c.regions.endpoint, c.regions.referring = e, &c.tx.referring
-	l := &c.life
-	l.endpoint, l.tx, l.rx, l.regions = e, &c.tx, &c.rx, &c.regions
-	l.handler, l.seat, l.done = param.Handler, rdmacm.Uncounted, make(chan struct{})
-	x := &c.rx
-	x.endpoint, x.tx, x.life, x.regions = e, &c.tx, &c.life, &c.regions
-	x.handler, x.ready, x.lent.Address = param.Handler, x.readReady, clientaddr.Of(c.peer.Addr())
-	x.promise(param.Receives, param.ReceiveSize)
-	t := &c.tx
-	t.endpoint, t.rx, t.life = e, &c.rx, &c.life
-	return t.init()
+// init prepares the parts of the connection.
+func (c *Conn) init(param *rdmacm.ConnParam) error {
+	c.handler = param.Handler
+	c.life.Conn, c.tx.Conn, c.rx.Conn, c.regions.Conn = c, c, c, c
+	c.life.seat, c.life.done = rdmacm.Uncounted, make(chan struct{})
+	c.rx.ready, c.rx.lent.Address = c.rx.readReady, clientaddr.Of(c.peer.Addr())
+	c.Provide(param.Receives, param.ReceiveSize)
+	return c.tx.init()
 }
 
 func (c *Conn) Peer() netip.AddrPort    { return c.peer }
@@ -74,23 +73,16 @@ func (c *Conn) PeerPrivateData() []byte { return c.private }
 func (c *Conn) ReadDepth() int          { return c.depth }
 func (c *Conn) Done() <-chan struct{}   { return c.life.done }
 
-// Setup returns the parameters that the two sides agreed on.
-func (c *Conn) Setup() Setup { return c.agreed }
-
 // rtrNames are the names of the forms of the ready-to-receive message (RFC 6581 §9.2).
 var rtrNames = map[wire.RTR]string{wire.RTRSend: "send", wire.RTRWrite: "write", wire.RTRRead: "read"}
 
 // Carrier implements rdmacm.Conn.
 func (c *Conn) Carrier() rdmacm.Carrier {
-	s := &c.agreed
-	m := &rdmacm.MPA{
-		Revision: uint8(s.Revision), Enhanced: s.Enhanced, CRC: s.CRC, Markers: s.Markers,
-		PeerIRD: s.PeerIRD, PeerORD: s.PeerORD, IRD: s.IRD, ORD: s.ORD, PeerToPeer: s.PeerToPeer,
+	m := c.agreed.MPA
+	if m.PeerToPeer {
+		m.RTR = rtrNames[c.agreed.rtr]
 	}
-	if s.PeerToPeer {
-		m.RTR = rtrNames[s.RTR]
-	}
-	return rdmacm.Carrier{Provider: c.p.Name(), Protocol: "iWARP", MPA: m}
+	return rdmacm.Carrier{Provider: c.p.Name(), Protocol: "iWARP", MPA: &m}
 }
 
 // Limits returns the Provider's limits.

@@ -113,13 +113,13 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 		}
 		return nil, fmt.Errorf("%w: %v: enhanced reply to a plain request", rdmacm.ErrSetup, f.MPAHeader)
 	}
-	s := Setup{
-		Revision: f.Revision, Enhanced: f.enhanced,
+	s := agreement{MPA: rdmacm.MPA{
+		Revision: uint8(f.Revision), Enhanced: f.enhanced,
 		CRC:     (h.Flags|f.Flags)&wire.MPAChecksum != 0,
 		Markers: f.Flags&wire.MPAMarkers != 0,
 		PeerIRD: -1, PeerORD: -1,
 		IRD: p.cfg.MaxIRD, ORD: int(mine.ORD),
-	}
+	}}
 	if f.enhanced {
 		if cause := s.settle(&mine, &f.data, p.cfg.MaxIRD); cause != (wire.Cause{}) {
 			return nil, p.refuse(sock, &s, cause)
@@ -131,7 +131,7 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 	}
 	switch {
 	case s.PeerToPeer:
-		c.tx.rtr = s.RTR
+		c.tx.rtr = s.rtr
 	case !p.cfg.ClientServer:
 		c.tx.rtr = wire.RTRWrite
 	}
@@ -140,7 +140,7 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 
 // settle applies the responder's answer about read depths and the ready-to-receive message. It
 // returns the zero Cause if this side accepts the answer.
-func (s *Setup) settle(mine, theirs *wire.Enhanced, maxIRD int) wire.Cause {
+func (s *agreement) settle(mine, theirs *wire.Enhanced, maxIRD int) wire.Cause {
 	s.PeerIRD, s.PeerORD = int(theirs.IRD), int(theirs.ORD)
 	s.IRD = int(mine.IRD)
 	if theirs.ORD != wire.DepthUnset {
@@ -160,7 +160,7 @@ func (s *Setup) settle(mine, theirs *wire.Enhanced, maxIRD int) wire.Cause {
 		// A ready-to-receive Read needs an entry in the responder's queue of Reads.
 		fits := form != wire.RTRRead || theirs.IRD > 0
 		if mine.RTR&theirs.RTR&form != 0 && fits {
-			s.RTR = form
+			s.rtr = form
 			return wire.Cause{}
 		}
 	}
@@ -168,7 +168,7 @@ func (s *Setup) settle(mine, theirs *wire.Enhanced, maxIRD int) wire.Cause {
 }
 
 // refuse ends a set-up: it sends a Terminate, and returns the error for the caller of Dial.
-func (p *Provider) refuse(sock *net.TCPConn, s *Setup, cause wire.Cause) error {
+func (p *Provider) refuse(sock *net.TCPConn, s *agreement, cause wire.Cause) error {
 	t := wire.Termination{Cause: cause}
 	b := make([]byte, wire.FPDUSize(wire.UntaggedSize+t.Size()))
 	putTerminate(b, &t, s.CRC)

@@ -140,11 +140,11 @@ func newGuarded(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 // newGuardedIdle returns a guarded connection without work.
 func newGuardedIdle(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 	g := &guarded{t: t, arena: make([]byte, guard+fuzzRegion+guard), sink: make([]byte, guard+fuzzRead+guard)}
-	c := &Conn{endpoint: endpoint{
-		p: p, sock: &net.TCPConn{}, raw: null, agreed: Setup{CRC: crc, IRD: 4, ORD: 8}, depth: 8,
-	}}
+	c := &Conn{
+		p: p, sock: &net.TCPConn{}, raw: null, agreed: agreement{MPA: rdmacm.MPA{CRC: crc, IRD: 4, ORD: 8}}, depth: 8,
+	}
 	g.Conn = c
-	if err := c.assemble(&rdmacm.ConnParam{Handler: g, Receives: 20, ReceiveSize: 8192}); err != nil {
+	if err := c.init(&rdmacm.ConnParam{Handler: g, Receives: 20, ReceiveSize: 8192}); err != nil {
 		t.Fatal(err)
 	}
 	// The seeds contain this region's tag.

@@ -138,7 +138,7 @@ func (x *receiver) judgeSend() {
 // a Send is not for the ULP (RFC 6581 §9.2).
 func (x *receiver) isRTRSend() bool {
 	f := &x.fpdu
-	return x.responder && !x.begun && x.agreed.PeerToPeer && x.agreed.RTR&wire.RTRSend != 0 &&
+	return x.responder && !x.begun && x.agreed.PeerToPeer && x.agreed.rtr&wire.RTRSend != 0 &&
 		f.untagged.Op == wire.Send && f.left == 0 && f.untagged.Last
 }
 

@@ -1,6 +1,7 @@
 package iwarp
 
 import (
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -14,13 +15,9 @@ import (
 // A lifecycle is the part of a connection that starts and ends it: it holds the reason for
 // the end, watches for a peer that does nothing, and closes the socket.
 type lifecycle struct {
-	*endpoint
-	tx      *transmitter
-	rx      *receiver
-	regions *regions
-	handler rdmacm.Handler
-	seat    rdmacm.Seat   // rdmacm.Uncounted if this side dialed
-	done    chan struct{} // see rdmacm.Conn.Done
+	*Conn
+	seat rdmacm.Seat   // rdmacm.Uncounted if this side dialed
+	done chan struct{} // see rdmacm.Conn.Done
 
 	stopping atomic.Bool // the connection ends: stop receiving
 	faulty   atomic.Bool // this side found a fault: ignore further input
@@ -94,7 +91,7 @@ func (l *lifecycle) conclude() {
 	l.mu.Unlock()
 	flushErr := rdmacm.ErrFlushed
 	if err != nil {
-		flushErr = &flushedError{err}
+		flushErr = fmt.Errorf("%w: %w", flushErr, err)
 	}
 	l.tx.flushAll(flushErr)
 
@@ -127,9 +124,3 @@ func (l *lifecycle) peerClosed() {
 		l.end(&BrokenError{unix.ECONNRESET}, true)
 	}
 }
-
-// A flushedError is rdmacm.ErrFlushed with the reason for the end of the connection.
-type flushedError struct{ reason error }
-
-func (e *flushedError) Error() string   { return rdmacm.ErrFlushed.Error() + ": " + e.reason.Error() }
-func (e *flushedError) Unwrap() []error { return []error{rdmacm.ErrFlushed, e.reason} }

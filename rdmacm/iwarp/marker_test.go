@@ -17,8 +17,8 @@ func TestMarkersForAPeerThatWantsThem(t *testing.T) {
 			f := rawpeer.LinuxRequest()
 			f.Flags = crc | wire.MPAMarkers
 			raw, s, reply := passiveOn(t, listen(t, provider(t, Config{MaxFPDU: size})), f, nil)
-			if reply.Flags&wire.MPAMarkers != 0 || !s.Setup().Markers {
-				t.Errorf("reply %+v, %+v", reply, s.Setup())
+			if reply.Flags&wire.MPAMarkers != 0 || !s.agreed.Markers {
+				t.Errorf("reply %+v, %+v", reply, s.agreed)
 			}
 			// The peer itself sends no markers.
 			raw.WriteFPDU(raw.Send([]byte("plain")))

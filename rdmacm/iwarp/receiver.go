@@ -8,18 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
 // A receiver is the receiving part of a connection. Only the receiving goroutine uses it, except
 // for handed, which mu guards, and the atomics.
 type receiver struct {
-	*endpoint
-	tx      *transmitter
-	life    *lifecycle
-	regions *regions
-	handler rdmacm.Handler
+	*Conn
 
 	// mu guards handed.
 	mu sync.Mutex

@@ -54,8 +54,7 @@ const regionBaseShift = 12
 
 // regions holds the memory that a connection has registered.
 type regions struct {
-	*endpoint
-	referring *referring // that of the transmitter
+	*Conn
 
 	mu     sync.Mutex
 	first  *region
@@ -78,13 +77,13 @@ func (r *region) Deregister() error {
 // revoke ends the peer's access to r. It returns false if the access had ended before.
 func (s *regions) revoke(r *region) bool {
 	r.revoked.Store(true)
-	s.referring.mu.Lock()
+	s.tx.referring.mu.Lock()
 	r.mu.Lock()
 	memory := r.memory
 	r.memory = nil
 	r.mu.Unlock()
-	s.referring.rescue(memory)
-	s.referring.mu.Unlock()
+	s.tx.referring.rescue(memory)
+	s.tx.referring.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.prev == nil && s.first != r {

@@ -66,16 +66,16 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 }
 
 // agree computes the connection's parameters and the reply's enhanced data.
-func (r *request) agree(p *rdmacm.ConnParam) (Setup, *wire.Enhanced) {
+func (r *request) agree(p *rdmacm.ConnParam) (agreement, *wire.Enhanced) {
 	f, cfg := r.frame, &r.p.cfg
-	s := Setup{
-		Revision: f.Revision, Enhanced: f.enhanced,
+	s := agreement{MPA: rdmacm.MPA{
+		Revision: uint8(f.Revision), Enhanced: f.enhanced,
 		CRC:     cfg.CRC == CRCOn || f.Flags&wire.MPAChecksum != 0,
 		Markers: f.Flags&wire.MPAMarkers != 0,
 		PeerIRD: -1, PeerORD: -1,
 		ORD: min(p.OutboundReads, cfg.MaxORD),
 		IRD: cfg.MaxIRD,
-	}
+	}}
 	if !f.enhanced {
 		return s, nil
 	}
@@ -92,17 +92,17 @@ func (r *request) agree(p *rdmacm.ConnParam) (Setup, *wire.Enhanced) {
 	if f.data.PeerToPeer {
 		s.PeerToPeer, e.PeerToPeer = true, true
 		const all = wire.RTRSend | wire.RTRWrite | wire.RTRRead
-		if s.RTR = f.data.RTR & all; s.RTR == 0 {
-			s.RTR = all
+		if s.rtr = f.data.RTR & all; s.rtr == 0 {
+			s.rtr = all
 		}
-		e.RTR = s.RTR
+		e.RTR = s.rtr
 	}
 	if f.data.ORD == wire.DepthUnset {
 		e.IRD = wire.DepthUnset
 	} else {
 		// IRD never exceeds MaxIRD. An initiator that wants more lowers its ORD.
 		s.IRD = min(max(s.PeerORD, p.InboundReads), cfg.MaxIRD)
-		if s.RTR&wire.RTRRead != 0 {
+		if s.rtr&wire.RTRRead != 0 {
 			s.IRD = max(s.IRD, 1)
 		}
 		e.IRD = uint16(s.IRD)

@@ -10,26 +10,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// Setup holds the parameters that the two sides of a connection agreed on.
-type Setup struct {
-	Revision wire.Revision
-	// Enhanced is true if the frames carried the data of RFC 6581.
-	Enhanced bool
-	// PeerToPeer is true if the initiator sends a ready-to-receive message. RTR is the form of
-	// that message; on the responder's side, RTR lists the allowed forms.
-	PeerToPeer bool
-	RTR        wire.RTR
-	// CRC is true if FPDUs of both directions carry a CRC32C.
-	CRC bool
-	// Markers is true if this side inserts markers into the stream that it sends.
-	Markers bool
-	// PeerIRD and PeerORD are the values in the peer's frame, or -1 if it had none.
-	PeerIRD, PeerORD int
-	// IRD is the number of RDMA Reads that the peer may have outstanding, ORD the number
-	// that this side may have outstanding.
-	IRD, ORD int
-}
-
 // A frame is a received MPA start-up frame.
 type frame struct {
 	wire.MPAHeader

@@ -96,7 +96,7 @@ func TestInitiatorSettlesReadDepths(t *testing.T) {
 			if err := wait(t, dialed); err != nil {
 				t.Fatal(err)
 			}
-			if a := s.Setup(); a.IRD != c.have || a.ORD != c.depth || s.ReadDepth() != c.depth || a.PeerIRD != int(c.ird) || a.PeerORD != int(c.ord) {
+			if a := s.agreed; a.IRD != c.have || a.ORD != c.depth || s.ReadDepth() != c.depth || a.PeerIRD != int(c.ird) || a.PeerORD != int(c.ord) {
 				t.Errorf("%+v, depth %d", a, s.ReadDepth())
 			}
 		})
@@ -259,8 +259,8 @@ func TestInitiatorFallsBackToRevision1(t *testing.T) {
 			if err := wait(t, dialed); err != nil {
 				t.Fatal(err)
 			}
-			if s.Setup().Revision != 1 || string(s.PeerPrivateData()) != "old" || s.ReadDepth() != 3 {
-				t.Errorf("%+v, %q", s.Setup(), s.PeerPrivateData())
+			if s.agreed.Revision != 1 || string(s.PeerPrivateData()) != "old" || s.ReadDepth() != 3 {
+				t.Errorf("%+v, %q", s.agreed, s.PeerPrivateData())
 			}
 			raw.ReadOp(wire.Write)
 		})
@@ -316,8 +316,8 @@ func TestInitiatorCRC(t *testing.T) {
 		if err := wait(t, dialed); err != nil {
 			t.Fatal(err)
 		}
-		if s.Setup().CRC != c.want || raw.CRC != c.want {
-			t.Errorf("%+v: CRC %v", c, s.Setup().CRC)
+		if s.agreed.CRC != c.want || raw.CRC != c.want {
+			t.Errorf("%+v: CRC %v", c, s.agreed.CRC)
 		}
 		good(t, post(s.Conn, send([]byte("x"))))
 		raw.ReadOp(wire.Send)

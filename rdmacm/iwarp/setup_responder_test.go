@@ -147,7 +147,7 @@ func TestResponderSettlesReadDepths(t *testing.T) {
 			if e := *reply.Enhanced; e != (wire.Enhanced{IRD: c.replyIRD, ORD: c.replyORD}) {
 				t.Errorf("reply %+v", e)
 			}
-			if a := s.Setup(); a.IRD != c.haveIRD || s.ReadDepth() != c.depth || a.PeerIRD != int(c.ird) || a.PeerORD != int(c.ord) {
+			if a := s.agreed; a.IRD != c.haveIRD || s.ReadDepth() != c.depth || a.PeerIRD != int(c.ird) || a.PeerORD != int(c.ord) {
 				t.Errorf("%+v, depth %d", a, s.ReadDepth())
 			}
 		})
@@ -157,7 +157,7 @@ func TestResponderSettlesReadDepths(t *testing.T) {
 		_, s, _ := passiveOn(t, listen(t, provider(t, Config{MaxIRD: 16, MaxORD: 16})), rawpeer.Frame{Revision: 1}, func(p *rdmacm.ConnParam) {
 			p.InboundReads, p.OutboundReads = wanted, wanted
 		})
-		if a := s.Setup(); a.IRD != 16 || a.ORD != depth || s.ReadDepth() != depth || a.PeerIRD != -1 || a.PeerORD != -1 {
+		if a := s.agreed; a.IRD != 16 || a.ORD != depth || s.ReadDepth() != depth || a.PeerIRD != -1 || a.PeerORD != -1 {
 			t.Errorf("revision 1, %d wanted: %+v, depth %d", wanted, a, s.ReadDepth())
 		}
 	}
@@ -217,8 +217,8 @@ func TestResponderCRC(t *testing.T) {
 			f.Flags |= wire.MPAChecksum
 		}
 		raw, s, reply := passiveOn(t, listen(t, provider(t, Config{CRC: c.mode})), f, nil)
-		if got := reply.Flags&wire.MPAChecksum != 0; got != c.want || s.Setup().CRC != c.want {
-			t.Errorf("%+v: C=%v, CRC %v", c, got, s.Setup().CRC)
+		if got := reply.Flags&wire.MPAChecksum != 0; got != c.want || s.agreed.CRC != c.want {
+			t.Errorf("%+v: C=%v, CRC %v", c, got, s.agreed.CRC)
 		}
 		// CRCs protect both directions, or neither.
 		raw.WriteFPDU(raw.Send([]byte("there")))

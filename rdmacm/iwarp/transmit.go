@@ -17,9 +17,7 @@ import (
 // goroutine that finds owned false and sets it becomes the sender. It clears owned when there is
 // nothing more to send.
 type transmitter struct {
-	*endpoint
-	rx   *receiver
-	life *lifecycle
+	*Conn
 
 	// mu guards the following fields, up to terminated.
 	mu   sync.Mutex
