@@ -45,7 +45,7 @@ func newReadAheadTest(t *testing.T, crc bool, sizes ...int) *readAheadTest {
 				a.log = append(a.log, fmt.Sprintf("read %d %v %v", i, whole, err))
 			},
 		})
-		r := *a.rx.handed.last
+		r := *a.rx.reads[len(a.rx.reads)-1]
 		a.reads = append(a.reads, &r)
 	}
 	return a
@@ -230,7 +230,7 @@ func TestReadAheadOfAFault(t *testing.T) {
 // bytes.
 func TestReadAheadIntoManyPieces(t *testing.T) {
 	a := newReadAheadTest(t, true, 400_000)
-	r, sink := a.rx.handed.last, a.sinks[0]
+	r, sink := a.rx.reads[len(a.rx.reads)-1], a.sinks[0]
 	r.pieces = slices.Collect(slices.Chunk(sink, 1500))
 	a.answer(0, slices.Repeat([]int{40_000}, 10)...)
 	a.run(1<<20, "read 0 true <nil>")

@@ -61,6 +61,7 @@ func newConn(p *Provider, sock *net.TCPConn, param *rdmacm.ConnParam, agreed agr
 func (c *Conn) init(param *rdmacm.ConnParam) error {
 	c.handler = param.Handler
 	c.life.Conn, c.tx.Conn, c.rx.Conn, c.regions.Conn = c, c, c, c
+	c.regions.all = make(map[*region]struct{})
 	c.life.seat, c.life.done = rdmacm.Uncounted, make(chan struct{})
 	c.rx.ready, c.rx.lent.Address = c.rx.readReady, clientaddr.Of(c.peer.Addr())
 	c.Provide(param.Receives, param.ReceiveSize)

@@ -133,7 +133,7 @@ func newGuarded(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 		Work: []rdmacm.Work{{Op: rdmacm.OpRead, Local: [][]byte{sink[:5], sink[5:20_000], sink[20_000:]}}},
 		Done: func(*rdmacm.Chain, error, int) {},
 	})
-	g.rx.handed.first.stag, g.rx.handed.first.base = fuzzSink, fuzzBase
+	g.rx.reads[0].stag, g.rx.reads[0].base = fuzzSink, fuzzBase
 	return g
 }
 
@@ -150,8 +150,8 @@ func newGuardedIdle(t testing.TB, p *Provider, null nullSocket, crc bool) *guard
 	// The seeds contain this region's tag.
 	r := &region{owner: &c.regions, stag: fuzzSTag, base: fuzzBase, length: fuzzRegion, access: rdmacm.RemoteRead | rdmacm.RemoteWrite}
 	r.memory = g.arena[guard:][:fuzzRegion:fuzzRegion]
-	c.regions.first = r
-	p.stags.shards[fuzzSTag%stagShards].m[fuzzSTag] = r
+	c.regions.all[r] = struct{}{}
+	p.stags.m[fuzzSTag] = r
 	return g
 }
 

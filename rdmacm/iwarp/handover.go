@@ -13,13 +13,20 @@ func (t *transmitter) hold() {
 	t.mu.Unlock()
 }
 
-// release lets posted work be sent again after hold. It takes over the answers to the peer's RDMA
-// Reads from the queue asked, and sends them and the work posted meanwhile. It returns true if it
-// sent something and TCP took all of it.
-func (t *transmitter) release(asked *answerQueue) (sent bool) {
+// answer queues the answer to an RDMA Read of the peer. Unless another goroutine is the sender, the
+// answer goes out when the receiver next calls release.
+func (t *transmitter) answer(a *response) {
+	t.answering.Add(1)
+	t.mu.Lock()
+	t.answers = append(t.answers, a)
+	t.mu.Unlock()
+}
+
+// release lets posted work be sent again after hold. It sends the work posted meanwhile and the
+// answers to the peer's RDMA Reads. It returns true if it sent something and TCP took all of it.
+func (t *transmitter) release() (sent bool) {
 	t.mu.Lock()
 	t.held = false
-	t.answers.join(asked)
 	own := t.acquire()
 	t.mu.Unlock()
 	return own && t.transmit()

@@ -1,6 +1,8 @@
 package iwarp
 
 import (
+	"slices"
+
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
@@ -30,9 +32,8 @@ func (x *receiver) judgeReadRequest() {
 	}
 }
 
-// endReadRequest checks the memory that a Read Request names, and queues the answer in asked. The
-// receiver never waits for the answer to be sent: the transmitter takes it over when the FPDUs in
-// the ring are processed (release).
+// endReadRequest checks the memory that a Read Request names, and queues the answer. The receiver
+// never waits for the answer to be sent.
 func (x *receiver) endReadRequest() {
 	f := &x.fpdu
 	q := wire.ParseRead(x.scratch[:])
@@ -47,15 +48,14 @@ func (x *receiver) endReadRequest() {
 	x.msn[wire.QueueRead]++
 	a := x.p.responses.Get().(*response)
 	a.request, a.region, a.header = q, r, f.header
-	x.tx.answering.Add(1)
-	x.asked.push(a)
+	x.tx.answer(a)
 }
 
 // judgeReadResponse checks a segment of a Read Response against the oldest Read that waits
 // for one: steering tag, offset and length must match the rest of the Read.
 func (x *receiver) judgeReadResponse() {
 	f := &x.fpdu
-	r := x.oldestRead()
+	r := x.nthRead(0)
 	if r == nil {
 		f.wrong(wire.DDPCatastrophic, nil)
 		return
@@ -84,13 +84,17 @@ func (x *receiver) judgeReadResponse() {
 
 // endRead completes the oldest Read.
 func (x *receiver) endRead() {
-	r := x.due.pop()
+	x.mu.Lock()
+	r := x.reads[0]
+	x.reads = slices.Delete(x.reads, 0, 1)
+	due := len(x.reads)
+	x.mu.Unlock()
 	ch := r.chain
 	x.empty = 0
 	x.answered.Add(1)
 	*r = outRead{}
 	x.p.outReads.Put(r)
-	if x.due.first == nil && !x.waiting.Load() {
+	if due == 0 {
 		x.streak = 0 // no Response is due, so the next FPDUs are likely to be short
 	}
 	x.tx.readDone(ch)

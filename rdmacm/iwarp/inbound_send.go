@@ -3,7 +3,6 @@ package iwarp
 import (
 	"math/bits"
 	"sync"
-	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
@@ -16,22 +15,7 @@ type inboundMessage struct {
 	stock *messages
 	class int
 	store []byte
-	state atomic.Uint32
 }
-
-// States of an inboundMessage that was passed to the Handler. If the Handler releases it
-// before Received returns, the receiver may use it again for the next message.
-const (
-	lent     uint32 = iota // Received has not returned
-	kept                   // Received has returned, and the Handler still has the message
-	released               // the Handler released the message
-)
-
-// lend and back mark the start and the end of the call of Handler.Received. back returns true if
-// the Handler released the message during the call.
-func (m *inboundMessage) lend() { m.state.Store(lent) }
-
-func (m *inboundMessage) back() bool { return !m.state.CompareAndSwap(lent, kept) }
 
 // messages is the pool of receive buffers of all connections, by size. The number in use is
 // limited by how many messages the connections promise to accept (rdmacm.Conn.Provide). The
@@ -76,12 +60,7 @@ func (m *inboundMessage) recycle() {
 
 // freeMessage is the function Free of each Recv. Recv.Release calls it when the Handler releases
 // the message.
-func freeMessage(r *rdmacm.Recv) {
-	m := r.Provider.(*inboundMessage)
-	if m.state.Swap(released) == kept {
-		m.recycle()
-	}
-}
+func freeMessage(r *rdmacm.Recv) { r.Provider.(*inboundMessage).recycle() }
 
 // openSend is the Send message whose last segment has not arrived.
 type openSend struct {
@@ -152,7 +131,7 @@ func (x *receiver) provide(size, limit int, last bool) {
 	if !last {
 		size = min(2*size, limit)
 	}
-	m := x.message(size)
+	m := x.p.messages.get(size)
 	if s.message != nil {
 		copy(m.store, s.message.store[:s.length])
 		s.message.recycle()
@@ -197,7 +176,7 @@ func (x *receiver) wholeSend() bool {
 		}
 		invalidated = h.Invalidate
 	}
-	m := x.message(length)
+	m := x.p.messages.get(length)
 	copy(m.store, in[header:header+length])
 	x.r += size
 	x.msn[wire.QueueSend]++
@@ -235,22 +214,5 @@ func (x *receiver) deliver(m *inboundMessage, n int, invalidated uint32) {
 	m.Bytes, m.Invalidated = m.store[:n], invalidated
 	x.drain, x.border = true, false
 	x.empty = 0
-	m.lend()
 	x.handler.Received(&m.Recv)
-	if m.back() {
-		if x.spare == nil && m.class == 0 {
-			x.spare = m
-		} else {
-			m.recycle()
-		}
-	}
-}
-
-// message returns a buffer for a message of size bytes.
-func (x *receiver) message(size int) *inboundMessage {
-	if m := x.spare; m != nil && size <= len(m.store) {
-		x.spare = nil
-		return m
-	}
-	return x.p.messages.get(size)
 }

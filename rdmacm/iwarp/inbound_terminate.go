@@ -52,9 +52,8 @@ func (x *receiver) blame(t *wire.Termination, why error) {
 	} else {
 		return
 	}
-	x.takeOver()
 	older := make(map[*rdmacm.Chain]int) // number of outstanding Reads of each chain that are older than r
-	for r := x.due.first; r != nil; r = r.next {
+	for _, r := range x.outstanding() {
 		if r.chain != nil && quoted(r) {
 			x.tx.readFailed(r.chain, older[r.chain], why)
 			return

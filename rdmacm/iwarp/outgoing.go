@@ -1,6 +1,8 @@
 package iwarp
 
 import (
+	"slices"
+
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
@@ -56,15 +58,15 @@ func (t *transmitter) pick(b *batch) (rtr wire.RTR, answer *response, ch *rdmacm
 		}
 		return
 	}
-	if t.answers.first == nil && t.terminate == nil {
+	if len(t.answers) == 0 && t.terminate == nil {
 		if t.putShortSends(b); !b.room() {
 			return
 		}
 	}
 	posted := t.nextPosted()
-	if answer = t.answers.first; answer != nil && (!posted || t.turns < answerTurns) {
+	if len(t.answers) > 0 && (!posted || t.turns < answerTurns) {
 		t.turns++
-		return
+		return 0, t.answers[0], nil
 	}
 	if posted {
 		t.turns = 0
@@ -99,7 +101,7 @@ func (t *transmitter) sendable() bool {
 	if t.broken || t.fenced || t.terminated {
 		return false
 	}
-	if t.terminate != nil || t.rtr != 0 || t.answers.first != nil || t.out.active || t.batch != nil && t.batch.left > 0 {
+	if t.terminate != nil || t.rtr != 0 || len(t.answers) > 0 || t.out.active || t.batch != nil && t.batch.left > 0 {
 		return true
 	}
 	if t.cursor == nil {
@@ -201,7 +203,8 @@ func (t *transmitter) messageBuilt() {
 // whole response may send its next Read at once. If the peer does not read, this side still holds
 // no more than the agreed number of Reads and one batch. mu is held.
 func (t *transmitter) giveBackPlace() {
-	a := t.answers.pop()
+	a := t.answers[0]
+	t.answers = slices.Delete(t.answers, 0, 1)
 	t.answering.Add(-1)
 	a.region, a.piece[0] = nil, nil
 	t.p.responses.Put(a)
@@ -237,7 +240,6 @@ func (t *transmitter) batchWritten() {
 // An outRead is an outstanding RDMA Read of this side. stag names the memory that it fills; only
 // the response to this Read may use it.
 type outRead struct {
-	next  *outRead
 	stag  uint32
 	base  uint64
 	size  int
@@ -250,62 +252,11 @@ type outRead struct {
 	placed int
 }
 
-func (r *outRead) link() **outRead { return &r.next }
-
-// readQueue holds outstanding RDMA Reads, oldest first.
-type readQueue = fifo[outRead, *outRead]
-
 // A response is the answer to an RDMA Read of the peer, until all its FPDUs are built.
 type response struct {
-	next    *response
 	request wire.Read
 	region  *region   // nil if the Read has length 0
 	piece   [1][]byte // the part of the region that is sent
 	// header is the DDP header of the request, for a Terminate that quotes it.
 	header [wire.UntaggedSize]byte
-}
-
-func (a *response) link() **response { return &a.next }
-
-// answerQueue holds responses, oldest first.
-type answerQueue = fifo[response, *response]
-
-// A fifo is a linked list whose elements hold the link themselves, so that it allocates
-// nothing.
-type fifo[T any, P interface {
-	*T
-	link() **T
-}] struct {
-	first, last *T
-}
-
-func (q *fifo[T, P]) push(x *T) {
-	*P(x).link() = nil
-	if q.first == nil {
-		q.first = x
-	} else {
-		*P(q.last).link() = x
-	}
-	q.last = x
-}
-
-func (q *fifo[T, P]) pop() *T {
-	x := q.first
-	next := P(x).link()
-	q.first, *next = *next, nil
-	return x
-}
-
-// join moves the elements of other to the end of q.
-func (q *fifo[T, P]) join(other *fifo[T, P]) {
-	if other.first == nil {
-		return
-	}
-	if q.first == nil {
-		q.first = other.first
-	} else {
-		*P(q.last).link() = other.first
-	}
-	q.last = other.last
-	*other = fifo[T, P]{}
 }

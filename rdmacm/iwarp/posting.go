@@ -269,7 +269,7 @@ func (t *transmitter) flushAll(err error) {
 	}
 	t.flushed = true
 	t.cursor, t.tail = nil, nil
-	t.answers = answerQueue{}
+	t.answers = nil
 	t.readsOut = 0
 	t.mu.Unlock()
 }
@@ -337,7 +337,7 @@ func (t *transmitter) sendShort(local [][]byte, invalidate uint32) bool {
 // inserts no markers. mu is held.
 func (t *transmitter) takesShort() bool {
 	return !t.owned && !t.refusing && !t.fenced && !t.broken && !t.terminated && t.terminate == nil && t.rtr == 0 &&
-		t.cursor == nil && t.answers.first == nil && !t.out.active && t.marked == nil
+		t.cursor == nil && len(t.answers) == 0 && !t.out.active && t.marked == nil
 }
 
 // putSend appends a Send of n bytes as one FPDU, and copies the payload. If invalidate is not 0,

@@ -30,9 +30,8 @@ func New(cfg Config) (*Provider, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	p := &Provider{cfg: cfg}
+	p := &Provider{cfg: cfg, stags: stagTable{m: make(map[uint32]*region)}}
 	p.rings.Most, p.rings.New = cfg.Rings, func() *ring { return new(ring) }
-	p.stags.init()
 	p.batches.New = func() any { return new(batch) }
 	p.outReads.New = func() any { return new(outRead) }
 	p.stashes.New = func() any { return new(largeStash) }

@@ -16,14 +16,12 @@ import (
 type receiver struct {
 	*Conn
 
-	// mu guards handed.
+	// mu guards reads.
 	mu sync.Mutex
-	// handed and due hold this side's RDMA Reads whose responses are not complete. The
-	// transmitter puts each Read that it sends into handed, by the method expect. The
-	// receiving goroutine moves them to due. All Reads in handed are younger than all in due.
-	handed, due readQueue
-	waiting     atomic.Bool // handed is not empty
-	asked       answerQueue // answers to the peer's Reads, until release takes them over
+	// reads lists this side's RDMA Reads whose responses are not complete, oldest first. The
+	// transmitter adds each Read that it sends, by the method expect. Only the receiving goroutine
+	// removes Reads.
+	reads []*outRead
 
 	promised     atomic.Int64 // number of messages that the peer may still send
 	promisedSize atomic.Int64
@@ -35,7 +33,6 @@ type receiver struct {
 	stash []byte
 	small [stashSize]byte // memory of a short stash
 	large *largeStash     // memory of a longer stash
-	spare *inboundMessage // a buffer for the next message, while there is input
 	// bounce holds the payload of an RDMA Write until its CRC is checked.
 	bounce *largeStash
 
@@ -102,26 +99,24 @@ func (x *receiver) promise(count, size int) {
 // request, so that the receiver knows the Read when the response arrives.
 func (x *receiver) expect(r *outRead) {
 	x.mu.Lock()
-	x.handed.push(r)
-	x.waiting.Store(true)
+	x.reads = append(x.reads, r)
 	x.mu.Unlock()
 }
 
-// takeOver moves the Reads in handed to due.
-func (x *receiver) takeOver() {
+// outstanding returns the Reads whose responses are not complete, oldest first. The result is valid
+// until the receiver removes a Read.
+func (x *receiver) outstanding() []*outRead {
 	x.mu.Lock()
-	x.due.join(&x.handed)
-	x.waiting.Store(false)
-	x.mu.Unlock()
+	defer x.mu.Unlock()
+	return x.reads
 }
 
-// oldestRead returns the Read whose response is due, or nil. It takes the lock only if due
-// is empty and handed is not.
-func (x *receiver) oldestRead() *outRead {
-	if x.due.first == nil && x.waiting.Load() {
-		x.takeOver()
+// nthRead returns the n-th oldest Read whose response is not complete, counted from 0, or nil.
+func (x *receiver) nthRead(n int) *outRead {
+	if reads := x.outstanding(); n < len(reads) {
+		return reads[n]
 	}
-	return x.due.first
+	return nil
 }
 
 // region returns the region that stag names, or nil. For consecutive FPDUs that name the same
@@ -307,10 +302,6 @@ func (x *receiver) giveBack() {
 	}
 	x.ring.forget()
 	x.p.rings.GiveBack(x.ring)
-	if x.spare != nil {
-		x.spare.recycle()
-		x.spare = nil
-	}
 	x.ring, x.r, x.w = nil, 0, 0
 	x.named = nil
 	if x.bounce != nil && x.fpdu.target != toBounce {
@@ -340,7 +331,7 @@ func (x *receiver) consume() (sent bool) {
 	if x.midway.Load() {
 		x.life.watchOn()
 	}
-	return x.tx.release(&x.asked)
+	return x.tx.release()
 }
 
 // partial reports whether an FPDU or a message has begun and not ended.
@@ -350,9 +341,8 @@ func (x *receiver) partial() bool {
 
 // drop releases the receiver's queues and buffers at the end of the connection.
 func (x *receiver) drop() {
-	x.due, x.asked = readQueue{}, answerQueue{}
 	x.mu.Lock()
-	x.handed = readQueue{}
+	x.reads = nil
 	x.mu.Unlock()
 	if x.send.message != nil {
 		x.send.message.recycle()

@@ -22,8 +22,7 @@ type region struct {
 	mu     sync.Mutex
 	memory []byte // nil once revoked
 
-	revoked    atomic.Bool
-	prev, next *region // links in regions.first's list
+	revoked atomic.Bool
 }
 
 func (r *region) STag() uint32   { return r.stag }
@@ -38,15 +37,11 @@ func (s *regions) register(memory []byte, access rdmacm.Access) (rdmacm.Region, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.all == nil {
 		return nil, rdmacm.ErrClosed
 	}
 	s.p.stags.insert(r)
-	r.next = s.first
-	if r.next != nil {
-		r.next.prev = r
-	}
-	s.first = r
+	s.all[r] = struct{}{}
 	return r, nil
 }
 
@@ -56,9 +51,8 @@ const regionBaseShift = 12
 type regions struct {
 	*Conn
 
-	mu     sync.Mutex
-	first  *region
-	closed bool
+	mu  sync.Mutex
+	all map[*region]struct{} // nil once the connection has ended
 	// past holds the first pastSTags steering tags that were valid and are not any more.
 	// The peer may invalidate such a tag at any later time without a fault. Once past is
 	// full, any unknown tag may have been valid, and invalidate accepts it.
@@ -74,8 +68,8 @@ func (r *region) Deregister() error {
 	return nil
 }
 
-// revoke ends the peer's access to r. It returns false if the access had ended before.
-func (s *regions) revoke(r *region) bool {
+// revoke ends the peer's access to r.
+func (s *regions) revoke(r *region) {
 	r.revoked.Store(true)
 	s.tx.referring.mu.Lock()
 	r.mu.Lock()
@@ -86,37 +80,20 @@ func (s *regions) revoke(r *region) bool {
 	s.tx.referring.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.prev == nil && s.first != r {
-		return false
-	}
-	if r.prev != nil {
-		r.prev.next = r.next
-	} else {
-		s.first = r.next
-	}
-	if r.next != nil {
-		r.next.prev = r.prev
-	}
-	r.prev, r.next = nil, nil
-	s.p.stags.remove(r.stag)
-	if len(s.past) < pastSTags {
+	delete(s.all, r)
+	if s.p.stags.remove(r) && len(s.past) < pastSTags {
 		s.past = append(s.past, r.stag)
 	}
-	return true
 }
 
 // revokeAll revokes every region, at the end of the connection.
 func (s *regions) revokeAll() {
 	s.mu.Lock()
-	s.closed = true
-	for {
-		r := s.first
-		s.mu.Unlock()
-		if r == nil {
-			return
-		}
+	all := s.all
+	s.all = nil
+	s.mu.Unlock()
+	for r := range all {
 		s.revoke(r)
-		s.mu.Lock()
 	}
 }
 

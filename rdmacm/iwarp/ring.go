@@ -150,7 +150,7 @@ func (x *receiver) outlook(certain int) (read *outRead, at, gap int) {
 	f, inRing := &x.fpdu, x.w-x.r
 	switch {
 	case f.phase == phaseHeader && inRing < taggedHeader:
-		if read = x.oldestRead(); read != nil {
+		if read = x.nthRead(0); read != nil {
 			at, gap = read.placed, taggedHeader-inRing
 		}
 		return read, at, gap
@@ -159,7 +159,7 @@ func (x *receiver) outlook(certain int) (read *outRead, at, gap int) {
 	}
 	read, at = f.read, f.read.placed+certain
 	if f.tagged.Last {
-		read, at = read.next, 0
+		read, at = x.nthRead(1), 0
 	}
 	if gap = f.trailer() + taggedHeader - inRing; gap <= 0 {
 		return nil, 0, 0

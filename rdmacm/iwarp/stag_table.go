@@ -10,22 +10,12 @@ import (
 // A steering tag belongs to one connection. The connections share the table so that a
 // receiver can tell another connection's tag from an unknown one.
 type stagTable struct {
-	shards [stagShards]struct {
-		mu sync.RWMutex
-		m  map[uint32]*region
-	}
+	mu     sync.RWMutex
+	m      map[uint32]*region
 	random struct {
 		mu   sync.Mutex
 		buf  [256]byte
 		left int
-	}
-}
-
-const stagShards = 16
-
-func (t *stagTable) init() {
-	for i := range t.shards {
-		t.shards[i].m = make(map[uint32]*region)
 	}
 }
 
@@ -48,30 +38,27 @@ func (t *stagTable) fresh() uint32 {
 
 // insert adds r to the table, under a new steering tag that no other region has.
 func (t *stagTable) insert(r *region) {
-	for {
-		stag := t.fresh()
-		s := &t.shards[stag%stagShards]
-		s.mu.Lock()
-		if s.m[stag] == nil {
-			r.stag = stag
-			s.m[stag] = r
-			s.mu.Unlock()
-			return
-		}
-		s.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for r.stag = t.fresh(); t.m[r.stag] != nil; {
+		r.stag = t.fresh()
 	}
+	t.m[r.stag] = r
 }
 
 func (t *stagTable) lookup(stag uint32) *region {
-	s := &t.shards[stag%stagShards]
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.m[stag]
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.m[stag]
 }
 
-func (t *stagTable) remove(stag uint32) {
-	s := &t.shards[stag%stagShards]
-	s.mu.Lock()
-	delete(s.m, stag)
-	s.mu.Unlock()
+// remove removes r. It returns false if the table does not have r.
+func (t *stagTable) remove(r *region) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	has := t.m[r.stag] == r
+	if has {
+		delete(t.m, r.stag)
+	}
+	return has
 }

@@ -4,8 +4,7 @@ import "testing"
 
 // IW-107: steering tags are never 0, spread over their range, and do not repeat.
 func TestSTagsAreRandom(t *testing.T) {
-	var table stagTable
-	table.init()
+	table := stagTable{m: make(map[uint32]*region)}
 	// The source of randomness begins with zeros.
 	table.random.left = len(table.random.buf)
 	seen := map[uint32]bool{}

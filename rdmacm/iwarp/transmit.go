@@ -44,12 +44,12 @@ type transmitter struct {
 	lost       bool // a chain was completed with flushErr
 	flushed    bool // all chains are completed
 	rtr        wire.RTR
-	answers    answerQueue // answers whose FPDUs are not all built; the first may be out.answer
+	answers    []*response // answers whose FPDUs are not all built; the first may be out.answer
 	terminate  []byte      // FPDU of a Terminate that waits to be sent
 	terminated bool        // the sender has taken the Terminate
 
-	// answering is the number of the peer's RDMA Reads that count against the agreed number:
-	// those in receiver.asked and those in answers. See giveBackPlace.
+	// answering is the length of answers. These RDMA Reads of the peer count against the agreed
+	// number: see giveBackPlace.
 	answering atomic.Int32
 	unsent    atomic.Int64 // see Conn.Unsent
 	progress  atomic.Uint64
