@@ -329,7 +329,7 @@ func (c *Conn) comeBackLocked(ended bool, err error) {
 		case failure == nil && (p.left > 0 || !p.complete()):
 			failure, failed = err, -1
 		case failure == rdmacm.ErrFlushed && c.ending.cause != nil:
-			failure = &flushedError{c.ending.cause}
+			failure = fmt.Errorf("%w: %w", rdmacm.ErrFlushed, c.ending.cause)
 		}
 		c.out.spare = append(c.out.spare, p)
 		c.mu.Unlock()
@@ -358,7 +358,7 @@ func (c *Conn) markLocked() {
 	o.tail++
 	o.signaled = o.tail
 	c.mu.Unlock()
-	_, err := c.dev.Flush(true, 0, 1)
+	err := c.dev.Flush(true, 0, 1)
 	c.mu.Lock()
 	o.sending = false
 	if err != nil {
@@ -385,7 +385,7 @@ func (c *Conn) conclude() {
 	}
 	flushed := error(rdmacm.ErrFlushed)
 	if cause != nil {
-		flushed = &flushedError{cause}
+		flushed = fmt.Errorf("%w: %w", flushed, cause)
 	}
 	for i := c.out.head; i < c.out.tail; i++ {
 		c.emptyLocked(&c.out.ring[i%uint64(len(c.out.ring))])

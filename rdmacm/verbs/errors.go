@@ -34,9 +34,3 @@ func (e *StatusError) Unwrap() error {
 	}
 	return nil
 }
-
-// A flushedError is rdmacm.ErrFlushed together with the reason for the end of the connection.
-type flushedError struct{ reason error }
-
-func (e *flushedError) Error() string   { return rdmacm.ErrFlushed.Error() + ": " + e.reason.Error() }
-func (e *flushedError) Unwrap() []error { return []error{rdmacm.ErrFlushed, e.reason} }

@@ -268,7 +268,7 @@ func (c *Conn) sendLocked() {
 		arm := o.chains > 0 && !o.armed
 		o.armed = o.armed || arm
 		c.mu.Unlock()
-		_, err = c.dev.Flush(arm, receives, works)
+		err = c.dev.Flush(arm, receives, works)
 		c.mu.Lock()
 		if err != nil {
 			// Work that the device did not accept never completes. The end of the connection

@@ -156,14 +156,13 @@ type Event struct {
 
 // Attributes are the attributes of a device and of its port.
 type Attributes struct {
-	Name                             string
-	Protocol                         string // "iWARP", "InfiniBand" or "RoCE"
-	IWARP                            bool
-	QPs, QPWorks, SGEs, ReadSGEs     int
-	CQs, CQEntries, Regions, Domains int
-	ReadsServed, ReadsOutstanding    int
-	MaxMessage, MTU                  int
-	Active                           bool
+	Name                          string
+	Protocol                      string // "iWARP", "InfiniBand" or "RoCE"
+	IWARP                         bool
+	QPs, QPWorks, SGEs, ReadSGEs  int
+	CQEntries, MaxMessage         int
+	ReadsServed, ReadsOutstanding int
+	Active                        bool
 	// SendsInvalidate is true if the device can post SendInvalidate.
 	SendsInvalidate bool
 	// SIW is true if the device is the kernel's software iWARP, which has a vendor number of
@@ -281,9 +280,8 @@ type Conn interface {
 	Connect(p Param) error
 	// Flush posts the first requests of Receives() and of Works(). The arguments receives and
 	// works are their numbers. If armSends is true, Flush also takes the step ArmSends of Poll.
-	// posted is the number of works that the device has taken. Only one goroutine at a time
-	// calls Flush.
-	Flush(armSends bool, receives, works int) (posted int, err error)
+	// Only one goroutine at a time calls Flush.
+	Flush(armSends bool, receives, works int) error
 	// Poll returns completions, those of receives first. They are valid until the next Poll.
 	// more is true if there may be more completions. Before Poll polls, it takes the steps that
 	// flags name. Only the goroutine of Serve calls Poll.

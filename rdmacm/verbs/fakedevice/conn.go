@@ -120,7 +120,7 @@ func (c *conn) Connect(p device.Param) error {
 	return c.id.begin(p)
 }
 
-func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error) {
+func (c *conn) Flush(armSends bool, receives, works int) error {
 	c.calls.Add(1)
 	if c.flushes.Add(1) > 1 {
 		panic("fakedevice: two goroutines call Flush")
@@ -135,7 +135,7 @@ func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error)
 	}
 	for _, r := range c.toPromise[:receives] {
 		if !c.receives.take() {
-			return 0, unix.ENOMEM
+			return unix.ENOMEM
 		}
 		c.promised = append(c.promised, r)
 	}
@@ -147,14 +147,14 @@ func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error)
 	for i := range c.toPost[:works] {
 		w := &c.toPost[i]
 		if err := c.refused(w); err != nil {
-			return i, err
+			return err
 		}
 		if i == most || !c.sends.take() {
-			return i, unix.ENOMEM
+			return unix.ENOMEM
 		}
 		c.works = append(c.works, work{*w, c.sends.posted})
 	}
-	return works, nil
+	return nil
 }
 
 // refused returns the error with which the device refuses w, or nil.

@@ -59,8 +59,7 @@ func (s *side) work(change func(w *device.Work), of device.Work) error {
 		change(&of)
 	}
 	s.conn.Works()[0] = of
-	_, err := s.conn.Flush(false, 0, 1)
-	return err
+	return s.conn.Flush(false, 0, 1)
 }
 
 func (s *side) status(t *testing.T) device.Status {
@@ -128,7 +127,7 @@ func TestQueuesHaveAnEnd(t *testing.T) {
 	if err := a.work(nil, device.Work{Op: device.Write}); !errors.Is(err, syscall.ENOMEM) {
 		t.Errorf("a fifth work of four: %v", err)
 	}
-	if _, err := b.conn.Flush(false, 3, 0); !errors.Is(err, syscall.ENOMEM) {
+	if err := b.conn.Flush(false, 3, 0); !errors.Is(err, syscall.ENOMEM) {
 		t.Errorf("a third receive of two: %v", err)
 	}
 }

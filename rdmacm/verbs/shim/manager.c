@@ -145,7 +145,7 @@ static int open_id(vb_channel *c, vb_id **made)
 	return 0;
 }
 
-int vb_listen(vb_channel *c, const struct sockaddr *at, int only_family, int backlog, vb_id **made)
+int vb_listen(vb_channel *c, const struct sockaddr *at, bool only_family, int backlog, vb_id **made)
 {
 	sigset_t before;
 	vb_id *i;
@@ -272,14 +272,10 @@ int vb_attributes_of(vb_id *i, vb_attributes *a)
 	a->max_qp_wr = d.max_qp_wr;
 	a->max_sge = d.max_sge;
 	a->max_sge_rd = d.max_sge_rd;
-	a->max_cq = d.max_cq;
 	a->max_cqe = d.max_cqe;
-	a->max_mr = d.max_mr;
-	a->max_pd = d.max_pd;
 	a->max_qp_rd_atom = d.max_qp_rd_atom;
 	a->max_qp_init_rd_atom = d.max_qp_init_rd_atom;
 	a->max_message = p.max_msg_sz > INT32_MAX ? INT32_MAX : (int32_t)p.max_msg_sz;
-	a->mtu = p.active_mtu ? 128 << p.active_mtu : 0;
 	a->state = p.state;
 	a->link_layer = p.link_layer;
 	a->sends_invalidate = !!(d.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS);

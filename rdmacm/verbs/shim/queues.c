@@ -185,11 +185,10 @@ static const enum ibv_wr_opcode opcodes[] = {
 	[VB_SEND_INVALIDATE] = IBV_WR_SEND_WITH_INV,
 };
 
-static int post_works(vb_conn *c, int n, int *posted)
+static int post_works(vb_conn *c, int n)
 {
 	struct ibv_send_wr wr[VB_FLUSH], *bad = 0;
 	struct ibv_sge sge[VB_FLUSH][VB_SGES];
-	int r;
 
 	for (int i = 0; i < n; i++) {
 		const vb_work *w = &c->works[i];
@@ -211,22 +210,19 @@ static int post_works(vb_conn *c, int n, int *posted)
 			o->wr.rdma.rkey = w->rkey;
 		}
 	}
-	r = result(ibv_post_send(c->id->id->qp, wr, &bad));
-	*posted = r && bad ? (int)(bad - wr) : r ? 0 : n;
-	return r;
+	return result(ibv_post_send(c->id->id->qp, wr, &bad));
 }
 
-int vb_flush(vb_conn *c, int arm_send, int receives, int works, int *posted)
+int vb_flush(vb_conn *c, bool arm_send, int receives, int works)
 {
 	int r = 0;
 
-	*posted = 0;
 	if (arm_send)
 		arm(c, c->sends);
 	if (receives)
 		r = post_receives(c, receives);
 	if (!r && works)
-		r = post_works(c, works, posted);
+		r = post_works(c, works);
 	return r;
 }
 

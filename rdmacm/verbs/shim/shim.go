@@ -58,7 +58,11 @@ func Load() (device.Library, error) {
 	return library{}, nil
 }
 
+// failed returns the error of the function named what, whose result is r: 0 or a negative errno.
 func failed(what string, r C.int) error {
+	if r == 0 {
+		return nil
+	}
 	return fmt.Errorf("%s: %w", what, syscall.Errno(-r))
 }
 
@@ -194,12 +198,8 @@ func (c *channel) Listen(addr netip.AddrPort, onlyFamily bool, backlog int) (dev
 	if err != nil {
 		return nil, err
 	}
-	only := C.int(0)
-	if onlyFamily && addr.Addr().Is6() {
-		only = 1
-	}
 	var made *C.vb_id
-	if r := C.vb_listen(c.c, s, only, C.int(backlog), &made); r != 0 {
+	if r := C.vb_listen(c.c, s, C.bool(onlyFamily && addr.Addr().Is6()), C.int(backlog), &made); r != 0 {
 		return nil, failed("rdma_listen", r)
 	}
 	return &id{made}, nil
@@ -232,17 +232,11 @@ func (i *id) Port() uint16   { return uint16(C.vb_port(i.c)) }
 func (i *id) Close()         { C.vb_id_close(i.c) }
 
 func (i *id) Route(limit time.Duration) error {
-	if r := C.vb_route(i.c, milliseconds(limit)); r != 0 {
-		return failed("rdma_resolve_route", r)
-	}
-	return nil
+	return failed("rdma_resolve_route", C.vb_route(i.c, milliseconds(limit)))
 }
 
 func (i *id) Reject(data []byte) error {
-	if r := C.vb_reject(i.c, unsafe.Pointer(unsafe.SliceData(data)), C.int(len(data))); r != 0 {
-		return failed("rdma_reject", r)
-	}
-	return nil
+	return failed("rdma_reject", C.vb_reject(i.c, unsafe.Pointer(unsafe.SliceData(data)), C.int(len(data))))
 }
 
 func (i *id) Attributes() (device.Attributes, error) {
@@ -319,9 +313,8 @@ func attributes(a *C.vb_attributes) device.Attributes {
 	return device.Attributes{
 		Name: C.GoString(&a.name[0]), Protocol: protocol, IWARP: a.iwarp != 0,
 		QPs: int(a.max_qp), QPWorks: int(a.max_qp_wr), SGEs: int(a.max_sge), ReadSGEs: int(a.max_sge_rd),
-		CQs: int(a.max_cq), CQEntries: int(a.max_cqe), Regions: int(a.max_mr), Domains: int(a.max_pd),
-		ReadsServed: int(a.max_qp_rd_atom), ReadsOutstanding: int(a.max_qp_init_rd_atom),
-		MaxMessage: int(a.max_message), MTU: int(a.mtu), Active: a.state == 4,
+		CQEntries: int(a.max_cqe), ReadsServed: int(a.max_qp_rd_atom), ReadsOutstanding: int(a.max_qp_init_rd_atom),
+		MaxMessage: int(a.max_message), Active: a.state == 4,
 		SendsInvalidate: a.sends_invalidate != 0, Device: uint64(a.device),
 		SIW: a.iwarp != 0 && a.vendor == 0x626d74, RXE: a.iwarp == 0 && a.vendor == 0xffffff,
 	}
@@ -338,10 +331,7 @@ func (i *id) OpenDomain() (device.Domain, error) {
 }
 
 func (d *domain) Close() error {
-	if r := C.vb_domain_close(d.c); r != 0 {
-		return failed("ibv_dealloc_pd", r)
-	}
-	return nil
+	return failed("ibv_dealloc_pd", C.vb_domain_close(d.c))
 }
 
 type region struct {
@@ -362,10 +352,7 @@ func (r *region) LKey() uint32 { return uint32(r.keys[0]) }
 func (r *region) RKey() uint32 { return uint32(r.keys[1]) }
 
 func (r *region) Deregister() error {
-	if e := C.vb_deregister(r.c); e != 0 {
-		return failed("ibv_dereg_mr", e)
-	}
-	return nil
+	return failed("ibv_dereg_mr", C.vb_deregister(r.c))
 }
 
 type conn struct {
@@ -410,28 +397,15 @@ func (c *conn) withParam(p device.Param, call func(*C.vb_conn, *C.vb_param) C.in
 }
 
 func (c *conn) Accept(p device.Param) error {
-	if r := c.withParam(p, func(c *C.vb_conn, p *C.vb_param) C.int { return C.vb_accept(c, p) }); r != 0 {
-		return failed("rdma_accept", r)
-	}
-	return nil
+	return failed("rdma_accept", c.withParam(p, func(c *C.vb_conn, p *C.vb_param) C.int { return C.vb_accept(c, p) }))
 }
 
 func (c *conn) Connect(p device.Param) error {
-	if r := c.withParam(p, func(c *C.vb_conn, p *C.vb_param) C.int { return C.vb_connect(c, p) }); r != 0 {
-		return failed("rdma_connect", r)
-	}
-	return nil
+	return failed("rdma_connect", c.withParam(p, func(c *C.vb_conn, p *C.vb_param) C.int { return C.vb_connect(c, p) }))
 }
 
-func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error) {
-	arm, n := C.int(0), C.int(0)
-	if armSends {
-		arm = 1
-	}
-	if r := C.vb_flush(c.c, arm, C.int(receives), C.int(works), &n); r != 0 {
-		return int(n), failed("ibv_post_send", r)
-	}
-	return int(n), nil
+func (c *conn) Flush(armSends bool, receives, works int) error {
+	return failed("ibv_post_send", C.vb_flush(c.c, C.bool(armSends), C.int(receives), C.int(works)))
 }
 
 func (c *conn) Poll(flags int) (done []device.Completion, more bool, err error) {
@@ -463,10 +437,7 @@ func (c *conn) Serve(ready func() bool) {
 func (c *conn) Wake() { c.file.SetReadDeadline(time.Unix(1, 0)) }
 
 func (c *conn) Disconnect() error {
-	if r := C.vb_disconnect(c.c); r != 0 {
-		return failed("rdma_disconnect", r)
-	}
-	return nil
+	return failed("rdma_disconnect", C.vb_disconnect(c.c))
 }
 
 func (c *conn) DestroyQueues() {

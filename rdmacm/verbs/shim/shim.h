@@ -9,6 +9,7 @@
 #ifndef SHIM_H
 #define SHIM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -61,8 +62,8 @@ typedef struct {
 typedef struct {
 	char name[64];
 	int32_t iwarp; /* the transport is iWARP */
-	int32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr, max_pd;
-	int32_t max_qp_rd_atom, max_qp_init_rd_atom, max_message, mtu, state, link_layer;
+	int32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cqe;
+	int32_t max_qp_rd_atom, max_qp_init_rd_atom, max_message, state, link_layer;
 	int32_t sends_invalidate, vendor;
 	uint64_t device; /* a different number for each device */
 	char uverbs[64]; /* its name in /sys/class/infiniband_verbs */
@@ -85,7 +86,7 @@ void vb_channel_close(vb_channel *);
 /* vb_events takes, copies and acknowledges at most VB_EVENTS events. */
 int vb_events(vb_channel *, vb_event **);
 
-int vb_listen(vb_channel *, const struct sockaddr *, int only_family, int backlog, vb_id **);
+int vb_listen(vb_channel *, const struct sockaddr *, bool only_family, int backlog, vb_id **);
 int vb_resolve(vb_channel *, const struct sockaddr *, int ms, vb_id **);
 int vb_route(vb_id *, int ms);
 int vb_reject(vb_id *, const void *, int);
@@ -113,9 +114,9 @@ vb_receive *vb_receives(vb_conn *);
 vb_completion *vb_completions(vb_conn *);
 int vb_accept(vb_conn *, const vb_param *);
 int vb_connect(vb_conn *, const vb_param *);
-/* vb_flush posts the first entries of the connection's arrays of receives and works. *posted is
- * the number of works that the device has taken, also if it refused a later one. */
-int vb_flush(vb_conn *, int arm_send, int receives, int works, int *posted);
+/* vb_flush posts the first entries of the connection's arrays of receives and works.
+ * If the device refuses one, vb_flush posts none of those behind it. */
+int vb_flush(vb_conn *, bool arm_send, int receives, int works);
 /* vb_poll stores completions, those of receives first, and returns their number. */
 int vb_poll(vb_conn *, int flags);
 int vb_disconnect(vb_conn *);
