@@ -127,7 +127,9 @@ func (e *referring) send(b *batch, fd uintptr) (int, unix.Errno) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 	}
-	raceWrite()
+	if raceEnabled {
+		raceWrite()
+	}
 	n, errno := b.send(fd)
 	if errno != 0 {
 		return 0, errno

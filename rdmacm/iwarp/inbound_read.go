@@ -55,7 +55,7 @@ func (x *receiver) endReadRequest() {
 // for one: steering tag, offset and length must match the rest of the Read.
 func (x *receiver) judgeReadResponse() {
 	f := &x.fpdu
-	r := x.nthRead(0)
+	r := x.oldestRead()
 	if r == nil {
 		f.wrong(wire.DDPCatastrophic, nil)
 		return
@@ -86,7 +86,7 @@ func (x *receiver) judgeReadResponse() {
 func (x *receiver) endRead() {
 	x.mu.Lock()
 	r := x.reads[0]
-	x.reads = slices.Delete(x.reads, 0, 1)
+	x.reads, x.oldest = slices.Delete(x.reads, 0, 1), nil
 	due := len(x.reads)
 	x.mu.Unlock()
 	ch := r.chain

@@ -12,5 +12,7 @@ import (
 // the system calls made here. raceWrite and raceRead tell the detector of these.
 var socketOrder byte
 
+const raceEnabled = true
+
 func raceWrite() { runtime.RaceReleaseMerge(unsafe.Pointer(&socketOrder)) }
 func raceRead()  { runtime.RaceAcquire(unsafe.Pointer(&socketOrder)) }

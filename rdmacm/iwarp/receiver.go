@@ -20,8 +20,10 @@ type receiver struct {
 	mu sync.Mutex
 	// reads lists this side's RDMA Reads whose responses are not complete, oldest first. The
 	// transmitter adds each Read that it sends, by the method expect. Only the receiving goroutine
-	// removes Reads.
-	reads []*outRead
+	// removes Reads. The field oldest, which only that goroutine uses, is the first of reads, or nil
+	// if that has to be looked up.
+	reads  []*outRead
+	oldest *outRead
 
 	promised     atomic.Int64 // number of messages that the peer may still send
 	promisedSize atomic.Int64
@@ -111,12 +113,14 @@ func (x *receiver) outstanding() []*outRead {
 	return x.reads
 }
 
-// nthRead returns the n-th oldest Read whose response is not complete, counted from 0, or nil.
-func (x *receiver) nthRead(n int) *outRead {
-	if reads := x.outstanding(); n < len(reads) {
-		return reads[n]
+// oldestRead returns the Read whose response is due, or nil.
+func (x *receiver) oldestRead() *outRead {
+	if x.oldest == nil {
+		if reads := x.outstanding(); len(reads) > 0 {
+			x.oldest = reads[0]
+		}
 	}
-	return nil
+	return x.oldest
 }
 
 // region returns the region that stag names, or nil. For consecutive FPDUs that name the same
@@ -219,7 +223,9 @@ func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
 	}
 	entries, direct := x.layOut()
 	n, x.emptied, errno = x.ring.recv(fd, entries)
-	raceRead()
+	if raceEnabled {
+		raceRead()
+	}
 	x.landed(n, direct)
 	return n, errno
 }
@@ -228,9 +234,11 @@ func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
 // first bytes of that read, direct of them, are payload of the present FPDU.
 func (x *receiver) layOut() (entries, direct int) {
 	entries, direct = x.direct()
-	if k := x.lookAhead(entries, direct); k > entries {
-		x.ring.used = max(x.ring.used, k)
-		return k, direct
+	if x.usual > 0 {
+		if k := x.lookAhead(entries, direct); k > entries {
+			x.ring.used = max(x.ring.used, k)
+			return k, direct
+		}
 	}
 	tail := len(x.ring.buf) - x.w
 	if x.p.rings.Wanted() {
@@ -321,7 +329,14 @@ func (x *receiver) dropBounce() {
 // TCP took all of it.
 func (x *receiver) consume() (sent bool) {
 	x.tx.hold()
-	for !x.life.stopping.Load() && !x.life.faulty.Load() && (x.stepOn() || x.reveal()) {
+	for !x.life.stopping.Load() && !x.life.faulty.Load() {
+		if x.stepOn() {
+			continue
+		}
+		if x.ring.ahead.left == 0 {
+			break
+		}
+		x.reveal()
 	}
 	if x.drain {
 		x.drain = false
@@ -342,7 +357,7 @@ func (x *receiver) partial() bool {
 // drop releases the receiver's queues and buffers at the end of the connection.
 func (x *receiver) drop() {
 	x.mu.Lock()
-	x.reads = nil
+	x.reads, x.oldest = nil, nil
 	x.mu.Unlock()
 	if x.send.message != nil {
 		x.send.message.recycle()

@@ -34,7 +34,7 @@ type ring struct {
 func (r *ring) forget() {
 	clear(r.iov[:r.used])
 	r.used = 0
-	r.ahead.read, r.ahead.left = nil, 0
+	r.ahead.read, r.ahead.n, r.ahead.left = nil, 0, 0
 }
 
 // recv reads the socket once, into the first entries of iov. emptied is true if the socket holds
@@ -97,7 +97,7 @@ func (x *receiver) lookAhead(entries, certain int) int {
 	a := &x.ring.ahead
 	a.n, a.next, a.left = 0, 0, 0
 	x.border = false
-	if x.usual == 0 || x.life.faulty.Load() {
+	if x.life.faulty.Load() {
 		return entries
 	}
 	read, at, gap := x.outlook(certain)
@@ -150,7 +150,7 @@ func (x *receiver) outlook(certain int) (read *outRead, at, gap int) {
 	f, inRing := &x.fpdu, x.w-x.r
 	switch {
 	case f.phase == phaseHeader && inRing < taggedHeader:
-		if read = x.nthRead(0); read != nil {
+		if read = x.oldestRead(); read != nil {
 			at, gap = read.placed, taggedHeader-inRing
 		}
 		return read, at, gap
@@ -159,7 +159,10 @@ func (x *receiver) outlook(certain int) (read *outRead, at, gap int) {
 	}
 	read, at = f.read, f.read.placed+certain
 	if f.tagged.Last {
-		read, at = x.nthRead(1), 0
+		read, at = nil, 0
+		if reads := x.outstanding(); len(reads) > 1 {
+			read = reads[1]
+		}
 	}
 	if gap = f.trailer() + taggedHeader - inRing; gap <= 0 {
 		return nil, 0, 0
@@ -168,13 +171,10 @@ func (x *receiver) outlook(certain int) (read *outRead, at, gap int) {
 }
 
 // reveal processes the next part of the bytes that were read ahead. If the part is not the
-// payload that was guessed, reveal moves it and the rest to the ring (spill). It returns
-// false when no part is left.
-func (x *receiver) reveal() bool {
+// payload that was guessed, reveal moves it and the rest to the ring (spill). The caller has checked
+// that there are bytes left.
+func (x *receiver) reveal() {
 	a, f := &x.ring.ahead, &x.fpdu
-	if a.left == 0 {
-		return false
-	}
 	p := &a.parts[a.next]
 	n := min(p.size, a.left)
 	switch {
@@ -187,11 +187,10 @@ func (x *receiver) reveal() bool {
 	default:
 		x.sure = x.sure && p.at > 0
 		x.spill()
-		return true
+		return
 	}
 	a.left -= n
 	a.next++
-	return true
 }
 
 // spill moves the remaining bytes that were read ahead to the ring.

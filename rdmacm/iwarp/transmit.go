@@ -135,9 +135,6 @@ func (t *transmitter) sizeFPDUs(fd uintptr) error {
 // remeasure adapts the size of FPDUs to a changed network path. It reads the segment size again
 // only after remeasureBytes bytes were sent and remeasureTime has passed.
 func (t *transmitter) remeasure(fd uintptr) {
-	if t.unmeasured < remeasureBytes {
-		return
-	}
 	if t.unmeasured = 0; time.Since(t.measured) >= remeasureTime {
 		// An error means that the connection has ended; the next write reports that.
 		_ = t.sizeFPDUs(fd)
@@ -343,6 +340,8 @@ func (t *transmitter) writeReady(fd uintptr) bool {
 			return true
 		}
 	}
-	t.remeasure(fd)
+	if t.unmeasured >= remeasureBytes {
+		t.remeasure(fd)
+	}
 	return true
 }
