@@ -47,6 +47,18 @@ const (
 	batchReserve = wire.LengthSize + wire.UntaggedSize + wire.MaxTerminateSize + inlineBytes + 8
 )
 
+// A batch is divided into records. MSG_EOR tells TCP to end a segment at the end of a record, so
+// the next record starts a new segment. What lies within the first segment of a record arrives in
+// one piece, because TCP does not send the beginning of a segment before the peer's window has
+// room for all of it.
+//
+// MPA does not need that (RFC 5044 §6), but Linux's siw does. If an untagged header arrives in
+// two pieces, siw copies the second piece with the length of the whole header, and so overwrites
+// other kernel memory (Linux 6.12.95 and older). If pad and CRC arrive in two pieces, siw keeps
+// only the second piece, and so finds the CRC wrong.
+
+const batchRecords = 96
+
 func (b *batch) room() bool {
 	return !b.full && b.n+4 <= batchEntries && b.records < batchRecords && b.used+batchReserve <= batchScratch && b.bytes < batchBytes
 }
@@ -87,29 +99,20 @@ func (b *batch) refer(p []byte) {
 	b.open = false
 }
 
-// advance takes the first n unsent bytes off the batch, because the socket took them.
-func (b *batch) advance(n int) {
-	b.left -= n
-	for n > 0 {
-		e := &b.iov[b.first]
-		if size := int(e.Len); n < size {
-			e.Base = (*byte)(unsafe.Add(unsafe.Pointer(e.Base), n))
-			e.SetLen(size - n)
-			return
-		} else {
-			n -= size
-		}
-		b.first++
+// whole makes sure that the next n bytes of b lie within the first segment of their record, if
+// they fit into a segment at all. segment is the length of a segment in bytes.
+func (b *batch) whole(n, segment int) {
+	if b.record > 0 && b.record+n > segment {
+		b.cut()
 	}
 }
 
-// reset empties the batch.
-func (b *batch) reset() {
-	clear(b.iov[:b.n])
-	b.n, b.first, b.bytes, b.left, b.used = 0, 0, 0, 0, 0
-	b.record, b.records, b.sent = 0, 0, 0
-	b.open, b.full, b.exposed = false, false, false
-	b.registered = b.registered[:0]
+// cut ends the current record.
+func (b *batch) cut() {
+	b.ends[b.records] = b.n
+	b.records++
+	b.record = 0
+	b.open = false
 }
 
 // referring guards a batch that refers to memory which may be deregistered. The sender
@@ -138,6 +141,52 @@ func (e *referring) send(b *batch, fd uintptr) (int, unix.Errno) {
 	return n, 0
 }
 
+// send sends the rest of the records, or as much as the socket takes. If a record other than the
+// first fails, the kernel reports only the number of records before it; the error shows when the
+// rest is sent.
+func (b *batch) send(fd uintptr) (n int, errno unix.Errno) {
+	for b.records > b.sent && b.ends[b.sent] <= b.first {
+		b.sent++
+	}
+	first, k := b.first, 0
+	for i := b.sent; first < b.n; i++ {
+		end := b.n
+		if i < b.records {
+			end = b.ends[i]
+		}
+		h := &b.headers[k]
+		h.Hdr.Iov = &b.iov[first]
+		h.Hdr.SetIovlen(end - first)
+		first = end
+		k++
+	}
+	r, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.headers[0])), uintptr(k),
+		unix.MSG_EOR|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	for i := range int(r) {
+		n += int(b.headers[i].Len)
+	}
+	return n, 0
+}
+
+// advance takes the first n unsent bytes off the batch, because the socket took them.
+func (b *batch) advance(n int) {
+	b.left -= n
+	for n > 0 {
+		e := &b.iov[b.first]
+		if size := int(e.Len); n < size {
+			e.Base = (*byte)(unsafe.Add(unsafe.Pointer(e.Base), n))
+			e.SetLen(size - n)
+			return
+		} else {
+			n -= size
+		}
+		b.first++
+	}
+}
+
 // end releases the registered memory to which b refers, because b is not sent any more.
 func (e *referring) end(b *batch) {
 	if b.exposed {
@@ -145,6 +194,15 @@ func (e *referring) end(b *batch) {
 		e.batch = nil
 		e.mu.Unlock()
 	}
+}
+
+// reset empties the batch.
+func (b *batch) reset() {
+	clear(b.iov[:b.n])
+	b.n, b.first, b.bytes, b.left, b.used = 0, 0, 0, 0, 0
+	b.record, b.records, b.sent = 0, 0, 0
+	b.open, b.full, b.exposed = false, false, false
+	b.registered = b.registered[:0]
 }
 
 // rescue replaces the batch's references to a region's memory by copies, because the region is

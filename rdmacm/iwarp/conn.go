@@ -68,11 +68,15 @@ func (c *Conn) init(param *rdmacm.ConnParam) error {
 	return c.tx.init()
 }
 
-func (c *Conn) Peer() netip.AddrPort    { return c.peer }
-func (c *Conn) Local() netip.AddrPort   { return c.local }
+func (c *Conn) Peer() netip.AddrPort { return c.peer }
+
+func (c *Conn) Local() netip.AddrPort { return c.local }
+
 func (c *Conn) PeerPrivateData() []byte { return c.private }
-func (c *Conn) ReadDepth() int          { return c.depth }
-func (c *Conn) Done() <-chan struct{}   { return c.life.done }
+
+func (c *Conn) ReadDepth() int { return c.depth }
+
+func (c *Conn) Done() <-chan struct{} { return c.life.done }
 
 // rtrNames are the names of the forms of the ready-to-receive message (RFC 6581 §9.2).
 var rtrNames = map[wire.RTR]string{wire.RTRSend: "send", wire.RTRWrite: "write", wire.RTRRead: "read"}
@@ -89,33 +93,9 @@ func (c *Conn) Carrier() rdmacm.Carrier {
 // Limits returns the Provider's limits.
 func (c *Conn) Limits() rdmacm.Limits { return c.p.Limits() }
 
-// Post queues a chain of work requests and sends it: see rdmacm.Conn.Post.
-func (c *Conn) Post(ch *rdmacm.Chain) { c.tx.post(ch) }
-
-// SendShort copies a Send into the batch that is sent next. If it returns false, it has done
-// nothing and the caller must post the Send.
-func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
-	return c.tx.sendShort(local, invalidate)
-}
-
-// Flush sends at once the work that the Handler has posted, which otherwise waits until the
-// Handler's calls have returned.
-func (c *Conn) Flush() { c.tx.flush() }
-
-// Unsent returns the number of chains whose Send TCP has not taken completely.
-func (c *Conn) Unsent() int { return int(c.tx.unsent.Load()) }
-
 // Progress returns a count that grows with each byte that TCP takes, answers to the peer's RDMA
 // Reads included, and with each byte and each completion of this side's RDMA Reads.
 func (c *Conn) Progress() uint64 { return c.tx.progress.Load() + c.rx.answered.Load() }
-
-// Provide promises to accept count further messages, of up to size bytes each.
-func (c *Conn) Provide(count, size int) {
-	if count < 0 || size < 0 {
-		panic("iwarp: Provide of a negative number")
-	}
-	c.rx.promise(count, size)
-}
 
 // Register exposes memory to the peer under a new steering tag.
 func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {

@@ -6,10 +6,10 @@
 // # How it works
 //
 // Each connection has one goroutine that receives. While there is input, it borrows a ring (a
-// receive buffer, ring.go) from a pool that all connections share, and reads the socket into it.
+// receive buffer) from a pool that all connections share, and reads the socket into it.
 // It parses FPDUs in the ring, copies payload to its destination, and calls the Handler. Large
 // payload is read straight into its destination. The payload of an RDMA Read may be read there
-// even before its header is parsed (ring.go). Until the connection ends, the receiving goroutine
+// even before its header is parsed (read_ahead.go). Until the connection ends, the receiving goroutine
 // waits only for input and for a ring. It never waits for the transmitter, for other memory, or
 // until the peer reads.
 //
@@ -25,21 +25,21 @@
 //
 // A responder sends nothing before the initiator's first FPDU has arrived. An initiator
 // sends an empty RDMA Write or Read at once, so that either side may be the first to send
-// a message. It repeats the empty message a few times if it receives nothing (nudge.go).
+// a message. It repeats the empty message a few times if it receives nothing (ready.go).
 // With Config.ClientServer it sends no empty messages.
 //
 // # Parts and locks
 //
 // A Conn has three parts, each with its own lock, and the memory that it exposes:
 //
-//   - The receiver (receiver.go, placement.go, inbound_*.go) belongs to the
+//   - The receiver (receiver.go, read_ahead.go, inbound_*.go) belongs to the
 //     receiving goroutine. Its lock guards only the RDMA Reads that the transmitter
 //     passes to it.
-//   - The transmitter (transmit.go, posting.go, outgoing.go, build_fpdu.go, batch.go,
-//     handover.go) holds the posted work and the answers to the peer. Its lock guards
-//     these and its state. The FPDUs that it builds belong to the goroutine that is
+//   - The transmitter (posting.go, transmit.go, outgoing.go, batch.go, answers.go, marked.go,
+//     fpdu_size.go, handover.go) holds the posted work and the answers to the peer. Its lock
+//     guards these and its state. The FPDUs that it builds belong to the goroutine that is
 //     the sender at the time.
-//   - The lifecycle (lifecycle.go, fault.go, watch.go, nudge.go) holds the reason why
+//   - The lifecycle (lifecycle.go, watch.go, ready.go) holds the reason why
 //     the connection ends, and watches the peer's progress. Its lock guards the reason
 //     and the state of the watch.
 //   - The regions (region.go) are memory that the peer may access.
@@ -49,7 +49,7 @@
 // Event are called without any lock.
 //
 //	receiver    -> transmitter  hold, release: before and after the FPDUs in the ring;
-//	                            readDone, readFailed
+//	                            answer, readDone, readFailed
 //	transmitter -> receiver     expect: before the request of an RDMA Read is sent
 //	receiver    -> lifecycle    heard: at the first FPDU; fault; end; watchOn; conclude: last
 //	transmitter -> lifecycle    fault: memory to be sent is not exposed any more; watchOn

@@ -1,36 +1,11 @@
 package iwarp
 
-import "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+import (
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
 
 // Methods of the transmitter that the connection's other parts call. The callers hold none of
 // their own locks.
-
-// hold makes posted work wait for release. The receiver calls it before it processes the FPDUs in
-// the ring, so that work posted by the Handler goes out together.
-func (t *transmitter) hold() {
-	t.mu.Lock()
-	t.held = true
-	t.mu.Unlock()
-}
-
-// answer queues the answer to an RDMA Read of the peer. Unless another goroutine is the sender, the
-// answer goes out when the receiver next calls release.
-func (t *transmitter) answer(a *response) {
-	t.answering.Add(1)
-	t.mu.Lock()
-	t.answers = append(t.answers, a)
-	t.mu.Unlock()
-}
-
-// release lets posted work be sent again after hold. It sends the work posted meanwhile and the
-// answers to the peer's RDMA Reads. It returns true if it sent something and TCP took all of it.
-func (t *transmitter) release() (sent bool) {
-	t.mu.Lock()
-	t.held = false
-	own := t.acquire()
-	t.mu.Unlock()
-	return own && t.transmit()
-}
 
 // unfence allows a responder to send, because the initiator's first FPDU has arrived. Work that
 // was posted before goes out when the receiver next calls release.
@@ -38,23 +13,6 @@ func (t *transmitter) unfence() {
 	t.mu.Lock()
 	t.fenced = false
 	t.mu.Unlock()
-}
-
-// nudge sends an empty RDMA Write, as another ready-to-receive message, unless a goroutine is
-// sending already. It returns false if the connection is ending, so that no further nudge is
-// needed.
-func (t *transmitter) nudge() bool {
-	t.mu.Lock()
-	refusing, own := t.refusing, false
-	if !refusing && t.rtr == 0 && !t.owned {
-		t.rtr = wire.RTRWrite
-		own = t.acquire()
-	}
-	t.mu.Unlock()
-	if own {
-		t.transmit()
-	}
-	return !refusing
 }
 
 // refuse makes later posts fail. The lifecycle calls it when the connection ends, after it
@@ -163,4 +121,69 @@ func (t *transmitter) reading() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.readsOut > 0
+}
+
+// readFailed records that the peer ended the connection because of an RDMA Read of ch. n is the
+// number of older Reads of ch that are not done.
+func (t *transmitter) readFailed(ch *rdmacm.Chain, n int, why error) {
+	t.mu.Lock()
+	st := postingOf(ch)
+	st.err, st.failed = why, nthRead(ch, st.readsDone+n)
+	t.mu.Unlock()
+}
+
+// nthRead returns the index of a chain's n-th RDMA Read, counted from 0, or -1.
+func nthRead(ch *rdmacm.Chain, n int) int {
+	for i := range ch.Work {
+		if ch.Work[i].Op != rdmacm.OpRead {
+			continue
+		}
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return -1
+}
+
+// flushAll completes all outstanding chains; unfinished ones get err. Later posts fail at once.
+// Only conclude calls it, when no goroutine transmits any more.
+func (t *transmitter) flushAll(err error) {
+	t.mu.Lock()
+	t.flushing, t.flushErr = true, err
+	for t.head != nil || t.completing {
+		if t.completing {
+			t.idle.Wait()
+			continue
+		}
+		t.mu.Unlock()
+		t.complete()
+		t.mu.Lock()
+	}
+	t.flushed = true
+	t.cursor, t.tail = nil, nil
+	t.answers = nil
+	t.readsOut = 0
+	t.mu.Unlock()
+}
+
+// fillTerminate appends the waiting Terminate, the last FPDU that this side sends. It returns
+// false if no Terminate waits.
+func (t *transmitter) fillTerminate(b *batch) bool {
+	t.mu.Lock()
+	fpdu := t.terminate
+	t.terminate, t.terminated = nil, t.terminated || fpdu != nil
+	t.mu.Unlock()
+	if fpdu == nil {
+		return false
+	}
+	if t.marked != nil {
+		t.marked.whole(b, fpdu, t.agreed.CRC)
+	} else {
+		b.whole(len(fpdu), t.segment)
+		copy(b.grow(len(fpdu)), fpdu)
+	}
+	b.full = true
+	t.out.active = false
+	return true
 }

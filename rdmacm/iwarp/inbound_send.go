@@ -32,6 +32,83 @@ const (
 	oddSized        = -1
 )
 
+// openSend is the Send message whose last segment has not arrived.
+type openSend struct {
+	open    bool
+	op      wire.Opcode
+	stag    uint32
+	length  int
+	message *inboundMessage
+}
+
+// Provide promises to accept count further messages, of up to size bytes each.
+func (c *Conn) Provide(count, size int) {
+	if count < 0 || size < 0 {
+		panic("iwarp: Provide of a negative number")
+	}
+	c.rx.promise(count, size)
+}
+
+// promise allows the peer to send more messages, as many as count says, of up to size bytes each:
+// see rdmacm.Conn.Provide.
+func (x *receiver) promise(count, size int) {
+	for {
+		old := x.promisedSize.Load()
+		if int64(size) <= old || x.promisedSize.CompareAndSwap(old, int64(size)) {
+			break
+		}
+	}
+	x.promised.Add(int64(count))
+}
+
+// wholeSend processes an FPDU that is a complete Send and lies completely in the ring: nearly all
+// small messages do. It returns false, and has done nothing, if the FPDU is of another kind,
+// incomplete or faulty. In that case step processes the FPDU.
+func (x *receiver) wholeSend() bool {
+	const header = wire.LengthSize + wire.UntaggedSize
+	in := x.ring.buf[x.r:x.w]
+	if len(in) < header || !x.begun || x.send.open {
+		return false
+	}
+	is, invalidates := wire.IsLastOfSend(in[wire.LengthSize:])
+	if !is {
+		return false
+	}
+	ulpdu := wire.ULPDULength(in)
+	size, length := wire.FPDUSize(ulpdu), ulpdu-wire.UntaggedSize
+	if length < 0 || len(in) < size || length > int(x.promisedSize.Load()) {
+		return false
+	}
+	h := wire.ParseUntagged(in[wire.LengthSize:])
+	if h.Queue != wire.QueueSend || h.MSN != x.msn[wire.QueueSend]+1 || h.Offset != 0 {
+		return false
+	}
+	if crc := in[size-wire.CRCSize:]; x.agreed.CRC && wire.ParseCRC(crc) != wire.CRC(0, in[:size-wire.CRCSize]) {
+		return false
+	}
+	if x.promised.Add(-1) < 0 {
+		x.promised.Add(1)
+		return false
+	}
+	invalidated := uint32(0)
+	if invalidates {
+		if x.regions.invalidate(h.Invalidate) != none {
+			x.promised.Add(1)
+			return false
+		}
+		invalidated = h.Invalidate
+	}
+	m := x.p.messages.get(length)
+	copy(m.store, in[header:header+length])
+	x.r += size
+	x.msn[wire.QueueSend]++
+	if x.streak > 0 {
+		x.streak--
+	}
+	x.deliver(m, length, invalidated)
+	return true
+}
+
 func (s *messages) get(size int) *inboundMessage {
 	class := 0
 	if size > 1<<minMessageShift {
@@ -50,25 +127,25 @@ func (s *messages) get(size int) *inboundMessage {
 	return m
 }
 
-// recycle returns the buffer to the pool.
-func (m *inboundMessage) recycle() {
-	m.Bytes, m.Invalidated = nil, 0
-	if m.class != oddSized {
-		m.stock.classes[m.class].Put(m)
-	}
+// deliver passes a message of n bytes to the Handler, and the steering tag that the message
+// invalidated, or 0.
+func (x *receiver) deliver(m *inboundMessage, n int, invalidated uint32) {
+	m.Bytes, m.Invalidated = m.store[:n], invalidated
+	x.drain, x.border = true, false
+	x.empty = 0
+	x.handler.Received(&m.Recv)
 }
 
 // freeMessage is the function Free of each Recv. Recv.Release calls it when the Handler releases
 // the message.
 func freeMessage(r *rdmacm.Recv) { r.Provider.(*inboundMessage).recycle() }
 
-// openSend is the Send message whose last segment has not arrived.
-type openSend struct {
-	open    bool
-	op      wire.Opcode
-	stag    uint32
-	length  int
-	message *inboundMessage
+// recycle returns the buffer to the pool.
+func (m *inboundMessage) recycle() {
+	m.Bytes, m.Invalidated = nil, 0
+	if m.class != oddSized {
+		m.stock.classes[m.class].Put(m)
+	}
 }
 
 // judgeSend checks a segment of a Send of any type (RFC 5041 §7.1), and makes sure that the
@@ -139,54 +216,6 @@ func (x *receiver) provide(size, limit int, last bool) {
 	s.message = m
 }
 
-// wholeSend processes an FPDU that is a complete Send and lies completely in the ring: nearly all
-// small messages do. It returns false, and has done nothing, if the FPDU is of another kind,
-// incomplete or faulty. In that case step processes the FPDU.
-func (x *receiver) wholeSend() bool {
-	const header = wire.LengthSize + wire.UntaggedSize
-	in := x.ring.buf[x.r:x.w]
-	if len(in) < header || !x.begun || x.send.open {
-		return false
-	}
-	is, invalidates := wire.IsLastOfSend(in[wire.LengthSize:])
-	if !is {
-		return false
-	}
-	ulpdu := wire.ULPDULength(in)
-	size, length := wire.FPDUSize(ulpdu), ulpdu-wire.UntaggedSize
-	if length < 0 || len(in) < size || length > int(x.promisedSize.Load()) {
-		return false
-	}
-	h := wire.ParseUntagged(in[wire.LengthSize:])
-	if h.Queue != wire.QueueSend || h.MSN != x.msn[wire.QueueSend]+1 || h.Offset != 0 {
-		return false
-	}
-	if crc := in[size-wire.CRCSize:]; x.agreed.CRC && wire.ParseCRC(crc) != wire.CRC(0, in[:size-wire.CRCSize]) {
-		return false
-	}
-	if x.promised.Add(-1) < 0 {
-		x.promised.Add(1)
-		return false
-	}
-	invalidated := uint32(0)
-	if invalidates {
-		if x.regions.invalidate(h.Invalidate) != none {
-			x.promised.Add(1)
-			return false
-		}
-		invalidated = h.Invalidate
-	}
-	m := x.p.messages.get(length)
-	copy(m.store, in[header:header+length])
-	x.r += size
-	x.msn[wire.QueueSend]++
-	if x.streak > 0 {
-		x.streak--
-	}
-	x.deliver(m, length, invalidated)
-	return true
-}
-
 // endSend delivers the complete message.
 func (x *receiver) endSend() {
 	f := &x.fpdu
@@ -206,13 +235,4 @@ func (x *receiver) endSend() {
 	n := s.length
 	*s = openSend{}
 	x.deliver(m, n, invalidated)
-}
-
-// deliver passes a message of n bytes to the Handler, and the steering tag that the message
-// invalidated, or 0.
-func (x *receiver) deliver(m *inboundMessage, n int, invalidated uint32) {
-	m.Bytes, m.Invalidated = m.store[:n], invalidated
-	x.drain, x.border = true, false
-	x.empty = 0
-	x.handler.Received(&m.Recv)
 }

@@ -1,7 +1,8 @@
 package iwarp
 
 import (
-	"slices"
+	"crypto/rand"
+	"encoding/binary"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
@@ -24,6 +25,10 @@ type outgoing struct {
 	taggedOffset                                uint64
 	request                                     wire.Read // of a Read Request
 }
+
+// answerTurns is the largest number of answers to RDMA Reads that the sender begins in a row
+// while posted work waits.
+const answerTurns = 4
 
 // next selects and begins the next message: first the ready-to-receive message, then answers to
 // the peer's RDMA Reads, alternating with posted work. It appends short Sends that come before
@@ -77,10 +82,6 @@ func (t *transmitter) pick(b *batch) (rtr wire.RTR, answer *response, ch *rdmacm
 	}
 	return 0, nil, ch
 }
-
-// answerTurns is the largest number of answers to RDMA Reads that the sender begins in a row
-// while posted work waits.
-const answerTurns = 4
 
 // nextPosted moves the cursor past chains with nothing to send. It reports whether the work
 // request at the cursor may be sent. mu is held.
@@ -136,6 +137,11 @@ func (t *transmitter) startWork(ch *rdmacm.Chain) {
 	}
 }
 
+func (t *transmitter) nextMSN(queue uint32) uint32 {
+	t.msn[queue]++
+	return t.msn[queue]
+}
+
 // startRead begins an RDMA Read. ch is nil for the ready-to-receive message.
 func (t *transmitter) startRead(local [][]byte, size int, from rdmacm.Remote, ch *rdmacm.Chain) {
 	m := &t.out
@@ -152,29 +158,164 @@ func (t *transmitter) startRead(local [][]byte, size int, from rdmacm.Remote, ch
 	t.rx.expect(r)
 }
 
-// startRTR begins the ready-to-receive message for the responder (RFC 6581 §9.2).
-func (t *transmitter) startRTR(form wire.RTR) {
-	m := &t.out
-	*m = outgoing{active: true}
-	switch form {
-	case wire.RTRWrite:
-		m.op, m.stag = wire.Write, rtrSTag
-	case wire.RTRRead:
-		t.startRead(nil, 0, rdmacm.Remote{STag: rtrSTag}, nil)
-	case wire.RTRSend:
-		m.op, m.queue, m.msn = wire.Send, wire.QueueSend, t.nextMSN(wire.QueueSend)
+// fresh returns a random steering tag, never 0.
+func (t *stagTable) fresh() uint32 {
+	r := &t.random
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if r.left == 0 {
+			rand.Read(r.buf[:])
+			r.left = len(r.buf)
+		}
+		r.left -= 4
+		if s := binary.NativeEndian.Uint32(r.buf[r.left:]); s != 0 {
+			return s
+		}
 	}
 }
 
-// rtrSTag is arbitrary: no peer checks the STag of a zero-length message.
-const rtrSTag = 1
+const regionBaseShift = 12
 
-// startAnswer begins an RDMA Read Response.
-func (t *transmitter) startAnswer(a *response) {
-	t.out = outgoing{
-		active: true, op: wire.ReadResponse, answer: a, left: int(a.request.Size),
-		stag: a.request.SinkSTag, taggedOffset: a.request.SinkOffset,
+// build appends the next FPDU of the current message to b. It returns false if it found a fault;
+// it has then started to end the connection.
+func (t *transmitter) build(b *batch) bool {
+	m := &t.out
+	if m.answer == nil || m.left == 0 {
+		t.appendNextFPDU(b)
+	} else if !t.putAnswer(b) {
+		t.notExposed()
+		return false
 	}
+	if m.left == 0 {
+		t.messageBuilt()
+	}
+	return true
+}
+
+// appendNextFPDU appends the next FPDU of the current message.
+func (t *transmitter) appendNextFPDU(b *batch) {
+	m := &t.out
+	room, header := t.untaggedRoom, wire.UntaggedSize
+	if m.op.Tagged() {
+		room, header = t.taggedRoom, wire.TaggedSize
+	}
+	n := min(m.left, room)
+	inline := n <= inlineBytes
+	if t.marked == nil && !inline {
+		n = m.fits(n, batchEntries-b.n-2)
+	}
+	last := n == m.left
+	if m.op == wire.ReadRequest {
+		header += wire.ReadRequestSize
+	}
+	if t.marked != nil {
+		h := t.marked.header[:wire.LengthSize+header]
+		m.putHeader(h, n+header, last)
+		t.marked.fpdu(b, h, m, n, t.agreed.CRC)
+	} else {
+		t.putUnmarked(b, header, n, inline, last)
+	}
+	m.left -= n
+	m.taggedOffset += uint64(n)
+	m.messageOffset += uint32(n)
+}
+
+// putUnmarked appends an FPDU without markers. header and n are the lengths of its header and of
+// its payload, in bytes. If inline is true, the payload is copied; otherwise the batch refers to
+// it.
+func (t *transmitter) putUnmarked(b *batch, header, n int, inline, last bool) {
+	m := &t.out
+	pad := wire.Pad(header + n)
+	switch size := wire.LengthSize + header; {
+	case t.aligned:
+		b.whole(size+n+pad+wire.CRCSize, t.segment)
+	case !m.op.Tagged():
+		b.whole(size, t.segment)
+	}
+	start := b.used
+	h := b.grow(wire.LengthSize + header)
+	m.putHeader(h, n+header, last)
+	crc := uint32(0)
+	if inline {
+		m.copyOut(b.grow(n))
+		clear(b.grow(pad))
+		if t.agreed.CRC {
+			crc = wire.CRC(0, b.scratch[start:b.used])
+		}
+	} else {
+		if t.agreed.CRC {
+			crc = wire.CRC(0, h)
+		}
+		crc = m.referTo(b, n, crc, t.agreed.CRC)
+		p := b.grow(pad)
+		clear(p)
+		if t.agreed.CRC {
+			crc = wire.CRC(crc, p)
+		}
+	}
+	wire.PutCRC(b.grow(wire.CRCSize), crc)
+}
+
+func (m *outgoing) putHeader(h []byte, ulpdu int, last bool) {
+	wire.PutULPDULength(h, ulpdu)
+	h = h[wire.LengthSize:]
+	if m.op.Tagged() {
+		wire.Tagged{Op: m.op, Last: last, STag: m.stag, Offset: m.taggedOffset}.Put(h)
+		return
+	}
+	wire.Untagged{
+		Op: m.op, Last: last, Invalidate: m.invalidate,
+		Queue: m.queue, MSN: m.msn, Offset: m.messageOffset,
+	}.Put(h)
+	if m.op == wire.ReadRequest {
+		m.request.Put(h[wire.UntaggedSize:])
+	}
+}
+
+// fits returns how many of the next n bytes of payload a batch can refer to with the given number
+// of free iov entries. Each piece of payload needs an entry of its own.
+func (m *outgoing) fits(n, entries int) int {
+	got, offset := 0, m.offset
+	for i := 0; got < n && entries > 0; i++ {
+		if k := len(m.pieces[i]) - offset; k > 0 {
+			got += k
+			entries--
+		}
+		offset = 0
+	}
+	return min(n, got)
+}
+
+// piece returns the next piece of payload, of at most n bytes, and moves the position behind it.
+func (m *outgoing) piece(n int) []byte {
+	for m.offset == len(m.pieces[0]) {
+		m.pieces, m.offset = m.pieces[1:], 0
+	}
+	p := m.pieces[0][m.offset:]
+	p = p[:min(n, len(p))]
+	m.offset += len(p)
+	return p
+}
+
+func (m *outgoing) copyOut(b []byte) {
+	for len(b) > 0 {
+		b = b[copy(b, m.piece(len(b))):]
+	}
+}
+
+// referTo appends n bytes of payload to b as references. If withCRC is true, it returns crc
+// extended by these bytes.
+func (m *outgoing) referTo(b *batch, n int, crc uint32, withCRC bool) uint32 {
+	for n > 0 {
+		p := m.piece(n)
+		b.refer(p)
+		if withCRC {
+			crc = wire.CRC(crc, p)
+		}
+		n -= len(p)
+	}
+	return crc
 }
 
 // messageBuilt runs after the last FPDU of the current message is built. It removes the message's
@@ -196,67 +337,4 @@ func (t *transmitter) messageBuilt() {
 		}
 		m.chain = nil
 	}
-}
-
-// giveBackPlace removes the oldest answer, whose last FPDU is built, and so allows the peer one
-// more RDMA Read. It does not wait until TCP has taken that FPDU, because a peer that has the
-// whole response may send its next Read at once. If the peer does not read, this side still holds
-// no more than the agreed number of Reads and one batch. mu is held.
-func (t *transmitter) giveBackPlace() {
-	a := t.answers[0]
-	t.answers = slices.Delete(t.answers, 0, 1)
-	t.answering.Add(-1)
-	a.region, a.piece[0] = nil, nil
-	t.p.responses.Put(a)
-}
-
-// batchWritten runs after TCP took the whole batch. It marks the work requests of the FPDUs as
-// sent. If the Terminate was among the FPDUs, it closes this side's half of the connection.
-func (t *transmitter) batchWritten() {
-	t.mu.Lock()
-	for ch := t.first; ch != nil; ch = ch.Next {
-		st := postingOf(ch)
-		if st.sent = st.built; st.sent == len(ch.Work) {
-			t.sent(st)
-		}
-		if ch == t.cursor {
-			break
-		}
-	}
-	t.first = nil
-	if t.cursor != nil && postingOf(t.cursor).built > 0 || t.out.chain != nil {
-		t.first = t.cursor
-	}
-	done := t.terminated
-	if done {
-		t.broken = true
-	}
-	t.mu.Unlock()
-	if done {
-		t.sock.CloseWrite()
-	}
-}
-
-// An outRead is an outstanding RDMA Read of this side. stag names the memory that it fills; only
-// the response to this Read may use it.
-type outRead struct {
-	stag  uint32
-	base  uint64
-	size  int
-	msn   uint32 // of the request
-	chain *rdmacm.Chain
-
-	// The response's next byte goes to pieces[0][offset]. placed is the number of bytes received.
-	pieces [][]byte
-	offset int
-	placed int
-}
-
-// A response is the answer to an RDMA Read of the peer, until all its FPDUs are built.
-type response struct {
-	request wire.Read
-	region  *region   // nil if the Read has length 0
-	piece   [1][]byte // the part of the region that is sent
-	// header is the DDP header of the request, for a Terminate that quotes it.
-	header [wire.UntaggedSize]byte
 }

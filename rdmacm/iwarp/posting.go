@@ -23,55 +23,12 @@ type posting struct {
 
 func postingOf(ch *rdmacm.Chain) *posting { return ch.Provider.(*posting) }
 
-// newPosting checks the work of a posted chain and returns its posting.
-func newPosting(ch *rdmacm.Chain) *posting {
-	st, ok := ch.Provider.(*posting)
-	if !ok || st.chain != ch { // a first Post, or ch is a copy of another chain
-		st = new(posting)
-	}
-	*st = posting{chain: ch, failed: -1}
-	for i := range ch.Work {
-		w := &ch.Work[i]
-		if w.Op == rdmacm.OpRead {
-			st.reads++
-		}
-		if err := checkWork(w); err != nil && st.err == nil {
-			st.err, st.failed = err, i
-		}
-	}
-	ch.Next, ch.Provider = nil, st
-	return st
-}
+// maxHeld is the largest number of posted chains that wait until the receiver calls release. The
+// goroutine that posts chain number maxHeld sends all of them.
+const maxHeld = 64
 
-// unfinished returns the index of the first work request that did not complete, or -1.
-func (st *posting) unfinished(ch *rdmacm.Chain) int {
-	reads := 0
-	for i := range ch.Work {
-		if i >= st.sent {
-			return i
-		}
-		if ch.Work[i].Op == rdmacm.OpRead {
-			if reads++; reads > st.readsDone {
-				return i
-			}
-		}
-	}
-	return -1
-}
-
-// nthRead returns the index of a chain's n-th RDMA Read, counted from 0, or -1.
-func nthRead(ch *rdmacm.Chain, n int) int {
-	for i := range ch.Work {
-		if ch.Work[i].Op != rdmacm.OpRead {
-			continue
-		}
-		if n == 0 {
-			return i
-		}
-		n--
-	}
-	return -1
-}
+// Post queues a chain of work requests and sends it: see rdmacm.Conn.Post.
+func (c *Conn) Post(ch *rdmacm.Chain) { c.tx.post(ch) }
 
 // post queues a chain. If no other goroutine is the sender, and posted work need not wait for
 // release, post sends the chain. If the connection is ending, the chain completes with ErrClosed.
@@ -105,37 +62,25 @@ func (t *transmitter) post(ch *rdmacm.Chain) {
 	}
 }
 
-// admit queues ch for the sender. mu is held.
-func (t *transmitter) admit(ch *rdmacm.Chain, st *posting) {
-	if st.err == nil && st.reads > 0 && t.readsPosted+st.reads > t.depth {
-		st.err = rdmacm.ErrReadDepth
-		st.failed = nthRead(ch, 0)
+// newPosting checks the work of a posted chain and returns its posting.
+func newPosting(ch *rdmacm.Chain) *posting {
+	st, ok := ch.Provider.(*posting)
+	if !ok || st.chain != ch { // a first Post, or ch is a copy of another chain
+		st = new(posting)
 	}
-	if st.err != nil {
-		st.reads, st.readsDone = 0, 0
+	*st = posting{chain: ch, failed: -1}
+	for i := range ch.Work {
+		w := &ch.Work[i]
+		if w.Op == rdmacm.OpRead {
+			st.reads++
+		}
+		if err := checkWork(w); err != nil && st.err == nil {
+			st.err, st.failed = err, i
+		}
 	}
-	t.readsPosted += st.reads
-	if n := len(ch.Work); st.err == nil && n > 0 && ch.Work[n-1].Op >= rdmacm.OpSend {
-		st.unsent = true
-		t.unsent.Add(1)
-	}
-	t.append(ch)
-	if t.cursor == nil {
-		t.cursor = ch
-	}
+	ch.Next, ch.Provider = nil, st
+	return st
 }
-
-// sent stops counting a chain as unsent, because TCP took it or never will. mu is held.
-func (t *transmitter) sent(st *posting) {
-	if st.unsent {
-		st.unsent = false
-		t.unsent.Add(-1)
-	}
-}
-
-// maxHeld is the largest number of posted chains that wait until the receiver calls release. The
-// goroutine that posts chain number maxHeld sends all of them.
-const maxHeld = 64
 
 func checkWork(w *rdmacm.Work) error {
 	switch w.Op {
@@ -164,6 +109,26 @@ const (
 	maxLocal  = 1 << 10
 )
 
+// admit queues ch for the sender. mu is held.
+func (t *transmitter) admit(ch *rdmacm.Chain, st *posting) {
+	if st.err == nil && st.reads > 0 && t.readsPosted+st.reads > t.depth {
+		st.err = rdmacm.ErrReadDepth
+		st.failed = nthRead(ch, 0)
+	}
+	if st.err != nil {
+		st.reads, st.readsDone = 0, 0
+	}
+	t.readsPosted += st.reads
+	if n := len(ch.Work); st.err == nil && n > 0 && ch.Work[n-1].Op >= rdmacm.OpSend {
+		st.unsent = true
+		t.unsent.Add(1)
+	}
+	t.append(ch)
+	if t.cursor == nil {
+		t.cursor = ch
+	}
+}
+
 // append puts ch at the end of the outstanding chains. mu is held.
 func (t *transmitter) append(ch *rdmacm.Chain) {
 	if t.tail == nil {
@@ -174,132 +139,21 @@ func (t *transmitter) append(ch *rdmacm.Chain) {
 	t.tail = ch
 }
 
-// readDone completes this side's oldest outstanding RDMA Read. The receiver calls it when the
-// response is in place. ch is nil for the ready-to-receive message.
-func (t *transmitter) readDone(ch *rdmacm.Chain) {
-	t.mu.Lock()
-	t.readsOut--
-	if ch != nil {
-		postingOf(ch).readsDone++
-	}
-	t.mu.Unlock()
-	t.complete()
-}
-
-// readFailed records that the peer ended the connection because of an RDMA Read of ch. n is the
-// number of older Reads of ch that are not done.
-func (t *transmitter) readFailed(ch *rdmacm.Chain, n int, why error) {
-	t.mu.Lock()
-	st := postingOf(ch)
-	st.err, st.failed = why, nthRead(ch, st.readsDone+n)
-	t.mu.Unlock()
-}
-
-// complete calls Done for the finished chains at the head, in order. Only one goroutine does so
-// at a time. If a second goroutine calls complete meanwhile, the call returns at once, and the
-// first goroutine also completes the newly finished chains.
-func (t *transmitter) complete() {
-	t.mu.Lock()
-	if t.completing {
-		t.mu.Unlock()
+// watchOn starts the checks if they are not running. It is called when work begins to depend on
+// the peer.
+func (l *lifecycle) watchOn() {
+	if l.watch.armed.Load() {
 		return
 	}
-	t.completing = true
-	for ch := t.takeThrough(); ch != nil; ch = t.takeThrough() {
-		t.mu.Unlock()
-		for ch != nil {
-			next, st := ch.Next, postingOf(ch)
-			ch.Next = nil
-			ch.Done(ch, st.err, st.failed)
-			ch = next
-		}
-		t.mu.Lock()
-	}
-	t.completing = false
-	t.idle.Broadcast()
-	leaving := t.leaving
-	t.mu.Unlock()
-	if leaving {
-		t.finish()
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watch.lookIn(l.p.cfg.StallTimeout / ticks)
 }
 
-// takeThrough removes the finished chains from the head of the outstanding ones. It returns
-// them linked by Next, with the outcome of each in its posting. mu is held.
-func (t *transmitter) takeThrough() *rdmacm.Chain {
-	first := t.head
-	var last *rdmacm.Chain
-	for ch := t.head; ch != nil; ch = ch.Next {
-		st := postingOf(ch)
-		if !t.flushing && (st.sent < len(ch.Work) || st.readsDone < st.reads || ch == t.cursor) {
-			break
-		}
-		if i := st.unfinished(ch); st.err == nil && (i >= 0 || t.lost) {
-			// Work after failed work counts as failed, even if the peer received it (RFC 5040
-			// §6.2.1).
-			st.err, st.failed, t.lost = t.flushErr, max(i, 0), true
-		}
-		t.readsPosted -= st.reads
-		t.sent(st)
-		last = ch
-	}
-	if last == nil {
-		return nil
-	}
-	if t.head = last.Next; t.head == nil {
-		t.tail = nil
-	}
-	last.Next = nil
-	return first
-}
-
-// flushAll completes all outstanding chains; unfinished ones get err. Later posts fail at once.
-// Only conclude calls it, when no goroutine transmits any more.
-func (t *transmitter) flushAll(err error) {
-	t.mu.Lock()
-	t.flushing, t.flushErr = true, err
-	for t.head != nil || t.completing {
-		if t.completing {
-			t.idle.Wait()
-			continue
-		}
-		t.mu.Unlock()
-		t.complete()
-		t.mu.Lock()
-	}
-	t.flushed = true
-	t.cursor, t.tail = nil, nil
-	t.answers = nil
-	t.readsOut = 0
-	t.mu.Unlock()
-}
-
-// putShortSends appends the FPDUs of the next Sends, as long as those are short and b has room.
-// So the sender takes the lock only once for several small replies. mu is held.
-func (t *transmitter) putShortSends(b *batch) {
-	if t.marked != nil {
-		return
-	}
-	for b.room() && t.nextPosted() {
-		ch, st := t.cursor, postingOf(t.cursor)
-		w := &ch.Work[st.built]
-		n := w.Length()
-		if w.Op < rdmacm.OpSend || n > min(inlineBytes, t.untaggedRoom) {
-			break
-		}
-		if t.first == nil {
-			t.first = ch
-		}
-		invalidate := uint32(0)
-		if w.Op == rdmacm.OpSendInvalidate {
-			invalidate = w.Invalidate
-		}
-		t.putSend(b, w.Local, n, invalidate)
-		t.turns = 0
-		if st.built++; st.built == len(ch.Work) {
-			t.cursor = ch.Next
-		}
-	}
+// SendShort copies a Send into the batch that is sent next. If it returns false, it has done
+// nothing and the caller must post the Send.
+func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
+	return c.tx.sendShort(local, invalidate)
 }
 
 // sendShort appends a Send of at most inlineBytes to the batch: see rdmacm.Conn.SendShort. It copies
@@ -369,3 +223,128 @@ func (t *transmitter) putSend(b *batch, local [][]byte, n int, invalidate uint32
 	}
 	wire.PutCRC(trailer, crc)
 }
+
+// putShortSends appends the FPDUs of the next Sends, as long as those are short and b has room.
+// So the sender takes the lock only once for several small replies. mu is held.
+func (t *transmitter) putShortSends(b *batch) {
+	if t.marked != nil {
+		return
+	}
+	for b.room() && t.nextPosted() {
+		ch, st := t.cursor, postingOf(t.cursor)
+		w := &ch.Work[st.built]
+		n := w.Length()
+		if w.Op < rdmacm.OpSend || n > min(inlineBytes, t.untaggedRoom) {
+			break
+		}
+		if t.first == nil {
+			t.first = ch
+		}
+		invalidate := uint32(0)
+		if w.Op == rdmacm.OpSendInvalidate {
+			invalidate = w.Invalidate
+		}
+		t.putSend(b, w.Local, n, invalidate)
+		t.turns = 0
+		if st.built++; st.built == len(ch.Work) {
+			t.cursor = ch.Next
+		}
+	}
+}
+
+// readDone completes this side's oldest outstanding RDMA Read. The receiver calls it when the
+// response is in place. ch is nil for the ready-to-receive message.
+func (t *transmitter) readDone(ch *rdmacm.Chain) {
+	t.mu.Lock()
+	t.readsOut--
+	if ch != nil {
+		postingOf(ch).readsDone++
+	}
+	t.mu.Unlock()
+	t.complete()
+}
+
+// complete calls Done for the finished chains at the head, in order. Only one goroutine does so
+// at a time. If a second goroutine calls complete meanwhile, the call returns at once, and the
+// first goroutine also completes the newly finished chains.
+func (t *transmitter) complete() {
+	t.mu.Lock()
+	if t.completing {
+		t.mu.Unlock()
+		return
+	}
+	t.completing = true
+	for ch := t.takeThrough(); ch != nil; ch = t.takeThrough() {
+		t.mu.Unlock()
+		for ch != nil {
+			next, st := ch.Next, postingOf(ch)
+			ch.Next = nil
+			ch.Done(ch, st.err, st.failed)
+			ch = next
+		}
+		t.mu.Lock()
+	}
+	t.completing = false
+	t.idle.Broadcast()
+	leaving := t.leaving
+	t.mu.Unlock()
+	if leaving {
+		t.finish()
+	}
+}
+
+// takeThrough removes the finished chains from the head of the outstanding ones. It returns
+// them linked by Next, with the outcome of each in its posting. mu is held.
+func (t *transmitter) takeThrough() *rdmacm.Chain {
+	first := t.head
+	var last *rdmacm.Chain
+	for ch := t.head; ch != nil; ch = ch.Next {
+		st := postingOf(ch)
+		if !t.flushing && (st.sent < len(ch.Work) || st.readsDone < st.reads || ch == t.cursor) {
+			break
+		}
+		if i := st.unfinished(ch); st.err == nil && (i >= 0 || t.lost) {
+			// Work after failed work counts as failed, even if the peer received it (RFC 5040
+			// §6.2.1).
+			st.err, st.failed, t.lost = t.flushErr, max(i, 0), true
+		}
+		t.readsPosted -= st.reads
+		t.sent(st)
+		last = ch
+	}
+	if last == nil {
+		return nil
+	}
+	if t.head = last.Next; t.head == nil {
+		t.tail = nil
+	}
+	last.Next = nil
+	return first
+}
+
+// unfinished returns the index of the first work request that did not complete, or -1.
+func (st *posting) unfinished(ch *rdmacm.Chain) int {
+	reads := 0
+	for i := range ch.Work {
+		if i >= st.sent {
+			return i
+		}
+		if ch.Work[i].Op == rdmacm.OpRead {
+			if reads++; reads > st.readsDone {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// sent stops counting a chain as unsent, because TCP took it or never will. mu is held.
+func (t *transmitter) sent(st *posting) {
+	if st.unsent {
+		st.unsent = false
+		t.unsent.Add(-1)
+	}
+}
+
+// Unsent returns the number of chains whose Send TCP has not taken completely.
+func (c *Conn) Unsent() int { return int(c.tx.unsent.Load()) }

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -85,52 +86,13 @@ type largeStash [largestFPDU]byte
 
 const largestFPDU = wire.LengthSize + 1<<16 + wire.CRCSize + 3
 
-// promise allows the peer to send more messages, as many as count says, of up to size bytes each:
-// see rdmacm.Conn.Provide.
-func (x *receiver) promise(count, size int) {
-	for {
-		old := x.promisedSize.Load()
-		if int64(size) <= old || x.promisedSize.CompareAndSwap(old, int64(size)) {
-			break
-		}
-	}
-	x.promised.Add(int64(count))
-}
+// directTail is the largest number of bytes that one read of the socket receives behind payload
+// that goes straight to its destination. These are the trailer and the next header.
+const directTail = 64
 
-// expect passes an RDMA Read to the receiver. The transmitter calls it before it sends the
-// request, so that the receiver knows the Read when the response arrives.
-func (x *receiver) expect(r *outRead) {
-	x.mu.Lock()
-	x.reads = append(x.reads, r)
-	x.mu.Unlock()
-}
-
-// outstanding returns the Reads whose responses are not complete, oldest first. The result is valid
-// until the receiver removes a Read.
-func (x *receiver) outstanding() []*outRead {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.reads
-}
-
-// oldestRead returns the Read whose response is due, or nil.
-func (x *receiver) oldestRead() *outRead {
-	if x.oldest == nil {
-		if reads := x.outstanding(); len(reads) > 0 {
-			x.oldest = reads[0]
-		}
-	}
-	return x.oldest
-}
-
-// region returns the region that stag names, or nil. For consecutive FPDUs that name the same
-// region it looks the region up once.
-func (x *receiver) region(stag uint32) *region {
-	if x.named == nil || x.named.stag != stag || x.named.revoked.Load() {
-		x.named = x.p.stags.lookup(stag)
-	}
-	return x.named
-}
+// largeStreak is the number of short FPDUs that may come in a row while the receiver still
+// expects large ones (receiver.streak).
+const largeStreak = 2
 
 // run is the receiving goroutine. It lives as long as the connection.
 func (x *receiver) run() {
@@ -188,17 +150,6 @@ func (x *receiver) readReady(fd uintptr) bool {
 	return true
 }
 
-// endTurn lets other receivers run after this one has read turnSize bytes, or has used its ring for
-// turnTime while others wait for one. It gives the ring back if another receiver waits for one, and
-// yields the processor.
-func (x *receiver) endTurn() {
-	x.taken = 0
-	if x.p.rings.Wanted() {
-		x.giveBack()
-	}
-	runtime.Gosched()
-}
-
 // skipBehindFault drops the unread input if this side found a fault (RFC 5040 §7). It
 // reports whether it did.
 func (x *receiver) skipBehindFault() bool {
@@ -210,64 +161,6 @@ func (x *receiver) skipBehindFault() bool {
 		}
 	}
 	return faulty
-}
-
-// read reads the socket once. Payload goes straight into its destination if possible, and the
-// rest into the ring. n is the number of bytes read.
-func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
-	if r := x.exposed(); r != nil {
-		// The lock is held until the read is over, so that revocation waits for it. The
-		// read does not wait for input.
-		r.mu.Lock()
-		defer r.mu.Unlock()
-	}
-	entries, direct := x.layOut()
-	n, x.emptied, errno = x.ring.recv(fd, entries)
-	if raceEnabled {
-		raceRead()
-	}
-	x.landed(n, direct)
-	return n, errno
-}
-
-// layOut fills ring.iov for the next read of the socket. It returns how many entries it filled. The
-// first bytes of that read, direct of them, are payload of the present FPDU.
-func (x *receiver) layOut() (entries, direct int) {
-	entries, direct = x.direct()
-	if x.usual > 0 {
-		if k := x.lookAhead(entries, direct); k > entries {
-			x.ring.used = max(x.ring.used, k)
-			return k, direct
-		}
-	}
-	tail := len(x.ring.buf) - x.w
-	if x.p.rings.Wanted() {
-		tail = min(tail, turnInput)
-	}
-	switch {
-	case direct > 0:
-		tail = min(tail, directTail)
-	case x.streak > 0:
-		tail = min(tail, x.fpdu.left+directTail)
-	}
-	setEntry(&x.ring.iov[entries], x.ring.buf[x.w:][:tail])
-	x.ring.used = max(x.ring.used, entries+1)
-	return entries + 1, direct
-}
-
-// landed records that a read of the socket has put n bytes into the entries that layOut prepared.
-// The first direct bytes of these entries are memory for payload of the present FPDU. The other bytes
-// are in the ring, or in the entries that lookAhead added.
-func (x *receiver) landed(n, direct int) {
-	inPlace := min(n, direct)
-	if inPlace > 0 {
-		x.placed(0, inPlace)
-	}
-	if a := &x.ring.ahead; a.n > 0 {
-		a.left = n - inPlace
-	} else {
-		x.w += n - inPlace
-	}
 }
 
 // borrow makes sure that the receiver has a ring, with the stashed bytes in it and room behind
@@ -295,32 +188,151 @@ func (x *receiver) borrow() bool {
 	return true
 }
 
-// giveBack gives the ring back and stashes the unconsumed bytes. They are part of a header or
-// trailer or, if a CRC protects an RDMA Write, part of its FPDU.
-func (x *receiver) giveBack() {
-	if x.ring == nil {
-		return
+// read reads the socket once. Payload goes straight into its destination if possible, and the
+// rest into the ring. n is the number of bytes read.
+func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
+	if r := x.exposed(); r != nil {
+		// The lock is held until the read is over, so that revocation waits for it. The
+		// read does not wait for input.
+		r.mu.Lock()
+		defer r.mu.Unlock()
 	}
-	rest := x.ring.buf[x.r:x.w]
-	if len(rest) <= len(x.small) {
-		x.stash = append(x.small[:0], rest...)
-	} else {
-		x.large = x.p.stashes.Get().(*largeStash)
-		x.stash = append(x.large[:0], rest...)
+	entries, direct := x.layOut()
+	n, x.emptied, errno = x.ring.recv(fd, entries)
+	if raceEnabled {
+		raceRead()
 	}
-	x.ring.forget()
-	x.p.rings.GiveBack(x.ring)
-	x.ring, x.r, x.w = nil, 0, 0
-	x.named = nil
-	if x.bounce != nil && x.fpdu.target != toBounce {
-		x.dropBounce()
-	}
+	x.landed(n, direct)
+	return n, errno
 }
 
-func (x *receiver) dropBounce() {
-	if x.bounce != nil {
-		x.p.stashes.Put(x.bounce)
-		x.bounce = nil
+// exposed returns the region into which the next read may put payload directly, or nil.
+func (x *receiver) exposed() *region {
+	if !x.straight() || x.fpdu.target != toRegion {
+		return nil
+	}
+	return x.fpdu.region
+}
+
+// straight reports whether the next read of the socket may put payload straight into its
+// destination.
+func (x *receiver) straight() bool {
+	f := &x.fpdu
+	return f.phase == phasePayload && f.large && x.r == x.w && !x.life.faulty.Load()
+}
+
+// layOut fills ring.iov for the next read of the socket. It returns how many entries it filled. The
+// first bytes of that read, direct of them, are payload of the present FPDU.
+func (x *receiver) layOut() (entries, direct int) {
+	entries, direct = x.direct()
+	if x.usual > 0 {
+		if k := x.lookAhead(entries, direct); k > entries {
+			x.ring.used = max(x.ring.used, k)
+			return k, direct
+		}
+	}
+	tail := len(x.ring.buf) - x.w
+	if x.p.rings.Wanted() {
+		tail = min(tail, turnInput)
+	}
+	switch {
+	case direct > 0:
+		tail = min(tail, directTail)
+	case x.streak > 0:
+		tail = min(tail, x.fpdu.left+directTail)
+	}
+	setEntry(&x.ring.iov[entries], x.ring.buf[x.w:][:tail])
+	x.ring.used = max(x.ring.used, entries+1)
+	return entries + 1, direct
+}
+
+// direct prepares the ring's entries so that the next read of the socket puts payload straight
+// into its destination. It returns the number of entries, and of bytes. Both are 0 if straight is
+// false, or if the region is not exposed any more. The caller holds the mutex of the region that
+// exposed returned.
+func (x *receiver) direct() (entries, n int) {
+	f := &x.fpdu
+	if !x.straight() {
+		return 0, 0
+	}
+	switch f.target {
+	case toMessage:
+		setEntry(&x.ring.iov[0], x.send.message.store[x.send.length:][:f.left])
+		return 1, f.left
+	case toBounce:
+		setEntry(&x.ring.iov[0], x.bounce[f.placed:][:f.left])
+		return 1, f.left
+	case toSink:
+		sink := sinkCursor{f.read.pieces, f.read.offset}
+		return sink.entries(x.ring.iov[:directEntries-1], f.left)
+	case toRegion:
+		if f.region.memory == nil {
+			return 0, 0
+		}
+		at := f.tagged.Offset - f.region.base + uint64(f.placed)
+		setEntry(&x.ring.iov[0], f.region.memory[at:][:f.left])
+		return 1, f.left
+	}
+	return 0, 0
+}
+
+func setEntry(v *unix.Iovec, p []byte) {
+	v.Base = unsafe.SliceData(p)
+	v.SetLen(len(p))
+}
+
+// A ring is the buffer that a receiver reads the socket into. It is used from front to
+// back; the unconsumed rest moves to the front again.
+//
+// All connections of a provider share its rings. A receiver keeps a ring while it has input, and
+// processes that input without blocking. While other receivers wait for a ring, it gives its own
+// back at the end of its turn (endTurn).
+type ring struct {
+	buf [RingSize]byte
+
+	// The arguments and results of recvmsg: the entries, and the control data.
+	iov     [ringEntries]unix.Iovec
+	used    int // number of leading entries in iov that may refer to memory
+	message unix.Msghdr
+	control struct {
+		unix.Cmsghdr
+		left int32
+		_    int32
+	}
+
+	ahead ahead
+}
+
+// recv reads the socket once, into the first entries of iov. emptied is true if the socket holds
+// nothing more, not even the peer's FIN. The kernel reports that by TCP_INQ, if the socket has
+// the option; a reset does not show there.
+func (r *ring) recv(fd uintptr, entries int) (n int, emptied bool, errno unix.Errno) {
+	m := &r.message
+	m.Iov = &r.iov[0]
+	m.SetIovlen(entries)
+	m.Control = (*byte)(unsafe.Pointer(&r.control))
+	m.SetControllen(int(unsafe.Sizeof(r.control)))
+	got, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(m)), 0)
+	if errno != 0 {
+		return 0, false, errno
+	}
+	c := &r.control
+	emptied = m.Controllen > 0 && c.Level == unix.IPPROTO_TCP && c.Type == unix.TCP_CM_INQ && c.left == 0
+	return int(got), emptied, 0
+}
+
+// landed records that a read of the socket has put n bytes into the entries that layOut prepared.
+// The first direct bytes of these entries are memory for payload of the present FPDU. The other bytes
+// are in the ring, or in the entries that lookAhead added.
+func (x *receiver) landed(n, direct int) {
+	inPlace := min(n, direct)
+	if inPlace > 0 {
+		x.placed(0, inPlace)
+	}
+	if a := &x.ring.ahead; a.n > 0 {
+		a.left = n - inPlace
+	} else {
+		x.w += n - inPlace
 	}
 }
 
@@ -352,6 +364,53 @@ func (x *receiver) consume() (sent bool) {
 // partial reports whether an FPDU or a message has begun and not ended.
 func (x *receiver) partial() bool {
 	return x.fpdu.phase != phaseHeader || x.r < x.w || len(x.stash) > 0 || x.send.open
+}
+
+// giveBack gives the ring back and stashes the unconsumed bytes. They are part of a header or
+// trailer or, if a CRC protects an RDMA Write, part of its FPDU.
+func (x *receiver) giveBack() {
+	if x.ring == nil {
+		return
+	}
+	rest := x.ring.buf[x.r:x.w]
+	if len(rest) <= len(x.small) {
+		x.stash = append(x.small[:0], rest...)
+	} else {
+		x.large = x.p.stashes.Get().(*largeStash)
+		x.stash = append(x.large[:0], rest...)
+	}
+	x.ring.forget()
+	x.p.rings.GiveBack(x.ring)
+	x.ring, x.r, x.w = nil, 0, 0
+	x.named = nil
+	if x.bounce != nil && x.fpdu.target != toBounce {
+		x.dropBounce()
+	}
+}
+
+// forget clears the entries, so that they keep no memory alive.
+func (r *ring) forget() {
+	clear(r.iov[:r.used])
+	r.used = 0
+	r.ahead.read, r.ahead.n, r.ahead.left = nil, 0, 0
+}
+
+// endTurn lets other receivers run after this one has read turnSize bytes, or has used its ring for
+// turnTime while others wait for one. It gives the ring back if another receiver waits for one, and
+// yields the processor.
+func (x *receiver) endTurn() {
+	x.taken = 0
+	if x.p.rings.Wanted() {
+		x.giveBack()
+	}
+	runtime.Gosched()
+}
+
+func (x *receiver) dropBounce() {
+	if x.bounce != nil {
+		x.p.stashes.Put(x.bounce)
+		x.bounce = nil
+	}
 }
 
 // drop releases the receiver's queues and buffers at the end of the connection.

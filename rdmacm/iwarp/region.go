@@ -25,7 +25,8 @@ type region struct {
 	revoked atomic.Bool
 }
 
-func (r *region) STag() uint32   { return r.stag }
+func (r *region) STag() uint32 { return r.stag }
+
 func (r *region) Offset() uint64 { return r.base }
 
 // register exposes memory to the peer under a new steering tag.
@@ -44,8 +45,6 @@ func (s *regions) register(memory []byte, access rdmacm.Access) (rdmacm.Region, 
 	s.all[r] = struct{}{}
 	return r, nil
 }
-
-const regionBaseShift = 12
 
 // regions holds the memory that a connection has registered.
 type regions struct {
@@ -152,3 +151,43 @@ var (
 		bounds: wire.RDMAPBounds, wrap: wire.RDMAPWrap,
 	}
 )
+
+// A stagTable maps steering tags to the registered memory of all connections of a Provider.
+// A steering tag belongs to one connection. The connections share the table so that a
+// receiver can tell another connection's tag from an unknown one.
+type stagTable struct {
+	mu     sync.RWMutex
+	m      map[uint32]*region
+	random struct {
+		mu   sync.Mutex
+		buf  [256]byte
+		left int
+	}
+}
+
+// insert adds r to the table, under a new steering tag that no other region has.
+func (t *stagTable) insert(r *region) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for r.stag = t.fresh(); t.m[r.stag] != nil; {
+		r.stag = t.fresh()
+	}
+	t.m[r.stag] = r
+}
+
+func (t *stagTable) lookup(stag uint32) *region {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.m[stag]
+}
+
+// remove removes r. It returns false if the table does not have r.
+func (t *stagTable) remove(r *region) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	has := t.m[r.stag] == r
+	if has {
+		delete(t.m, r.stag)
+	}
+	return has
+}

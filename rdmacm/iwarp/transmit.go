@@ -1,7 +1,6 @@
 package iwarp
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,70 +83,36 @@ type transmitter struct {
 // the rest to a new goroutine.
 const inlineBudget = 1 << 20
 
-func (t *transmitter) init() error {
-	t.idle.L = &t.mu
-	t.ready, t.loop = t.writeReady, t.transmitLoop
-	if t.agreed.Markers {
-		t.marked = new(marked)
-	}
-	var err error
-	if ctlErr := t.raw.Control(func(fd uintptr) {
-		err = t.sizeFPDUs(fd)
-		// With TCP_INQ the kernel reports that the socket is empty. Without it the receiver needs one
-		// more read each time to find that out.
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_INQ, 1)
-	}); ctlErr != nil {
-		err = ctlErr
-	}
-	return err
+// hold makes posted work wait for release. The receiver calls it before it processes the FPDUs in
+// the ring, so that work posted by the Handler goes out together.
+func (t *transmitter) hold() {
+	t.mu.Lock()
+	t.held = true
+	t.mu.Unlock()
 }
 
-func (t *transmitter) nextMSN(queue uint32) uint32 {
-	t.msn[queue]++
-	return t.msn[queue]
+// release lets posted work be sent again after hold. It sends the work posted meanwhile and the
+// answers to the peer's RDMA Reads. It returns true if it sent something and TCP took all of it.
+func (t *transmitter) release() (sent bool) {
+	t.mu.Lock()
+	t.held = false
+	own := t.acquire()
+	t.mu.Unlock()
+	return own && t.transmit()
 }
 
-// sizeFPDUs computes the largest payload of one FPDU from Config.MaxFPDU. If MaxFPDU is FPDUMSS,
-// or if it is FPDUAuto and CRCs are used, each FPDU fits into one TCP segment.
-func (t *transmitter) sizeFPDUs(fd uintptr) error {
-	mss, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG)
-	if err != nil {
-		return fmt.Errorf("iwarp: TCP_MAXSEG: %w", err)
-	}
-	size := t.p.cfg.MaxFPDU
-	ulpdu := wire.MaxULPDU
-	t.segment = mss - optionRoom
-	t.unmeasured, t.measured = 0, time.Now()
-	t.aligned = size == FPDUMSS || t.agreed.CRC
-	switch {
-	case size > 0:
-		ulpdu = int(size)&^3 - wire.LengthSize - wire.CRCSize
-	case t.aligned:
-		ulpdu = mulpdu(t.segment, t.agreed.Markers)
-	}
-	ulpdu = min(max(ulpdu, wire.MinULPDU), wire.MaxULPDU)
-	// Payload in multiples of 4 bytes needs a pad only at the end of a message.
-	t.taggedRoom = (ulpdu - wire.TaggedSize) &^ 3
-	t.untaggedRoom = (ulpdu - wire.UntaggedSize) &^ 3
-	return nil
-}
+// Flush sends at once the work that the Handler has posted, which otherwise waits until the
+// Handler's calls have returned.
+func (c *Conn) Flush() { c.tx.flush() }
 
-// remeasure adapts the size of FPDUs to a changed network path. It reads the segment size again
-// only after remeasureBytes bytes were sent and remeasureTime has passed.
-func (t *transmitter) remeasure(fd uintptr) {
-	if t.unmeasured = 0; time.Since(t.measured) >= remeasureTime {
-		// An error means that the connection has ended; the next write reports that.
-		_ = t.sizeFPDUs(fd)
+// flush sends the waiting work, unless another goroutine is the sender.
+func (t *transmitter) flush() {
+	t.mu.Lock()
+	own := t.acquire()
+	t.mu.Unlock()
+	if own {
+		t.transmit()
 	}
-}
-
-// mulpdu returns the largest ULPDU whose FPDU fits into a TCP segment (RFC 5044 §4.1.1).
-func mulpdu(emss int, markers bool) int {
-	n := emss - (wire.LengthSize + wire.CRCSize + emss%4)
-	if markers {
-		n -= wire.MarkerSize * ((emss + wire.MarkerInterval - 1) / wire.MarkerInterval)
-	}
-	return n
 }
 
 // acquire makes the caller the sender and returns true, if there is something to send and no
@@ -159,16 +124,6 @@ func (t *transmitter) acquire() bool {
 	t.owned = true
 	t.heldChains = 0
 	return true
-}
-
-// flush sends the waiting work, unless another goroutine is the sender.
-func (t *transmitter) flush() {
-	t.mu.Lock()
-	own := t.acquire()
-	t.mu.Unlock()
-	if own {
-		t.transmit()
-	}
 }
 
 // transmit sends the waiting work without waiting for the socket. The caller must be the sender;
@@ -195,32 +150,6 @@ func (t *transmitter) transmit() (sent bool) {
 	}
 	t.complete()
 	return sent
-}
-
-// transmitLoop is like transmit, but waits until the socket takes more. It runs on a goroutine of
-// its own.
-func (t *transmitter) transmitLoop() {
-	for {
-		if t.batch != nil && t.batch.left > 0 {
-			if !t.write(true) {
-				return
-			}
-			t.written()
-		}
-		if !t.fill() {
-			t.complete()
-			return
-		}
-	}
-}
-
-// written runs after TCP has taken the whole batch. It records what was sent, empties the batch,
-// and completes the finished chains.
-func (t *transmitter) written() {
-	t.referring.end(t.batch)
-	t.batchWritten()
-	t.batch.reset()
-	t.complete()
 }
 
 // fill puts the waiting work into the batch. If there is none, it returns false and the caller is
@@ -265,44 +194,6 @@ func (t *transmitter) borrowBatch() *batch {
 	return t.batch
 }
 
-// dropBatch empties the batch and gives it back. The caller holds mu, and is the sender if there
-// is one.
-func (t *transmitter) dropBatch() {
-	if b := t.batch; b != nil {
-		b.reset()
-		t.p.batches.Put(b)
-		t.batch = nil
-	}
-}
-
-// disown makes the caller stop being the sender. mu is held.
-func (t *transmitter) disown() {
-	t.dropBatch()
-	t.owned = false
-	t.idle.Broadcast()
-}
-
-// fillTerminate appends the waiting Terminate, the last FPDU that this side sends. It returns
-// false if no Terminate waits.
-func (t *transmitter) fillTerminate(b *batch) bool {
-	t.mu.Lock()
-	fpdu := t.terminate
-	t.terminate, t.terminated = nil, t.terminated || fpdu != nil
-	t.mu.Unlock()
-	if fpdu == nil {
-		return false
-	}
-	if t.marked != nil {
-		t.marked.whole(b, fpdu, t.agreed.CRC)
-	} else {
-		b.whole(len(fpdu), t.segment)
-		copy(b.grow(len(fpdu)), fpdu)
-	}
-	b.full = true
-	t.out.active = false
-	return true
-}
-
 // write writes the batch. If wait is true, it may wait for the socket. It returns false if the
 // socket reports an error; then nothing more is sent.
 func (t *transmitter) write(wait bool) bool {
@@ -344,4 +235,74 @@ func (t *transmitter) writeReady(fd uintptr) bool {
 		t.remeasure(fd)
 	}
 	return true
+}
+
+// written runs after TCP has taken the whole batch. It records what was sent, empties the batch,
+// and completes the finished chains.
+func (t *transmitter) written() {
+	t.referring.end(t.batch)
+	t.batchWritten()
+	t.batch.reset()
+	t.complete()
+}
+
+// batchWritten runs after TCP took the whole batch. It marks the work requests of the FPDUs as
+// sent. If the Terminate was among the FPDUs, it closes this side's half of the connection.
+func (t *transmitter) batchWritten() {
+	t.mu.Lock()
+	for ch := t.first; ch != nil; ch = ch.Next {
+		st := postingOf(ch)
+		if st.sent = st.built; st.sent == len(ch.Work) {
+			t.sent(st)
+		}
+		if ch == t.cursor {
+			break
+		}
+	}
+	t.first = nil
+	if t.cursor != nil && postingOf(t.cursor).built > 0 || t.out.chain != nil {
+		t.first = t.cursor
+	}
+	done := t.terminated
+	if done {
+		t.broken = true
+	}
+	t.mu.Unlock()
+	if done {
+		t.sock.CloseWrite()
+	}
+}
+
+// disown makes the caller stop being the sender. mu is held.
+func (t *transmitter) disown() {
+	t.dropBatch()
+	t.owned = false
+	t.idle.Broadcast()
+}
+
+// dropBatch empties the batch and gives it back. The caller holds mu, and is the sender if there
+// is one.
+func (t *transmitter) dropBatch() {
+	if b := t.batch; b != nil {
+		b.reset()
+		t.p.batches.Put(b)
+		t.batch = nil
+	}
+}
+
+// transmitLoop is like transmit, but waits until the socket takes more. It runs on a goroutine of
+// its own.
+func (t *transmitter) transmitLoop() {
+	for {
+		if t.batch != nil && t.batch.left > 0 {
+			if !t.write(true) {
+				return
+			}
+			t.written()
+		}
+		if !t.fill() {
+			t.complete()
+			return
+		}
+	}
 }

@@ -79,17 +79,6 @@ func (l *lifecycle) unlimit(kind int) {
 	l.mu.Unlock()
 }
 
-// watchOn starts the checks if they are not running. It is called when work begins to depend on
-// the peer.
-func (l *lifecycle) watchOn() {
-	if l.watch.armed.Load() {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.watch.lookIn(l.p.cfg.StallTimeout / ticks)
-}
-
 // lookIn makes the timer fire after d, unless it is set to fire earlier. lifecycle.mu is held.
 func (w *watch) lookIn(d time.Duration) {
 	at := time.Now().Add(d)

@@ -3,57 +3,8 @@ package iwarp
 import (
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
-
-// A ring is the buffer that a receiver reads the socket into. It is used from front to
-// back; the unconsumed rest moves to the front again.
-//
-// All connections of a provider share its rings. A receiver keeps a ring while it has input, and
-// processes that input without blocking. While other receivers wait for a ring, it gives its own
-// back at the end of its turn (endTurn).
-type ring struct {
-	buf [RingSize]byte
-
-	// The arguments and results of recvmsg: the entries, and the control data.
-	iov     [ringEntries]unix.Iovec
-	used    int // number of leading entries in iov that may refer to memory
-	message unix.Msghdr
-	control struct {
-		unix.Cmsghdr
-		left int32
-		_    int32
-	}
-
-	ahead ahead
-}
-
-// forget clears the entries, so that they keep no memory alive.
-func (r *ring) forget() {
-	clear(r.iov[:r.used])
-	r.used = 0
-	r.ahead.read, r.ahead.n, r.ahead.left = nil, 0, 0
-}
-
-// recv reads the socket once, into the first entries of iov. emptied is true if the socket holds
-// nothing more, not even the peer's FIN. The kernel reports that by TCP_INQ, if the socket has
-// the option; a reset does not show there.
-func (r *ring) recv(fd uintptr, entries int) (n int, emptied bool, errno unix.Errno) {
-	m := &r.message
-	m.Iov = &r.iov[0]
-	m.SetIovlen(entries)
-	m.Control = (*byte)(unsafe.Pointer(&r.control))
-	m.SetControllen(int(unsafe.Sizeof(r.control)))
-	got, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(m)), 0)
-	if errno != 0 {
-		return 0, false, errno
-	}
-	c := &r.control
-	emptied = m.Controllen > 0 && c.Level == unix.IPPROTO_TCP && c.Type == unix.TCP_CM_INQ && c.left == 0
-	return int(got), emptied, 0
-}
 
 // An FPDU's header says where its payload goes. To receive more than one FPDU of a large
 // RDMA Read's response with one system call, the receiver reads ahead: it guesses that the
@@ -209,36 +160,3 @@ func (x *receiver) spill() {
 
 // bytes returns the first n bytes of an entry.
 func (r *ring) bytes(entry, n int) []byte { return unsafe.Slice(r.iov[entry].Base, n) }
-
-// A sinkCursor is a position in the memory that a Read fills: its next byte is pieces[0][offset].
-type sinkCursor struct {
-	pieces [][]byte
-	offset int
-}
-
-func (c *sinkCursor) skip(n int) {
-	for n > 0 {
-		k := min(n, len(c.pieces[0])-c.offset)
-		c.offset += k
-		if n -= k; c.offset == len(c.pieces[0]) {
-			c.pieces, c.offset = c.pieces[1:], 0
-		}
-	}
-}
-
-// entries sets iov to the memory of the next n bytes, and moves the cursor behind them. It covers
-// fewer bytes if they lie in more pieces than iov has room for. k is the number of entries set.
-func (c *sinkCursor) entries(iov []unix.Iovec, n int) (k, bytes int) {
-	for bytes < n && k < len(iov) {
-		p := c.pieces[0][c.offset:]
-		if p = p[:min(len(p), n-bytes)]; len(p) > 0 {
-			setEntry(&iov[k], p)
-			k++
-		}
-		bytes += len(p)
-		if c.offset += len(p); c.offset == len(c.pieces[0]) {
-			c.pieces, c.offset = c.pieces[1:], 0
-		}
-	}
-	return k, bytes
-}
