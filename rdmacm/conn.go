@@ -99,6 +99,39 @@ type Conn interface {
 	Done() <-chan struct{}
 }
 
+// A Handler receives the messages and the end of a connection. The provider makes one call
+// at a time. The calls must not block: not for memory, not for a file system, not for the
+// peer.
+type Handler interface {
+	// Received passes a message. The Handler must give r back by r.Release, from any
+	// goroutine.
+	Received(r *Recv)
+	// Drained tells the Handler that no more input is available for now, so it should post the
+	// replies that it has collected. The provider calls it at least once after each series of
+	// Received calls.
+	Drained()
+	// Closed is the last call. The provider makes it once, after it has called Done of every
+	// posted chain. err is nil after an orderly end.
+	Closed(err error)
+}
+
+// A Recv is a received message.
+type Recv struct {
+	// Bytes is the message. Valid until Release.
+	Bytes []byte
+	// Invalidated is this side's STag that the message invalidated (Send with Invalidate),
+	// or 0.
+	Invalidated uint32
+	// Free takes the buffer back. The provider sets it.
+	Free func(r *Recv)
+	// Provider is for the provider's own use.
+	Provider any
+}
+
+// Release gives the message's buffer back. It does not promise a receive in place of the one
+// that the message used: see Conn.Provide.
+func (r *Recv) Release() { r.Free(r) }
+
 // Access is the set of rights that a Region grants to the peer.
 type Access uint8
 
