@@ -32,6 +32,7 @@ type outRead struct {
 func (x *receiver) expect(r *outRead) {
 	x.mu.Lock()
 	x.reads = append(x.reads, r)
+	x.due.Add(1)
 	x.mu.Unlock()
 }
 
@@ -45,10 +46,8 @@ func (x *receiver) outstanding() []*outRead {
 
 // oldestRead returns the Read whose response is due, or nil.
 func (x *receiver) oldestRead() *outRead {
-	if x.oldest == nil {
-		if reads := x.outstanding(); len(reads) > 0 {
-			x.oldest = reads[0]
-		}
+	if x.oldest == nil && x.due.Load() > 0 {
+		x.oldest = x.outstanding()[0]
 	}
 	return x.oldest
 }
@@ -128,14 +127,13 @@ func (x *receiver) endRead() {
 	x.mu.Lock()
 	r := x.reads[0]
 	x.reads, x.oldest = slices.Delete(x.reads, 0, 1), nil
-	due := len(x.reads)
 	x.mu.Unlock()
 	ch := r.chain
 	x.empty = 0
 	x.answered.Add(1)
 	*r = outRead{}
 	x.p.outReads.Put(r)
-	if due == 0 {
+	if x.due.Add(-1) == 0 {
 		x.streak = 0 // no Response is due, so the next FPDUs are likely to be short
 	}
 	x.tx.readDone(ch)

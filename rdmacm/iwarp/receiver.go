@@ -25,6 +25,7 @@ type receiver struct {
 	// if that has to be looked up.
 	reads  []*outRead
 	oldest *outRead
+	due    atomic.Int32 // length of reads
 
 	promised     atomic.Int64 // number of messages that the peer may still send
 	promisedSize atomic.Int64
@@ -225,7 +226,7 @@ func (x *receiver) straight() bool {
 // first bytes of that read, direct of them, are payload of the present FPDU.
 func (x *receiver) layOut() (entries, direct int) {
 	entries, direct = x.direct()
-	if x.usual > 0 {
+	if x.usual > 0 && x.due.Load() > 0 {
 		if k := x.lookAhead(entries, direct); k > entries {
 			x.ring.used = max(x.ring.used, k)
 			return k, direct
@@ -330,7 +331,7 @@ func (x *receiver) landed(n, direct int) {
 		x.placed(0, inPlace)
 	}
 	if a := &x.ring.ahead; a.n > 0 {
-		a.left = n - inPlace
+		a.left, a.n = n-inPlace, 0
 	} else {
 		x.w += n - inPlace
 	}
@@ -392,7 +393,7 @@ func (x *receiver) giveBack() {
 func (r *ring) forget() {
 	clear(r.iov[:r.used])
 	r.used = 0
-	r.ahead.read, r.ahead.n, r.ahead.left = nil, 0, 0
+	r.ahead.read, r.ahead.left = nil, 0
 }
 
 // endTurn lets other receivers run after this one has read turnSize bytes, or has used its ring for
@@ -417,6 +418,7 @@ func (x *receiver) dropBounce() {
 func (x *receiver) drop() {
 	x.mu.Lock()
 	x.reads, x.oldest = nil, nil
+	x.due.Store(0)
 	x.mu.Unlock()
 	if x.send.message != nil {
 		x.send.message.recycle()
