@@ -93,10 +93,6 @@ func (c *Conn) Carrier() rdmacm.Carrier {
 // Limits returns the Provider's limits.
 func (c *Conn) Limits() rdmacm.Limits { return c.p.Limits() }
 
-// Progress returns a count that grows with each byte that TCP takes, answers to the peer's RDMA
-// Reads included, and with each byte and each completion of this side's RDMA Reads.
-func (c *Conn) Progress() uint64 { return c.tx.progress.Load() + c.rx.answered.Load() }
-
 // Register exposes memory to the peer under a new steering tag.
 func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
 	return c.regions.register(memory, access)

@@ -9,7 +9,7 @@
 // receive buffer) from a pool that all connections share, and reads the socket into it.
 // It parses FPDUs in the ring, copies payload to its destination, and calls the Handler. Large
 // payload is read straight into its destination. The payload of an RDMA Read may be read there
-// even before its header is parsed (read_ahead.go). Until the connection ends, the receiving goroutine
+// even before its header is parsed (inbound_response.go). Until the connection ends, the receiving goroutine
 // waits only for input and for a ring. It never waits for the transmitter, for other memory, or
 // until the peer reads.
 //
@@ -32,7 +32,7 @@
 //
 // A Conn has three parts, each with its own lock, and the memory that it exposes:
 //
-//   - The receiver (receiver.go, read_ahead.go, inbound_*.go) belongs to the
+//   - The receiver (receiver.go, inbound_*.go) belongs to the
 //     receiving goroutine. Its lock guards only the RDMA Reads that the transmitter
 //     passes to it.
 //   - The transmitter (posting.go, transmit.go, outgoing.go, batch.go, answers.go, marked.go,

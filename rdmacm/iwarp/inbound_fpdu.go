@@ -84,15 +84,6 @@ func (f *inboundFPDU) trailer() int { return trailerSize(f.ulpdu) }
 
 func trailerSize(ulpdu int) int { return wire.Pad(ulpdu) + wire.CRCSize }
 
-// wrong records the first fault of the FPDU.
-func (f *inboundFPDU) wrong(cause wire.Cause, detail error) {
-	if f.faulty {
-		return
-	}
-	f.faulty, f.fault, f.detail = true, cause, detail
-	f.target = toNowhere
-}
-
 // stepOn processes the FPDU up to its end or its fault. It returns false if the ring holds too
 // few bytes for that.
 func (x *receiver) stepOn() bool {
@@ -250,6 +241,61 @@ func (x *receiver) judge(control wire.Control) {
 	default:
 		x.judgeSend()
 	}
+}
+
+// place puts payload into the FPDU's target.
+func (x *receiver) place(p []byte) {
+	f := &x.fpdu
+	switch f.target {
+	case toScratch:
+		if f.placed < len(x.scratch) {
+			copy(x.scratch[f.placed:], p)
+		}
+	case toMessage:
+		copy(x.send.message.store[x.send.length:], p)
+		x.send.length += len(p)
+	case toSink:
+		f.read.copyIn(p)
+		x.answered.Add(uint64(len(p)))
+	case toBounce:
+		copy(x.bounce[f.placed:], p)
+	case toRegion:
+		x.expose(p)
+	}
+	f.placed += len(p)
+	f.left -= len(p)
+}
+
+// placed records that n bytes of payload were read straight into their destination, by entries of
+// the ring. The argument entry is the index of the first of these entries.
+func (x *receiver) placed(entry, n int) {
+	f := &x.fpdu
+	for k, left := entry, n; x.agreed.CRC && left > 0; k++ {
+		m := min(left, int(x.ring.iov[k].Len))
+		f.crc = wire.CRC(f.crc, x.ring.bytes(k, m))
+		left -= m
+	}
+	switch f.target {
+	case toMessage:
+		x.send.length += n
+	case toSink:
+		f.read.pass(n)
+		x.answered.Add(uint64(n))
+	}
+	f.placed += n
+	f.left -= n
+	if f.left == 0 {
+		f.phase = phaseTrailer
+	}
+}
+
+// wrong records the first fault of the FPDU.
+func (f *inboundFPDU) wrong(cause wire.Cause, detail error) {
+	if f.faulty {
+		return
+	}
+	f.faulty, f.fault, f.detail = true, cause, detail
+	f.target = toNowhere
 }
 
 // badCRC ends the connection, because no part of an FPDU with a wrong CRC can be trusted.

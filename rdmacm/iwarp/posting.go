@@ -348,3 +348,7 @@ func (t *transmitter) sent(st *posting) {
 
 // Unsent returns the number of chains whose Send TCP has not taken completely.
 func (c *Conn) Unsent() int { return int(c.tx.unsent.Load()) }
+
+// Progress returns a count that grows with each byte that TCP takes, answers to the peer's RDMA
+// Reads included, and with each byte and each completion of this side's RDMA Reads.
+func (c *Conn) Progress() uint64 { return c.tx.progress.Load() + c.rx.answered.Load() }

@@ -1,10 +1,128 @@
 package iwarp
 
 import (
+	"slices"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
+
+// An outRead is an outstanding RDMA Read of this side. stag names the memory that it fills; only
+// the response to this Read may use it.
+type outRead struct {
+	stag  uint32
+	base  uint64
+	size  int
+	msn   uint32 // of the request
+	chain *rdmacm.Chain
+
+	// The response's next byte goes to pieces[0][offset]. placed is the number of bytes received.
+	pieces [][]byte
+	offset int
+	placed int
+}
+
+// expect passes an RDMA Read to the receiver. The transmitter calls it before it sends the
+// request, so that the receiver knows the Read when the response arrives.
+func (x *receiver) expect(r *outRead) {
+	x.mu.Lock()
+	x.reads = append(x.reads, r)
+	x.due.Add(1)
+	x.mu.Unlock()
+}
+
+// outstanding returns the Reads whose responses are not complete, oldest first. The result is valid
+// until the receiver removes a Read.
+func (x *receiver) outstanding() []*outRead {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.reads
+}
+
+// oldestRead returns the Read whose response is due, or nil.
+func (x *receiver) oldestRead() *outRead {
+	if x.oldest == nil && x.due.Load() > 0 {
+		x.oldest = x.outstanding()[0]
+	}
+	return x.oldest
+}
+
+// judgeReadResponse checks a segment of a Read Response against the oldest Read that waits
+// for one: steering tag, offset and length must match the rest of the Read.
+func (x *receiver) judgeReadResponse() {
+	f := &x.fpdu
+	r := x.oldestRead()
+	if r == nil {
+		f.wrong(wire.DDPCatastrophic, nil)
+		return
+	}
+	h := &f.tagged
+	switch {
+	case f.left == 0 && r.size == 0:
+	case h.STag != r.stag && f.left > 0:
+		f.wrong(wire.DDPInvalidSTag, nil)
+		return
+	case h.Offset != r.base+uint64(r.placed) && f.left > 0,
+		f.left > r.size-r.placed,
+		h.Last && f.left != r.size-r.placed:
+		f.wrong(wire.DDPBounds, nil)
+		return
+	}
+	f.read, f.target = r, toSink
+	if x.border && r.placed == 0 {
+		x.sure = true
+	}
+	x.border = false
+	if !h.Last && f.left >= directMin {
+		x.usual = f.ulpdu
+	}
+}
+
+func (r *outRead) copyIn(p []byte) {
+	r.placed += len(p)
+	for len(p) > 0 {
+		r.skipFull()
+		n := copy(r.pieces[0][r.offset:], p)
+		r.offset += n
+		p = p[n:]
+	}
+}
+
+func (r *outRead) pass(n int) {
+	r.placed += n
+	for n > 0 {
+		r.skipFull()
+		k := min(n, len(r.pieces[0])-r.offset)
+		r.offset += k
+		n -= k
+	}
+}
+
+func (r *outRead) skipFull() {
+	for r.offset == len(r.pieces[0]) {
+		r.pieces, r.offset = r.pieces[1:], 0
+	}
+}
+
+// endRead completes the oldest Read.
+func (x *receiver) endRead() {
+	x.mu.Lock()
+	r := x.reads[0]
+	x.reads, x.oldest = slices.Delete(x.reads, 0, 1), nil
+	x.mu.Unlock()
+	ch := r.chain
+	x.empty = 0
+	x.answered.Add(1)
+	*r = outRead{}
+	x.p.outReads.Put(r)
+	if x.due.Add(-1) == 0 {
+		x.streak = 0 // no Response is due, so the next FPDUs are likely to be short
+	}
+	x.tx.readDone(ch)
+}
 
 // An FPDU's header says where its payload goes. To receive more than one FPDU of a large
 // RDMA Read's response with one system call, the receiver reads ahead: it guesses that the
@@ -160,3 +278,36 @@ func (x *receiver) spill() {
 
 // bytes returns the first n bytes of an entry.
 func (r *ring) bytes(entry, n int) []byte { return unsafe.Slice(r.iov[entry].Base, n) }
+
+// A sinkCursor is a position in the memory that a Read fills: its next byte is pieces[0][offset].
+type sinkCursor struct {
+	pieces [][]byte
+	offset int
+}
+
+func (c *sinkCursor) skip(n int) {
+	for n > 0 {
+		k := min(n, len(c.pieces[0])-c.offset)
+		c.offset += k
+		if n -= k; c.offset == len(c.pieces[0]) {
+			c.pieces, c.offset = c.pieces[1:], 0
+		}
+	}
+}
+
+// entries sets iov to the memory of the next n bytes, and moves the cursor behind them. It covers
+// fewer bytes if they lie in more pieces than iov has room for. k is the number of entries set.
+func (c *sinkCursor) entries(iov []unix.Iovec, n int) (k, bytes int) {
+	for bytes < n && k < len(iov) {
+		p := c.pieces[0][c.offset:]
+		if p = p[:min(len(p), n-bytes)]; len(p) > 0 {
+			setEntry(&iov[k], p)
+			k++
+		}
+		bytes += len(p)
+		if c.offset += len(p); c.offset == len(c.pieces[0]) {
+			c.pieces, c.offset = c.pieces[1:], 0
+		}
+	}
+	return k, bytes
+}
