@@ -74,8 +74,6 @@ func (c *Conn) Local() netip.AddrPort { return c.local }
 
 func (c *Conn) PeerPrivateData() []byte { return c.private }
 
-func (c *Conn) ReadDepth() int { return c.depth }
-
 func (c *Conn) Done() <-chan struct{} { return c.life.done }
 
 // rtrNames are the names of the forms of the ready-to-receive message (RFC 6581 §9.2).

@@ -27,6 +27,8 @@ func postingOf(ch *rdmacm.Chain) *posting { return ch.Provider.(*posting) }
 // goroutine that posts chain number maxHeld sends all of them.
 const maxHeld = 64
 
+func (c *Conn) ReadDepth() int { return c.depth }
+
 // Post queues a chain of work requests and sends it: see rdmacm.Conn.Post.
 func (c *Conn) Post(ch *rdmacm.Chain) { c.tx.post(ch) }
 
