@@ -7,6 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // Deregister may run while the sender adds Sends to the batch that answers RDMA Reads of other
@@ -16,6 +17,7 @@ func TestDeregisterWhileTheSenderAnswers(t *testing.T) {
 	f.Enhanced.ORD = 64
 	raw, s, _ := passiveOn(t, listen(t, provider(t, Config{})), f, nil)
 	raw.WriteFPDU(rawpeer.Ready())
+	go io.Copy(io.Discard, raw.Conn)
 	source := s.expose(make([]byte, 4096), rdmacm.RemoteRead)
 	const rounds, reads = 300, 8
 	stop := make(chan struct{})
@@ -53,18 +55,18 @@ func TestDeregisterWhileTheSenderAnswers(t *testing.T) {
 			s.Post(&rdmacm.Chain{Work: []rdmacm.Work{send(make([]byte, 900))}, Done: func(*rdmacm.Chain, error, int) { back <- struct{}{} }})
 		}
 	}()
+	all := uint64(len(raw.Bytes(rawpeer.Ready())))
 	for range rounds {
 		for range reads {
-			raw.WriteFPDU(raw.ReadRequest(wire.Read{SinkSTag: 5, Size: 4096, SourceSTag: source.STag(), SourceOffset: source.Offset()}))
+			request := raw.ReadRequest(wire.Read{SinkSTag: 5, Size: 4096, SourceSTag: source.STag(), SourceOffset: source.Offset()})
+			all += uint64(len(raw.Bytes(request)))
+			raw.WriteFPDU(request)
 		}
-		for answered := 0; answered < reads; {
-			if f := raw.ReadFPDU(); f.Op == wire.ReadResponse && f.Last {
-				answered++
-			}
-		}
+		await.Until(t, "the Reads are answered", func() bool {
+			return s.rx.arrived.Load() == all && s.tx.answering.Load() == 0
+		})
 	}
 	close(stop)
-	go io.Copy(io.Discard, raw.Conn)
 	<-done
 	<-done
 }
