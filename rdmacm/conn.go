@@ -1,8 +1,6 @@
 package rdmacm
 
-import (
-	"net/netip"
-)
+import "net/netip"
 
 // Limits are the limits of the work requests of a connection. Provider.Limits and
 // Listener.Limits return them before the connection exists. Those that Conn.Limits returns are

@@ -68,13 +68,10 @@ func (c *Conn) init(param *rdmacm.ConnParam) error {
 	return c.tx.init()
 }
 
-func (c *Conn) Peer() netip.AddrPort { return c.peer }
-
-func (c *Conn) Local() netip.AddrPort { return c.local }
-
+func (c *Conn) Peer() netip.AddrPort    { return c.peer }
+func (c *Conn) Local() netip.AddrPort   { return c.local }
 func (c *Conn) PeerPrivateData() []byte { return c.private }
-
-func (c *Conn) Done() <-chan struct{} { return c.life.done }
+func (c *Conn) Done() <-chan struct{}   { return c.life.done }
 
 // rtrNames are the names of the forms of the ready-to-receive message (RFC 6581 §9.2).
 var rtrNames = map[wire.RTR]string{wire.RTRSend: "send", wire.RTRWrite: "write", wire.RTRRead: "read"}

@@ -1,8 +1,6 @@
 package iwarp
 
-import (
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-)
+import "github.com/nfsrdmad/nfsrdmad/rdmacm"
 
 // Methods of the transmitter that the connection's other parts call. The callers hold none of
 // their own locks.

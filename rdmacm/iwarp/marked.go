@@ -1,8 +1,6 @@
 package iwarp
 
-import (
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
-)
+import "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 
 // marked builds FPDUs for a peer that wants markers. It copies the payload; each batch
 // holds one such FPDU.

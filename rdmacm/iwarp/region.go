@@ -25,8 +25,7 @@ type region struct {
 	revoked atomic.Bool
 }
 
-func (r *region) STag() uint32 { return r.stag }
-
+func (r *region) STag() uint32   { return r.stag }
 func (r *region) Offset() uint64 { return r.base }
 
 // register exposes memory to the peer under a new steering tag.
