@@ -94,8 +94,8 @@ var rdmaMutants = []mutant{
 		"transport/rdma", "TestErrorsFromPeersAreDropped"},
 	{"V1-76: RDMA_MSGP is dropped", "transport/rdma", "inbound.judge",
 		"case wire.ProcDone:", "case wire.ProcDone, wire.ProcMsgP:", "transport/rdma", "TestBadHeaders"},
-	{"V1-79, L-3: RDMA_DONE is answered", "transport/rdma", "faults",
-		`{"rdma_done", answerDrop,`, `{"rdma_done", answerChunk,`, "transport/rdma", "TestDoneIsDropped"},
+	{"V1-79, L-3: RDMA_DONE is answered", "transport/rdma", "faultDone",
+		`"rdma_done", answerDrop,`, `"rdma_done", answerChunk,`, "transport/rdma", "TestDoneIsDropped"},
 	{"V1-79: the receive of a dropped message is not promised again", "transport/rdma", "messages.drop",
 		`m.promise(1)
 	m.note(f, answerDrop, in.XID)`,
@@ -211,7 +211,7 @@ var rdmaMutants = []mutant{
 	}`,
 		"transport/rdma", "TestPlacedResults"},
 	{"V1-48: a Write chunk lacks its last bytes", "transport/rdma", "exchange.expose",
-		"q.cut(chunk, r, len(e.x.Sinks[i]))", "q.cut(chunk, r, len(e.x.Sinks[i])&^3)", "transport/rdma", "TestOffers"},
+		"q.segment(r, j, len(e.x.Sinks[i]))", "q.segment(r, j, len(e.x.Sinks[i])&^3)", "transport/rdma", "TestOffers"},
 	{"V1-33: chunks of neighbouring items are one", "transport/rdma", "readList.sort",
 		"r.chunks[last].position != s.Position {",
 		"r.chunks[last].position+uint32(r.chunks[last].length) < s.Position {",
@@ -245,7 +245,7 @@ var rdmaMutants = []mutant{
 		"r, err := e.register(q, e.x.Sinks[0], rdmacm.RemoteWrite)",
 		"transport/rdma", "TestOffers"},
 	{"V1-53: a Write chunk has room for padding", "transport/rdma", "exchange.expose",
-		"q.cut(chunk, r, len(e.x.Sinks[i]))", "q.cut(chunk, r, padded(len(e.x.Sinks[i])))", "transport/rdma", "TestOffers"},
+		"q.segment(r, j, len(e.x.Sinks[i]))", "q.segment(r, j, padded(len(e.x.Sinks[i])))", "transport/rdma", "TestOffers"},
 	{"V1-23: without private data this side sends what it likes", "transport/rdma", "connection.agree",
 		"peer, _ := wire.ParsePrivateData(device.PeerPrivateData())",
 		`peer, found := wire.ParsePrivateData(device.PeerPrivateData())

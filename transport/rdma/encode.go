@@ -198,7 +198,9 @@ func (e *exchange) expose(q *requester, reserved []byte) error {
 		if err != nil {
 			return err
 		}
-		q.cut(chunk, r, len(e.x.Sinks[i]))
+		for j := range chunk {
+			chunk[j] = q.segment(r, j, len(e.x.Sinks[i]))
+		}
 	}
 	if len(reserved) > 0 {
 		e.replyMem = reserved
@@ -216,26 +218,17 @@ func (e *exchange) exposeRead(q *requester, position int, data []byte) error {
 	if err != nil {
 		return err
 	}
-	var chunk [8]wire.Segment
-	segments := chunk[:0]
-	for range q.pieces(len(data)) {
-		segments = append(segments, wire.Segment{})
-	}
-	q.cut(segments, r, len(data))
-	for _, s := range segments {
+	for i := range q.pieces(len(data)) {
+		s := q.segment(r, i, len(data))
 		e.lists.Reads = append(e.lists.Reads, wire.ReadSegment{Position: uint32(position), Segment: s})
 	}
 	return nil
 }
 
-// cut divides the n bytes of the region r among segments, at most maxSegment bytes each.
-func (q *requester) cut(segments []wire.Segment, r rdmacm.Region, n int) {
-	for i := range segments {
-		at := i * q.maxSegment
-		segments[i] = wire.Segment{
-			Handle: r.STag(), Length: uint32(min(q.maxSegment, n-at)), Offset: r.Offset() + uint64(at),
-		}
-	}
+// segment returns segment i of the n bytes of the region r, cut into segments of maxSegment bytes.
+func (q *requester) segment(r rdmacm.Region, i, n int) wire.Segment {
+	at := i * q.maxSegment
+	return wire.Segment{Handle: r.STag(), Length: uint32(min(q.maxSegment, n-at)), Offset: r.Offset() + uint64(at)}
 }
 
 func (e *exchange) register(q *requester, memory []byte, access rdmacm.Access) (rdmacm.Region, error) {

@@ -26,7 +26,7 @@ type Stats struct {
 	// Discarded counts messages that were neither served nor answered.
 	Discarded atomic.Int64
 	// faults has the number of occurrences of each Fault.
-	faults [faultCount]atomic.Int64
+	faults [mostFaults]atomic.Int64
 
 	// BytesInlineIn and BytesInlineOut count the bytes of calls and replies that the responder
 	// received and sent inline, headers included. The other Bytes fields count bytes moved by RDMA.

@@ -211,19 +211,12 @@ const (
 	ProcError Proc = 4
 )
 
+var procNames = [...]string{"RDMA_MSG", "RDMA_NOMSG", "RDMA_MSGP", "RDMA_DONE", "RDMA_ERROR"}
+
 // String names the procedure as RFC 8166 does.
 func (p Proc) String() string {
-	switch p {
-	case ProcMsg:
-		return "RDMA_MSG"
-	case ProcNoMsg:
-		return "RDMA_NOMSG"
-	case ProcMsgP:
-		return "RDMA_MSGP"
-	case ProcDone:
-		return "RDMA_DONE"
-	case ProcError:
-		return "RDMA_ERROR"
+	if p < Proc(len(procNames)) {
+		return procNames[p]
 	}
 	return "rdma_proc(?)"
 }
