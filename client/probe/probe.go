@@ -69,12 +69,14 @@ type Listener struct {
 	// Notes are sentences about facts that are no faults.
 	Notes []string `json:"notes,omitempty"`
 
-	Connect  time.Duration `json:"connect_ns,omitempty"`
-	Carrier  *Carrier      `json:"carrier,omitempty"`
-	IWARP    *IWARP        `json:"iwarp,omitempty"`
-	RPCRDMA  *RPCRDMA      `json:"rpcrdma,omitempty"`
-	Programs []Program     `json:"programs,omitempty"`
-	NFS4     *NFS4         `json:"nfs4,omitempty"`
+	Connect time.Duration `json:"connect_ns,omitempty"`
+	// Carrier describes the local side of the RDMA connection, and IWARP the parameters that two
+	// iWARP RNICs agreed on.
+	Carrier  *rdmacm.Carrier `json:"carrier,omitempty"`
+	IWARP    *rdmacm.MPA     `json:"iwarp,omitempty"`
+	RPCRDMA  *RPCRDMA        `json:"rpcrdma,omitempty"`
+	Programs []Program       `json:"programs,omitempty"`
+	NFS4     *NFS4           `json:"nfs4,omitempty"`
 	// GSS is true if the server supports RPCSEC_GSS. Context describes the RPCSEC_GSS context that
 	// was made with Config.Security, or is nil. If no context could be made, ContextFault is the
 	// reason.
