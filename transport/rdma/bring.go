@@ -193,7 +193,7 @@ func (c *call) pulled(later bool) {
 		c.pull(later)
 		return
 	}
-	if c.claimed.claim != nil {
+	if c.claim != nil {
 		c.responder.reads.leave(c)
 	}
 	for _, k := range c.list.chunks {

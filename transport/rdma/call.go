@@ -28,7 +28,7 @@ type call struct {
 
 	list     readList
 	reserved reservation
-	claimed  claimed
+	claim    *readClaim // counts the call's Reads, unless nil
 	stage    callStage
 	reads    reads
 	reply    reply
@@ -58,7 +58,7 @@ func getCall() *call {
 // to receive the peer's next call.
 func (c *call) finish() {
 	s := c.responder
-	if c.claimed.claim != nil {
+	if c.claim != nil {
 		s.reads.leave(c)
 	}
 	s.ledger.Add(-c.charged)
@@ -81,7 +81,7 @@ func (c *call) forget() {
 	c.stage = stageChunks
 	c.list.reset()
 	c.reserved.reset()
-	c.claimed = claimed{}
+	c.claim = nil
 	c.reads.reset()
 	c.reply.reset()
 }
@@ -193,6 +193,8 @@ type readList struct {
 	segments     []wire.ReadSegment
 	zeroSegments int
 	zeroBytes    int
+	// bytes is the length of all segments, and pieces the number of RDMA Reads that they need.
+	bytes, pieces int
 	// chunks lists the Read chunks at other positions. placed describes them for the rpc
 	// package, and excised holds their data.
 	chunks  []readChunk
@@ -223,13 +225,13 @@ func (r *readList) sort(l wire.ReadList, most int) Fault {
 	if !sorted {
 		slices.SortStableFunc(r.segments, func(a, b wire.ReadSegment) int { return cmp.Compare(a.Position, b.Position) })
 	}
-	total := 0
 	for _, s := range r.segments {
-		// The parameter most is at most 1 GiB, so total cannot overflow.
-		if int64(s.Length) > int64(most-total) {
+		// The parameter most is at most 1 GiB, so r.bytes cannot overflow.
+		if int64(s.Length) > int64(most-r.bytes) {
 			return faultTooMuch
 		}
-		total += int(s.Length)
+		r.bytes += int(s.Length)
+		r.pieces += (int(s.Length) + maxRead - 1) / maxRead
 		if s.Position == 0 {
 			r.zeroSegments++
 			r.zeroBytes += int(s.Length)
@@ -250,7 +252,7 @@ func (r *readList) sort(l wire.ReadList, most int) Fault {
 
 func (r *readList) reset() {
 	r.segments, r.chunks, r.placed = r.segments[:0], r.chunks[:0], r.placed[:0]
-	r.zeroSegments, r.zeroBytes = 0, 0
+	r.zeroSegments, r.zeroBytes, r.bytes, r.pieces = 0, 0, 0, 0
 	clear(r.excised)
 	r.excised = r.excised[:0]
 }

@@ -191,26 +191,19 @@ type readClaim struct {
 	waiting       queue.List[call, *call] // calls that may not request memory yet
 }
 
-// claimed records the Reads that a readClaim counts for one call. claim is nil while no readClaim
-// counts them.
-type claimed struct {
-	claim         *readClaim
-	pieces, bytes int // number and bytes of the call's Reads
-}
-
 // room reports whether the Reads of c fit into the limits of cl, together with those that cl counts
 // already. depth is the number of Reads that the peer allows. A single call always fits.
 func (cl *readClaim) room(c *call, depth int) bool {
-	return cl.pieces == 0 || cl.pieces+c.claimed.pieces <= depth && cl.bytes+c.claimed.bytes <= maxClaim
+	return cl.pieces == 0 || cl.pieces+c.list.pieces <= depth && cl.bytes+c.list.bytes <= maxClaim
 }
 
 // charge makes cl count the Reads of c (sign 1), or no longer count them (sign -1).
 func (cl *readClaim) charge(c *call, sign int) {
-	if c.claimed.claim = nil; sign > 0 {
-		c.claimed.claim = cl
+	if c.claim = nil; sign > 0 {
+		c.claim = cl
 	}
-	cl.pieces += sign * c.claimed.pieces
-	cl.bytes += sign * c.claimed.bytes
+	cl.pieces += sign * c.list.pieces
+	cl.bytes += sign * c.list.bytes
 }
 
 // claimOfLocked returns the readClaim of group g, and makes it if there is none.
@@ -228,10 +221,6 @@ func (q *readQueue) claimOfLocked(g *mem.Group) *readClaim {
 // enter requests memory for c, a call with RDMA Reads. If these Reads exceed the limits of the
 // readClaim for c's mem.Group, c first waits until leave finds that they fit.
 func (q *readQueue) enter(c *call) {
-	for _, s := range c.list.segments {
-		c.claimed.pieces += (int(s.Length) + maxRead - 1) / maxRead
-		c.claimed.bytes += int(s.Length)
-	}
 	q.mu.Lock()
 	cl := q.claimOfLocked(c.reserved.request.Group)
 	if cl.waiting.First != nil || !cl.room(c, q.depth) {
@@ -248,7 +237,7 @@ func (q *readQueue) enter(c *call) {
 // leave makes the readClaim of c, which must not be nil, no longer count its Reads. Then the waiting
 // calls request their memory, in order, until the Reads of one do not fit.
 func (q *readQueue) leave(c *call) {
-	cl := c.claimed.claim
+	cl := c.claim
 	q.mu.Lock()
 	cl.charge(c, -1)
 	for next := cl.waiting.First; next != nil && cl.room(next, q.depth); next = cl.waiting.First {
