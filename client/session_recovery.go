@@ -178,7 +178,7 @@ func (s *Session) tryRemake(conn *Conn) (restarted bool, err error) {
 // reclaimFirst sends RECLAIM_COMPLETE as the first request of a session.
 func (s *Session) reclaimFirst(conn *Conn, slots *slotTable) error {
 	first := slots.take()
-	defer slots.release(first)
+	defer func() { first.busy = false }()
 	args := nfs4wire.Sequence4Args{Sessionid: slots.session, Sequenceid: first.seq, Cachethis: true}
 	var res nfs4wire.Sequence4Res
 	first.seq++

@@ -3,7 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
-	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -285,15 +285,11 @@ func (c *Compound) refused(status nfs4wire.NFSStat4) {
 	case nfs4wire.NFS4ErrBadSession, nfs4wire.NFS4ErrDeadSession, nfs4wire.NFS4ErrSeqMisordered,
 		nfs4wire.NFS4ErrBadSlot, nfs4wire.NFS4ErrBadHighSlot:
 		s.broken(c)
-	case nfs4wire.NFS4ErrRetryUncachedRep, nfs4wire.NFS4ErrSeqFalseRetry:
-		// The server executed a request with this sequence number, and kept no reply or the reply
-		// to another request. The slot can be used again. Whether this request was executed remains
-		// unknown.
-		s.release(c.slot, true)
-		s.dispatch()
-		c.finish(&OpError{nfs4wire.OpSequence, status})
 	default:
-		s.release(c.slot, false)
+		// If used is true, the server executed a request with this sequence number, and kept no reply
+		// or the reply to another request. Whether it executed this request remains unknown.
+		used := status == nfs4wire.NFS4ErrRetryUncachedRep || status == nfs4wire.NFS4ErrSeqFalseRetry
+		s.release(c.slot, used)
 		s.dispatch()
 		c.finish(&OpError{nfs4wire.OpSequence, status})
 	}
@@ -305,7 +301,7 @@ func (s *Session) aimed(sl *slot, target uint32) *Compound {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sl.seq++
-	sl.table.release(sl)
+	sl.busy = false
 	sl.table.aim(target)
 	return s.nextLocked()
 }
@@ -317,7 +313,7 @@ func (s *Session) release(sl *slot, used bool) {
 	if used {
 		sl.seq++
 	}
-	sl.table.release(sl)
+	sl.busy = false
 	s.mu.Unlock()
 }
 
@@ -352,8 +348,7 @@ func (c *Compound) finish(err error) {
 // A slotTable holds the slots of one session (RFC 8881 §2.10.6.1). The Session's lock guards it.
 type slotTable struct {
 	session nfs4wire.SessionID4
-	slots   []*slot
-	busy    [maxSlots / 64]uint64
+	slots   []*slot // those that were used so far
 	// limit is the number of slots that the server allows to be used.
 	limit uint32
 }
@@ -363,6 +358,7 @@ type slot struct {
 	table *slotTable
 	id    uint32
 	seq   uint32 // sequence number of the next request, or of the one in progress
+	busy  bool
 }
 
 func newSlotTable(id nfs4wire.SessionID4, limit uint32) *slotTable {
@@ -371,31 +367,23 @@ func newSlotTable(id nfs4wire.SessionID4, limit uint32) *slotTable {
 
 // take returns the lowest free slot, or nil.
 func (t *slotTable) take() *slot {
-	for i := range t.busy {
-		n := uint32(64*i + bits.TrailingZeros64(^t.busy[i]))
-		switch {
-		case n >= t.limit:
-			return nil
-		case n == uint32(64*i+64): // all of these are busy
-			continue
+	for id := range t.limit {
+		if id == uint32(len(t.slots)) {
+			t.slots = append(t.slots, &slot{table: t, id: id, seq: 1})
 		}
-		t.busy[i] |= 1 << (n % 64)
-		for uint32(len(t.slots)) <= n {
-			t.slots = append(t.slots, &slot{table: t, id: uint32(len(t.slots)), seq: 1})
+		if s := t.slots[id]; !s.busy {
+			s.busy = true
+			return s
 		}
-		return t.slots[n]
 	}
 	return nil
 }
 
-// release marks a slot as free.
-func (t *slotTable) release(s *slot) { t.busy[s.id/64] &^= 1 << (s.id % 64) }
-
 // highest returns the ID of the highest slot in use.
 func (t *slotTable) highest() uint32 {
-	for i := len(t.busy) - 1; i >= 0; i-- {
-		if t.busy[i] != 0 {
-			return uint32(64*i + 63 - bits.LeadingZeros64(t.busy[i]))
+	for _, s := range slices.Backward(t.slots) {
+		if s.busy {
+			return s.id
 		}
 	}
 	return 0
@@ -406,5 +394,5 @@ func (t *slotTable) aim(target uint32) { t.limit = min(target, maxSlots-1) + 1 }
 
 // underWay reports whether the request with sequence number seq on slot id is unanswered.
 func (t *slotTable) underWay(id, seq uint32) bool {
-	return id < uint32(len(t.slots)) && t.busy[id/64]&(1<<(id%64)) != 0 && t.slots[id].seq == seq
+	return id < uint32(len(t.slots)) && t.slots[id].busy && t.slots[id].seq == seq
 }
