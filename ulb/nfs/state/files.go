@@ -169,13 +169,14 @@ func (g *guard) endLock(s *State) {
 	g.files.usage.Locks--
 }
 
-// unlist removes s from all tables. A stateid stays known for a while if it was revoked (retain), or
-// if it is the last one that an owner of minor version 0 closed (outlive).
+// unlist removes s from all tables. A revoked stateid stays known until its client frees it or is gone,
+// and the last one that an owner of minor version 0 closed until it closes another one (outlive).
 func (g *guard) unlist(s *State) {
 	revoked := s.revoked.Load()
 	switch {
 	case revoked:
-		g.retain(s)
+		s.Client.holding.revoked[s] = struct{}{}
+		s.Client.known.hasRevoked.Store(true)
 	case s.Kind == KindOpen && s.Client.Minor == 0 && !s.Client.known.gone:
 		g.outlive(s.Owner, s)
 	default:

@@ -25,7 +25,7 @@ type grace struct {
 	claims map[name]*claim
 	// open is the number of claims that settle has not marked as done. At 0 the grace period ends early.
 	open int
-	// denials is the number of claims that may include an open with a deny mode.
+	// denials is the number of claims, not yet done, that may include an open with a deny mode.
 	denials atomic.Int64
 }
 
@@ -144,8 +144,8 @@ func (g *guard) mayReclaim(c *Client) bool {
 	return !c.known.reclaim.complete && g.claimOf(c) != nil
 }
 
-// reclaimed marks the claim of a client of minor version 0 as done, because the client has
-// reclaimed something. Its record then stays when the grace period ends.
+// reclaimed marks the claim of a client of minor version 0, which has reclaimed something, as done. Its
+// record then stays when the grace period ends.
 func (g *guard) reclaimed(c *Client) {
 	if r := g.claimOf(c); r != nil && c.Minor == 0 {
 		r.done = true // grace.open stays: a client of minor version 0 has no message to say that it is done

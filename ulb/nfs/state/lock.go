@@ -79,7 +79,11 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 	if status := g.mayHold(open.Client, 0, a.Claimed); status != nfs4wire.NFS4OK {
 		return id, nil, status
 	}
-	if o := open.granted(); o.access&accessTo(&r) == 0 {
+	needs := AccessRead
+	if r.Write {
+		needs = AccessWrite
+	}
+	if open.granted().access&needs == 0 {
 		return id, nil, nfs4wire.NFS4ErrOpenMode
 	}
 	c, of := open.Client, open.file
@@ -132,14 +136,6 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 // want to wait for it (RFC 7530 §9.4).
 func (of *file) waitsNot(g *guard, c *Client, owner string, r *byterange.Range) {
 	of.unqueue(g, func(w *waiter) bool { return w.Client == c && w.Owner == owner && w.want.Overlaps(r) })
-}
-
-// accessTo returns the access that an open needs for a lock of r.
-func accessTo(r *byterange.Range) Access {
-	if r.Write {
-		return AccessWrite
-	}
-	return AccessRead
 }
 
 // locker finds the states and the owner that the arguments name. The lock state s and the owner are nil

@@ -49,19 +49,18 @@ type Principal struct {
 	UID    uint32
 }
 
-// MayHold reports whether the Manager may grant c an open with this deny mode, or a lock, now: see
-// mayHold. first is true if the caller has to call Record before the grant.
+// MayHold returns NFS4_OK if the Manager may grant c an open with this deny mode, or a lock, now, or else
+// the error to answer: see mayHold. first is true if the caller has to call Record before the grant.
 func (m *Manager) MayHold(c *Client, deny Access, claimed bool) (s Status, first bool) {
 	g := m.acquire()
 	defer g.release()
 	return g.mayHold(c, deny, claimed), !g.isRecorded(c, deny, claimed)
 }
 
-// mayHold returns NFS4_OK if the Manager may grant c an open with this deny mode, or a lock, now.
-// claimed is true if c reclaims state from before the restart. The other results are:
-// NFS4ERR_NO_GRACE if c may not reclaim, NFS4ERR_RECLAIM_BAD if c held no such state, NFS4ERR_GRACE
-// if c may not get new state yet, and NFS4ERR_DELAY if the records of clients with revoked state
-// are not on stable storage yet.
+// mayHold is MayHold under the mutex. claimed is true if c reclaims state from before the restart. The
+// errors are NFS4ERR_NO_GRACE if c may not reclaim, NFS4ERR_RECLAIM_BAD if c held no such state,
+// NFS4ERR_GRACE if c may not get new state yet, and NFS4ERR_DELAY if the records of clients with revoked
+// state are not on stable storage yet.
 func (g *guard) mayHold(c *Client, deny Access, claimed bool) Status {
 	switch {
 	case claimed && !g.mayReclaim(c):

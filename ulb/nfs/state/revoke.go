@@ -55,12 +55,6 @@ func (g *guard) opensBy(domain any) (all []*State) {
 	return all
 }
 
-// retain keeps the stateid of s, which was revoked, until its client frees it or is removed.
-func (g *guard) retain(s *State) {
-	s.Client.holding.revoked[s] = struct{}{}
-	s.Client.known.hasRevoked.Store(true)
-}
-
 // acknowledge forgets a revoked stateid, because its client has freed it. When a client has freed all
 // of them, it may reclaim state again after a restart.
 func (g *guard) acknowledge(s *State) {

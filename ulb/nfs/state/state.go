@@ -15,8 +15,9 @@ type Config struct {
 	// Lease is the lease time: how long the server guarantees a client's state after the client's
 	// last request. 0 means 90 s.
 	Lease time.Duration
-	// Grace is the length of the grace period (see grace), or longer if the server promised a longer
-	// lease before the restart. 0 means the same as Lease.
+	// Grace is the length of the grace period: the time after a start of the server in which clients can
+	// only reclaim state that they held before it. The longest lease that the server promised before the
+	// restart counts if it is longer. 0 means the same as Lease.
 	Grace time.Duration
 	// Courtesy is how long the server keeps the state of a client whose lease ran out, if no other
 	// client wants it. 0 means 24 h. A client that holds byte-range locks stays for two leases at most.
