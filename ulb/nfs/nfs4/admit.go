@@ -13,9 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// perform checks that op may run (room in the reply, file handles, export, caller) and runs it.
-// After an operation that makes another object the current object, perform checks the security
-// flavor for the new object.
+// perform checks that op may run (room in the reply, file handles, export, caller) and runs it. If op
+// makes another object the current one, perform checks the flavor for that object.
 func (k *Compound) perform(op *Operation) (s Status) {
 	if op.Once {
 		if s := k.room(op.Most); s != wire.NFS4OK {
@@ -80,9 +79,8 @@ func (k *Compound) ready(op *Operation) Status {
 }
 
 // enter marks the export of o as in use (export.Export.Enter). If the export was replaced after the
-// compound had set the file handle, enter marks the new export instead. If the export is a mount
-// whose file system was closed while idle, enter opens it. i is 0 for the current object, and 1 for
-// the saved one.
+// compound had set the file handle, o gets the new export. If the export is a mount whose file system was
+// closed while idle, enter opens it. i is 0 for the current object, and 1 for the saved one.
 func (k *Compound) enter(i int, o *Object) Status {
 	for !o.Export.Enter(k.Call.Conn) {
 		e, err := k.Program.exports.Awake(o.Export, k.Op.Try)
@@ -126,11 +124,10 @@ func (k *Compound) admit(n wire.OpNum) Status {
 // admits reports whether the export of an object accepts the caller's flavor.
 func (k *Compound) admits(o *Object) bool { return o.Export.Admits(k.Call.Conn, &k.Call.Cred) }
 
-// cannotSay returns the status for a refused flavor in an operation that cannot return
-// NFS4ERR_WRONGSEC. If the export was replaced after the compound had set the file handle, the
-// status is NFS4ERR_DELAY: the client repeats the compound, and the operation that sets the handle
-// returns NFS4ERR_WRONGSEC. Otherwise, and for GETFH, which cannot return NFS4ERR_DELAY, cannotSay
-// returns the argument other.
+// cannotSay returns the status for a refused flavor in an operation that cannot return NFS4ERR_WRONGSEC:
+// NFS4ERR_DELAY if the export was replaced after the compound had set the file handle, because the
+// operation that sets the handle then returns NFS4ERR_WRONGSEC to the repeated compound; otherwise, and
+// for GETFH, which cannot return NFS4ERR_DELAY, the argument other.
 func (k *Compound) cannotSay(n wire.OpNum, other Status) Status {
 	if k.replaced && n != wire.OpGetFH {
 		return wire.NFS4ErrDelay
@@ -157,14 +154,13 @@ func (k *Compound) identify(op *Operation) Status {
 	return s
 }
 
-// refused reports whether an export refuses the caller because the caller has no account.
+// refused reports whether an export requires an account that the caller does not have.
 func (k *Compound) refused(e *export.Export) bool { return e.Refuses(&k.Call.Cred) }
 
-// mayUnknown reports whether a caller without an account may run an operation on the current
-// object, although its export requires an account. Allowed are the operations that a mount needs
-// (GETATTR, LOOKUPP and SECINFO_NO_NAME), on the export's root only, and the operations that
-// confirm or give up state. A caller that acts as the client's machine (see machineMay) may also
-// run operations on the state of the client's users, and a GETATTR before them.
+// mayUnknown reports whether a caller without an account may run an operation on the current object,
+// although its export requires an account. Allowed are, on the export's root, the operations that a mount
+// needs, and the operations that confirm or give up state. A caller that acts as the client's machine (see
+// machineMay) may also run operations on the state of the client's users, and a GETATTR before them.
 func (k *Compound) mayUnknown(op *Operation) bool {
 	switch op.Number {
 	case wire.OpGetattr, wire.OpSecInfoNoName, wire.OpLookupp:
@@ -300,10 +296,9 @@ func (k *Compound) machineMay(n wire.OpNum) bool {
 	return ok && m.MachineMay(&k.Call.Cred, n)
 }
 
-// willMaintain reports whether the next operation, after any GETATTRs, is one that the
-// client's machine may do for its users. Such an operation comes under the flavor that the
-// client uses to maintain its state, which the export need not accept. Example: a client
-// whose users use krb5p closes their files under krb5i.
+// willMaintain reports whether the next operation, after any GETATTRs, is one that the client's machine
+// may do for its users. It comes under the flavor with which the client maintains its state, which the
+// export need not accept: a client whose users use krb5p may close their files under krb5i.
 func (k *Compound) willMaintain() bool {
 	rest := *k.Args
 	for i := k.Index + 1; i < k.Count; i++ {
@@ -380,9 +375,8 @@ func (k *Compound) FS() vfs.FileSystem {
 // previous object (RFC 8881 §16.2.3.1.2).
 func (k *Compound) SetCurrent(o Object) { k.Current, k.StateID = o, state.Anonymous }
 
-// brought records that the operation left the attributes of the current object in k.Attr.
-// It does so only under Op.Try, because after a wait the attributes may be older than those
-// that other callers have already seen.
+// brought records that the operation left the attributes of the current object in k.Attr, but only under
+// Op.Try: after a wait they may be older than those that other callers have already seen.
 func (k *Compound) brought() {
 	if k.Op.Try {
 		k.broughtBy = k.Index + 1
@@ -406,9 +400,9 @@ func (k *Compound) Failed(err error) Status {
 	return StatusOf(err)
 }
 
-// Block returns the status Blocked. An operation calls it if, under Op.Try, the file system
-// would have had to wait. lane is the executor lane in which the operation will wait: a queue of
-// calls for one file system or other resource that may stall (see rpc).
+// Block returns the status Blocked, for an operation that would have had to wait although Op.Try is set.
+// lane is the executor lane in which it will wait: a queue of calls for one file system or other resource
+// that may stall.
 func (k *Compound) Block(lane any) Status {
 	k.lane = lane
 	return Blocked

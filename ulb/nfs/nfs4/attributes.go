@@ -114,20 +114,19 @@ func putTime(w *xdr.Writer, t vfs.Time) {
 	w.Uint32(t.Nsec)
 }
 
-// changeType returns the value of change_attr_type (RFC 7862 §12.2.3): what a client may
-// conclude from two values of the change attribute.
+// changeType returns change_attr_type (RFC 7862 §12.2.3): what two values of the change attribute tell a
+// client.
 func (f *facts) changeType() wire.ChangeAttrType4 {
 	if f.object.Export.ID == 0 {
 		// The change attribute of the pseudo file system is a digest of the configuration, so a
 		// higher value does not mean a later one.
 		return wire.NFS4ChangeTypeIsUndefined
 	}
-	// Change comes from the ctime. If a change of the file does not raise the ctime, the file
-	// system raises Change in memory, and this increment is lost when the daemon ends. So the
-	// server promises only this type, with which a client treats a lower Change as a new state,
-	// too. Saving the increment at a clean stop would not help after a crash. From Linux 6.13 on,
-	// the usual file systems give a change a new ctime whenever the old ctime has been read, so
-	// Change needs no increment there.
+	// Change comes from the ctime. If a change of the file does not raise the ctime, the file system
+	// raises Change in memory, and this increment is lost when the daemon ends or crashes. So the server
+	// promises only this type, with which a client treats a lower Change as a new state, too. From Linux
+	// 6.13 on, the usual file systems raise the ctime whenever it has been read, so Change needs no
+	// increment there.
 	return wire.NFS4ChangeTypeIsTimeMetadata
 }
 
@@ -175,10 +174,9 @@ func putPath(w *xdr.Writer, path string) {
 // encoded.
 type need uint8
 
-// The facts are: the object's attributes; the fixed properties of its file system; the space and
-// files used in it; the file ID of the object that an export's root covers; the birth time; and the
-// names of the owner and the group. needBirth, needOwner and needGroup have an effect only together
-// with needAttr: facts.look looks up these facts with the object's attributes.
+// The facts are: the object's attributes; the fixed properties of its file system; the space and files
+// used in it; the file ID of the object that an export's root covers; the birth time; and the names of the
+// owner and the group. The last three have an effect only together with needAttr: see facts.look.
 const (
 	needAttr need = 1 << iota
 	needInfo
@@ -270,9 +268,9 @@ func (f *facts) writeValues(w *xdr.Writer, set *wire.Bitmap4) {
 	}
 }
 
-// sendsNames reports whether the caller gets users and groups by name. A caller with
-// RPCSEC_GSS does, because it is itself known by name. All callers do if the configuration
-// says so. Other callers get the decimal digits of the numbers (RFC 7530 §5.9).
+// sendsNames reports whether the caller gets users and groups by name: with RPCSEC_GSS, under which the
+// caller itself is known by name, or if the configuration says so. Other callers get decimal numbers (RFC
+// 7530 §5.9).
 func (k *Compound) sendsNames() bool {
 	p := k.Program
 	return p.identity != nil && (p.sendNames || k.Call.Cred.Flavor == rpc.AuthGSS)

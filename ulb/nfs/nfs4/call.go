@@ -13,19 +13,17 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Judge examines the first file handle of a compound. It checks that this server has issued the
-// handle, that the handle's export serves the caller's address and port, and that the export
-// accepts the caller's flavor and identity. If not, the server reserves no payload memory and
-// fetches no further data for the compound. It then executes only the operations that have arrived,
-// and refuses each of them that such a caller may not do. Arguments that Judge does not see, such
-// as data, are limited by nfs.Binding4.
+// Judge checks the first file handle of a compound: whether this server has issued it, and whether its
+// export serves the caller's address and port and accepts the caller's flavor and identity. If not, the
+// server reserves no payload memory and fetches no further data for the compound: it executes only the
+// operations that have arrived, and refuses each of them that such a caller may not do. Arguments that
+// Judge does not see, such as data, are limited by nfs.Binding4.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	if a.Header.Procedure == wire.ProcNull {
 		return rpc.Done
 	}
-	// The server reserves no more memory for results than the reply can carry. If that is too
-	// little for all operations, the last ones fail, because each operation checks the room that is
-	// left.
+	// If the reply cannot carry the results of all operations, the last ones fail, because each operation
+	// checks the room that is left.
 	j.Words = max(min(j.Words, j.Room), minReply)
 	if j.Object == nil {
 		p.judgeByName(a, j)
@@ -47,10 +45,9 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	return rpc.Done
 }
 
-// judgeByName limits the memory and the length of a compound that does not begin with a file
-// handle, if the peer has not yet sent a genuine handle of this server. Such a compound begins at
-// the root, or neither reads nor writes. Clients read and write by handle, so a client loses
-// nothing by this limit.
+// judgeByName limits the memory and the length of a compound that does not begin with a file handle, if
+// the peer has not yet sent a genuine handle of this server. Clients read and write by handle, so they
+// lose nothing.
 func (p *Program) judgeByName(a *rpc.Arrived, j *rpc.Judgement) {
 	if a.Conn.Known() {
 		return
@@ -67,9 +64,7 @@ func (p *Program) judgeByName(a *rpc.Arrived, j *rpc.Judgement) {
 	}
 }
 
-// nameless is the limit, in bytes, of the payload memory and of the message length for a compound
-// that does not begin with a file handle, from a peer that has not yet sent a genuine handle of
-// this server.
+// nameless is the limit of judgeByName for the payload memory and for the message, in bytes.
 const nameless = 64 << 10
 
 // minReply is the size, in bytes, of a reply with the longest tag and one operation that
@@ -136,9 +131,8 @@ func (k *Compound) decodeHead(p *Program, c *rpc.Call, w *xdr.Writer) Status {
 // maxTag is the maximum length of a compound's tag, in bytes.
 const maxTag = 1024
 
-// run executes operations from k.Index on, until an operation fails, an operation has to
-// wait, or the last one has finished. The second result is false if the compound will
-// continue later.
+// run executes operations from k.Index on, until one fails, one has to wait, or the last one has finished.
+// The second result is false if the compound will continue later.
 func (k *Compound) run() (rpc.Outcome, bool) {
 	k.broughtBy = 0 // attributes found before the wait may be old
 	for ; k.Index < k.Count; k.Index++ {
@@ -183,10 +177,9 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 	return k.ended(), true
 }
 
-// An attempt, on the goroutine that received the compound, executes at most attemptedOps operations.
-// The executor runs the others, because client addresses take turns there. Otherwise the peers of
-// one address could keep all receiving goroutines busy with long compounds, and the calls of other
-// clients would wait for them. Few compounds of ordinary clients have more operations than this.
+// An attempt, on the goroutine that received the compound, executes at most attemptedOps operations. The
+// executor, where client addresses take turns, runs the others. Otherwise the peers of one address could
+// keep all receiving goroutines busy with long compounds. Few compounds of ordinary clients are longer.
 const attemptedOps = 8
 
 // leaveAttempt ends the attempt of a compound that has executed attemptedOps operations.
@@ -197,9 +190,8 @@ func (k *Compound) leaveAttempt() rpc.Outcome {
 	return rpc.WouldBlock(k.on)
 }
 
-// giveWay is called between two operations of a compound that runs on the executor. If the
-// compound's turn is over (rpc.Call.GiveWay), the compound goes to the end of its client's queue,
-// and giveWay returns true.
+// giveWay is called between two operations of a compound on the executor. If the compound's turn is over
+// (rpc.Call.GiveWay), it goes to the end of its client's queue, and giveWay returns true.
 func (k *Compound) giveWay() (queued bool) {
 	if !k.Program.givesWay(k.Call, time.Since(k.since)) {
 		return false
@@ -327,9 +319,9 @@ func (k *Compound) Tail() int {
 	return 0
 }
 
-// exceeded checks that the reply written so far fits into the limits of the transport and of the
-// session. If not, it returns the status that replaces the result of the last operation. For an
-// operation with Operation.Once, room has already checked this before the operation ran.
+// exceeded checks that the reply so far fits into the limits of the transport and of the session. If not,
+// it returns the status that replaces the last result. For an operation with Operation.Once, room has
+// checked this before.
 func (k *Compound) exceeded() Status {
 	if k.W.Overflow() || k.W.Available() < k.Tail() {
 		return k.tooBig()
@@ -380,9 +372,9 @@ func (k *Compound) tooBig() Status {
 	return wire.NFS4ErrRepTooBig
 }
 
-// PayloadRoom returns the maximum length, in bytes, of the next result that may be placed directly.
-// rest is the number of bytes of XDR that go with it in the reply. The limit is the size of the
-// result's Write chunk or, if the result has none, the room left in the reply.
+// PayloadRoom returns the maximum length, in bytes, of the next result that may be placed directly: the
+// size of its Write chunk or, without one, the room left in the reply. rest is the number of bytes of XDR
+// that go with it.
 func (k *Compound) PayloadRoom(rest int) int {
 	rest += k.Tail()
 	left, _ := k.sessionLeft()
@@ -397,11 +389,10 @@ func (k *Compound) ended() rpc.Outcome {
 	return rpc.Done // also after a failure, because failures are counted by operation
 }
 
-// meet marks the connection of a client's session as that of a real client (rpc.Conn.MarkKnown), if
-// an export serves the client and accepts its flavor. Judge marks a connection when a compound
-// begins with a file handle, and on a connection that only renews a lease no compound does. If the
-// flavor is RPCSEC_GSS, the export need not accept it, because a client may renew its lease under
-// another service (authentication, integrity or privacy) than its users' calls.
+// meet marks the connection of a client's session as that of a real client (rpc.Conn.MarkKnown), if an
+// export serves the client and accepts its flavor. Judge does so only when a compound begins with a file
+// handle, as no compound that renews a lease does. The export need not accept RPCSEC_GSS, because a client
+// may renew its lease under another service than its users' calls.
 func (k *Compound) meet() {
 	c, cred := k.Call.Conn, &k.Call.Cred
 	if !c.Known() && slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool {

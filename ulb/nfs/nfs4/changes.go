@@ -138,9 +138,8 @@ func rename(k *Compound, args *wire.Rename4Args) Status {
 	return wire.NFS4OK
 }
 
-// notRenamed returns the status of a RENAME that the file system refused. ENOTDIR has two
-// possible causes: one of the two handles is no directory, or one name belongs to a
-// directory and the other does not.
+// notRenamed returns the status of a RENAME that the file system refused. ENOTDIR has two possible causes:
+// a handle that is no directory, or a directory and another object as the two names.
 func (k *Compound) notRenamed(err error) Status {
 	switch {
 	case errors.Is(err, syscall.EISDIR):
@@ -220,9 +219,8 @@ func changeInfo(ch *vfs.Change) (c wire.ChangeInfo4) {
 	return c
 }
 
-// unchanged returns the status of a REMOVE, RENAME or LINK that failed in the file system.
-// The standards have no NFS4ERR_PERM for these operations. The file system returns EPERM
-// for a sticky directory, so EPERM becomes NFS4ERR_ACCESS.
+// unchanged returns the status of a failed REMOVE, RENAME or LINK. The standards have no NFS4ERR_PERM for
+// them, so EPERM, which the file system returns for a sticky directory, becomes NFS4ERR_ACCESS.
 func (k *Compound) unchanged(err error) Status {
 	if errors.Is(err, syscall.EPERM) {
 		return wire.NFS4ErrAccess
@@ -230,9 +228,8 @@ func (k *Compound) unchanged(err error) Status {
 	return k.Failed(err)
 }
 
-// leads checks that a name in directory o does not lead into another export, because the operation
-// must not touch such a name. If the name does, leads returns the given status. Otherwise leads
-// returns NFS4_OK, or the status of a failed lookup.
+// leads returns the given status if a name in directory o leads into another export, because the operation
+// must not touch such a name. Otherwise it returns NFS4_OK, or the status of a failed lookup.
 func (k *Compound) leads(o *Object, name []byte, status Status) Status {
 	e, s := k.belowOf(o, name)
 	if e != nil {

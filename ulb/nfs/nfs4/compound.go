@@ -30,9 +30,9 @@ type Compound struct {
 	// statusAt and countAt are the offsets in W of the compound's status and of the number of results.
 	statusAt, countAt int
 
-	// Current and Saved are the objects that the two file handles name. StateID is the current
-	// stateid; SavedStateID belongs to the saved file handle (RFC 8881 §16.2.3.1.2). A stateid that
-	// is not set is the anonymous stateid.
+	// Current and Saved are the objects that the two file handles name, StateID and SavedStateID the
+	// stateids that belong to them (RFC 8881 §16.2.3.1.2). A stateid that is not set is the anonymous
+	// stateid.
 	Current, Saved        Object
 	StateID, SavedStateID wire.StateID4
 
@@ -82,9 +82,9 @@ type running struct {
 	// uses holds the states whose stateids the operation uses: uses[0] for the current object,
 	// uses[1] for the saved object.
 	uses [2]useOfState
-	// Only minor version 0 uses the following fields. given holds the arguments of the operation and
-	// everything after them. postponed is the error of an operation that cannot be carried out but
-	// must still use up a seqid of its owner.
+	// Only minor version 0 uses given, the arguments of the operation and everything after them, and
+	// postponed, the error of an operation that cannot be carried out but must still use up a seqid of its
+	// owner.
 	given     []byte
 	postponed Status
 	// lane is the executor lane in which a Blocked operation will wait, and start the function that
@@ -123,10 +123,9 @@ type scratch struct {
 // KeepBody makes the Compound send the body of the result although the status is not NFS4_OK.
 func (k *Compound) KeepBody() { k.keepBody = true }
 
-// WaitFor returns the status Waiting for an operation that has to wait for an event. After the
-// operation has returned, run calls start. start begins the wait and arranges that Resume
-// is called exactly once, from any goroutine, perhaps before start returns. start does nothing else
-// with the compound. After Resume the operation runs again and decodes its arguments again.
+// WaitFor returns the status Waiting for an operation that has to wait for an event. When the operation
+// has returned, run calls start, which begins the wait and arranges that Resume is called exactly once,
+// from any goroutine, perhaps before start returns. After Resume the operation runs again.
 func (k *Compound) WaitFor(start func()) Status {
 	k.start = start
 	return Waiting
@@ -147,8 +146,8 @@ type Limiter interface {
 }
 
 // Served reports whether an export serves the caller. If none does, the caller is Denied: otherwise
-// strangers could use up the client records, whose number is limited. It is not enough that the
-// connection is known (rpc.Conn.Known), because a call under another flavor may have made it known.
+// strangers could use up the limited client records. rpc.Conn.Known does not suffice: a call under another
+// flavor may have set it.
 func (k *Compound) Served() bool {
 	c, cred := k.Call.Conn, &k.Call.Cred
 	return slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool { return e.Serves(c, cred) })

@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A borrowed is an open file for one operation: the file of a stateid, or, if the stateid
-// is special, a file opened for this operation with the caller's rights. As for READ and
-// WRITE, a file's owner may read and write it whatever the mode is (RFC 1813 §4.4).
+// A borrowed is an open file for one operation: the file of a stateid or, for a special stateid, a file
+// opened with the caller's rights. As for READ and WRITE, the owner may read and write it whatever the
+// mode is (RFC 1813 §4.4).
 type borrowed struct {
 	vfs.File
 	own bool
@@ -24,9 +24,8 @@ func (b *borrowed) giveBack() {
 	}
 }
 
-// borrow returns an open file of object o for one operation: the file that the stateid id has open
-// for the access want or, if it has none, a file that borrow opens. borrow returns NFS4ERR_NOTSUPP
-// if it has to open the file and the file system does not implement vfs.Opener.
+// borrow returns an open file of object o for one operation: the file that the stateid id has open for the
+// access want or, without one, a file that borrow opens. Without vfs.Opener, that is NFS4ERR_NOTSUPP.
 func (k *Compound) borrow(o *Object, id *wire.StateID4, want state.Access) (borrowed, Status) {
 	f, s := k.openFor(o, id, want)
 	if s != wire.NFS4OK || f != nil {
@@ -191,9 +190,8 @@ type pair struct {
 	fromOffset, toOffset, count uint64
 }
 
-// open opens both files and checks that the range lies within the source file. Under Op.Try it
-// returns Blocked, because a copy may take long. A count of 0 becomes the number of bytes up to
-// the end of the source file.
+// open opens both files and checks the range. A count of 0 becomes the number of bytes up to the end of
+// the source file. Under Op.Try open returns Blocked, because a copy may take long.
 func (p *pair) open(from, to *wire.StateID4) Status {
 	k := p.k
 	var ok bool

@@ -50,10 +50,9 @@ func read(k *Compound, args *wire.Read4Args) Status {
 // server's handles, or if its READs together ask for more than nfs.MaxTransfer bytes.
 const unreserved = 32 << 10
 
-// readable returns memory for a READ of count bytes. The memory may be shorter than count, because
-// the reply limits it. Usually it is part of the memory that the server reserved for the call. If
-// none was reserved (see unreserved), it is part of k.lent, lent is true, and the caller removes
-// the bytes that the READ used from k.lent. If no memory is left, s is the error status.
+// readable returns memory for a READ of count bytes, or less if the reply has less room. Usually it is
+// part of the memory that the server reserved for the call. If none was reserved (see unreserved), it is
+// part of k.lent, lent is true, and the caller removes the bytes that the READ used from k.lent.
 func (k *Compound) readable(count uint32) (buf []byte, lent bool, s Status) {
 	n := min(int(min(count, nfs.MaxTransfer)), k.PayloadRoom(wire.Read4ResOKMaxReducedSize))
 	if n == 0 {
@@ -79,9 +78,8 @@ func write(k *Compound, args *wire.Write4Args) Status {
 		return s
 	}
 	k.data[0] = args.Data.Data
-	// The verifier is read before the write. If a sync of the file system fails during the write,
-	// this data may be lost. The client then gets another verifier in the reply to its COMMIT, and
-	// writes the data again.
+	// The verifier is read before the write: if a sync fails during the write, this data may be lost. The
+	// client then gets another verifier in the reply to its COMMIT, and writes the data again.
 	verf := wire.Verifier4(k.FS().Verifier())
 	stable := vfs.Stability(args.Stable)
 	var n int
@@ -126,10 +124,9 @@ func commit(k *Compound, args *wire.Commit4Args) Status {
 	return wire.NFS4OK
 }
 
-// closedOr returns the status of an operation on the content of the current file that failed
-// with err. If the object is no regular file, it returns the status for the object's type (see
-// mustBeRegular). If the open file was closed meanwhile, it returns the status of the stateid.
-// Otherwise it returns what Failed returns.
+// closedOr returns the status of an operation on the content of the current file that failed with err: the
+// status for the object's type if it is no regular file, that of the stateid if the open file was closed
+// meanwhile, or else what Failed returns.
 func (k *Compound) closedOr(err error) Status {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -146,9 +143,9 @@ func (k *Compound) closedOr(err error) Status {
 	return k.Failed(err)
 }
 
-// closed returns the status of an operation whose open file was closed meanwhile. If the
-// stateids are still valid for the operation, an OPEN_DOWNGRADE replaced the open file.
-// closed then returns NFS4ERR_DELAY, so that the client repeats the operation.
+// closed returns the status of an operation whose open file was closed meanwhile. If the stateids are
+// still valid, an OPEN_DOWNGRADE replaced the file, and the client repeats the operation after
+// NFS4ERR_DELAY.
 func (k *Compound) closed() Status {
 	for _, u := range k.uses {
 		if u.state == nil {

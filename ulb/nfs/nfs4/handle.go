@@ -50,9 +50,8 @@ func putFH(k *Compound, args *wire.PutFH4Args) Status {
 	return wire.NFS4OK
 }
 
-// present returns NFS4ERR_STALE if the object of a PUTFH no longer exists (RFC 8881
-// §15.1.2.7). It checks this only if no later operation would notice: if PUTFH is the last
-// operation, or GETFH follows it.
+// present returns NFS4ERR_STALE if the object of a PUTFH no longer exists (RFC 8881 §15.1.2.7), but only
+// if no later operation would notice: if PUTFH is the last one, or GETFH follows it.
 func (k *Compound) present() Status {
 	next := *k.Args
 	if k.Index+1 < k.Count && wire.OpNum(next.Uint32()) != wire.OpGetFH || !k.admits(&k.Current) || k.refused(k.Current.Export) {
@@ -166,9 +165,9 @@ func (k *Compound) checkName(name []byte) Status {
 	return wire.NFS4OK
 }
 
-// child finds the object that a name in the current directory leads to, as LOOKUP does.
-// k.Attr receives its attributes; k.Attr.Type is 0 if they are not known. k.dirChange receives
-// the directory's change attribute, unless the name leads into another export.
+// child finds the object that a name in the current directory leads to. k.Attr receives its attributes,
+// with Type 0 if they are not known, and k.dirChange the directory's change attribute, unless the name
+// leads into another export.
 func (k *Compound) child(name []byte) (Object, Status) {
 	k.Attr = vfs.Attr{}
 	if s := k.checkName(name); s != wire.NFS4OK {

@@ -6,9 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// lock is LOCK (RFC 8881 §18.10, RFC 7530 §16.10). If the stateid is bad and the object is no
-// regular file, minor versions 1 and 2 return the error for the object's type instead (see
-// mustBeRegular).
+// lock is LOCK (RFC 8881 §18.10, RFC 7530 §16.10). In minor versions 1 and 2, an object that is no regular
+// file has precedence over a bad stateid (see mustBeRegular).
 func lock(k *Compound, args *wire.Lock4Args) Status {
 	s := lockFile(k, args)
 	if s == wire.NFS4ErrBadStateID && k.Minor > 0 {
@@ -58,9 +57,8 @@ func lockFile(k *Compound, args *wire.Lock4Args) Status {
 	})
 }
 
-// claimer returns the file system's vfs.Claimer, which locks ranges of files against the
-// processes of this machine, or nil if the file system has none. A Claimer may have to wait, so
-// under Op.Try the status is Blocked.
+// claimer returns the file system's vfs.Claimer, which locks ranges of files against the processes of this
+// machine, or nil. A Claimer may have to wait, so under Op.Try the status is Blocked.
 func (k *Compound) claimer() (vfs.Claimer, Status) {
 	c, ok := vfs.As[vfs.Claimer](k.FS())
 	if ok && k.Op.Try {
@@ -71,9 +69,8 @@ func (k *Compound) claimer() (vfs.Claimer, Status) {
 
 func writes(t wire.NFSLockType4) bool { return t == wire.WriteLt || t == wire.WritewLt }
 
-// mayLock checks that the client may take locks now: the client of owner or, if owner is nil, the
-// client of the session. During the grace period after a restart of the server, a client may only
-// reclaim locks.
+// mayLock checks that the client of owner or, if owner is nil, of the session may take locks now: during
+// the grace period it may only reclaim locks.
 func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	c := k.Client
 	if owner != nil {
@@ -86,10 +83,9 @@ func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	return s
 }
 
-// mayLockAs checks that the caller may lock through the stateid. A write lock needs write access,
-// and a read lock needs read access: the caller must have opened the file for that access, or have
-// the permission for it. If the stateid is wrong, mayLockAs returns NFS4_OK, because Lock will
-// return the error.
+// mayLockAs checks that the caller may lock through the stateid: it must have opened the file for writing
+// if the lock is a write lock, otherwise for reading, or have the permission for that. Lock reports a
+// wrong stateid.
 func (k *Compound) mayLockAs(a *state.LockArgs, kind state.Kind) Status {
 	want := state.AccessRead
 	if a.Write {

@@ -29,10 +29,9 @@ func (k *Compound) unseen(err error, name []byte) {
 	k.Program.exports.OnRefusal(&r)
 }
 
-// cross returns the export of the file system that is mounted on a name of the current directory.
-// err is the error of the name's Lookup; EXDEV means that a file system is mounted on the name. If
-// err is another error, or if the current export does not have the option crossmnt, cross returns
-// err. If the server does not export the mount to the caller, cross returns another error.
+// cross returns the export of the file system that is mounted on a name, whose Lookup failed with err. If
+// err is not EXDEV, or the current export does not have the option crossmnt, cross returns err. If the
+// server does not export the mount to the caller, cross returns another error.
 func (k *Compound) cross(err error, name []byte) (*export.Export, error) {
 	names := k.Program.names
 	if names == nil || !k.Current.Export.CrossMount || !errors.Is(err, syscall.EXDEV) {
@@ -42,9 +41,8 @@ func (k *Compound) cross(err error, name []byte) (*export.Export, error) {
 	return names.Cross(k.lookAround(), &at, name)
 }
 
-// notFound returns the status of a Lookup that failed with err. If another file system is mounted
-// on the name (EXDEV), the server hides the name from the client. The only NFSv4 status for this is
-// NFS4ERR_ACCESS.
+// notFound returns the status of a Lookup that failed with err. With EXDEV, another file system is mounted
+// on the name. The server hides it, for which NFSv4 has only NFS4ERR_ACCESS.
 func (k *Compound) notFound(err error) Status {
 	if errors.Is(err, syscall.EXDEV) {
 		return wire.NFS4ErrAccess
@@ -52,9 +50,8 @@ func (k *Compound) notFound(err error) Status {
 	return k.notDirectory(err)
 }
 
-// notDirectory returns the status of an operation on a directory that failed with err. If
-// the current object is a symbolic link, the status is NFS4ERR_SYMLINK instead of
-// NFS4ERR_NOTDIR (RFC 8881 §18.13.4).
+// notDirectory returns the status of an operation on a directory that failed with err. For a symbolic
+// link, it is NFS4ERR_SYMLINK instead of NFS4ERR_NOTDIR (RFC 8881 §18.13.4).
 func (k *Compound) notDirectory(err error) Status {
 	if !errors.Is(err, syscall.ENOTDIR) {
 		return k.Failed(err)

@@ -34,9 +34,8 @@ func open(k *Compound, args *wire.Open4Args) Status {
 	return k.numbered(o.owner, args.Seqid, o.run)
 }
 
-// An opening is one OPEN while it is executed, in this order: checks of the arguments, the
-// file, the state, and last the truncation. If a step fails after the file was opened, the
-// file is closed again.
+// An opening is one OPEN while it is executed: checks of the arguments, the file, the state, and last the
+// truncation. If a step fails after the file was opened, the file is closed again.
 type opening struct {
 	k      *Compound
 	args   *wire.Open4Args
@@ -57,9 +56,8 @@ type opening struct {
 	resize bool
 	size   uint64
 
-	// file is the open file, until it is handed over to the state manager. cutter is a second open
-	// file, for writing. It is used if the OPEN truncates a file that it does not open for writing.
-	// Both are nil if the file system does not implement vfs.Opener.
+	// file is the open file, until the state manager gets it. cutter is a second one, for writing, if the
+	// OPEN truncates a file that it does not open for writing. Both are nil without vfs.Opener.
 	file, cutter vfs.File
 	state        state.Opening
 }
@@ -292,9 +290,9 @@ func (o *opening) truncate() Status {
 	return wire.NFS4OK
 }
 
-// granted returns nil if the caller has permission for access. It also returns nil if access has
-// the bit OpenOwner, because the OPEN then made the file or reclaims access that was granted
-// earlier. Otherwise it returns EACCES, or the error of the file system.
+// granted returns nil if the caller has permission for access, or if access has the bit OpenOwner, because
+// the OPEN then made the file or reclaims access that was granted earlier. Otherwise it returns EACCES, or
+// the error of the file system.
 func (k *Compound) granted(h vfs.Handle, access vfs.OpenAccess) error {
 	if access&vfs.OpenOwner != 0 {
 		return nil
@@ -414,9 +412,8 @@ func (o *opening) notMade(err error, mode vfs.CreateMode) Status {
 	return o.k.notDirectory(err)
 }
 
-// assigned records which attributes were set, and the size that is still to be set. This size is
-// the requested size of a new file, or 0 for an existing file that is truncated (RFC 8881
-// §18.16.3).
+// assigned records the attributes that were set, and the size that is still to be set: the requested size
+// of a new file, or 0 for an existing file that is truncated (RFC 8881 §18.16.3).
 func (o *opening) assigned(a *assignment, made *vfs.Object, mode wire.Createmode4) {
 	if o.made {
 		o.set = a.applied(made)

@@ -14,9 +14,8 @@ import (
 type Status = wire.NFSStat4
 
 const (
-	// Blocked means that the operation would have had to wait, which it must not do under
-	// Compound.Op.Try (see vfs.Op). The operation has changed nothing. It will decode its arguments
-	// and run again, without Try.
+	// Blocked means that the operation would have had to wait although Compound.Op.Try is set. It has
+	// changed nothing. It will decode its arguments and run again, without Try.
 	Blocked Status = -1
 	// Waiting means that the operation waits for the event that it passed to
 	// Compound.WaitFor. It will decode its arguments and run again, without Try.
@@ -35,14 +34,12 @@ type Minor interface {
 	// Operations returns the operations that only this minor version has, and the shared
 	// operations that it implements in another way.
 	Operations() []Operation
-	// Before is called before each operation, including the first. It checks that the
-	// operation is allowed at its position in the compound: k.Index is the operation's
-	// index, k.Count the number of operations. If Before returns wire.NFS4OK, the operation
-	// runs. Any other status becomes the operation's result.
+	// Before is called before each operation. It checks that the operation is allowed at its position:
+	// k.Index is the operation's index, k.Count the number of operations. A status other than wire.NFS4OK
+	// becomes the operation's result.
 	Before(k *Compound, op *Operation) Status
-	// After is called once when the compound has ended, in whatever way, with all of its
-	// results in k.W. If k.Status is Discarded or Denied, these results are not sent. After
-	// is not called for a Replayed compound.
+	// After is called once when the compound has ended, in whatever way, except for a Replayed one. Its
+	// results are in k.W; if k.Status is Discarded or Denied, they are not sent.
 	After(k *Compound)
 }
 
@@ -53,9 +50,8 @@ type Operation struct {
 	// the part of the result that follows the status to k.W. With another status, the Compound
 	// discards the bytes that Run wrote, unless Run called k.KeepBody.
 	Run func(k *Compound) Status
-	// Handle is true if the operation uses the current file handle. If none is set, the answer
-	// is NFS4ERR_NOFILEHANDLE. While the operation runs, k.Current.Export is marked as in use
-	// (export.Export.Enter).
+	// Handle is true if the operation uses the current file handle. While the operation runs,
+	// k.Current.Export is marked as in use (export.Export.Enter).
 	Handle bool
 	// Saved is true if the operation also uses the saved file handle.
 	Saved bool

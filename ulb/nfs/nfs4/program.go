@@ -86,9 +86,8 @@ func (p *Program) pathOf(e *export.Export) string {
 	return p.names.Path(e)
 }
 
-// stripes is the number of success counters of each operation. A connection always uses the
-// same counter, chosen by the connection's ID. Connections on different processors thus rarely
-// write to the same memory.
+// stripes is the number of success counters of each operation. Connections use different ones, by the
+// connection's ID, so that processors rarely write to the same memory.
 const stripes = 16
 
 // counters counts the operations executed.

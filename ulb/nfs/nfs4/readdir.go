@@ -47,9 +47,8 @@ type lister struct {
 	aside aside
 }
 
-// An aside is an entry of a directory that needs a lookup of its own, because it may lead into
-// another export, or because the file system listed it without attributes. The lister interrupts
-// the listing, looks the entry up (turnAside), and then continues the listing.
+// An aside is an entry for which the lister interrupts the listing, to look it up (turnAside): it may lead
+// into another export, or the file system listed it without attributes.
 type aside struct {
 	set    bool
 	n      int // the name's length
@@ -90,9 +89,8 @@ func readdir(k *Compound, args *wire.Readdir4Args) Status {
 	return l.list()
 }
 
-// tooSmall returns the status of a result that has no room for one entry. It is NFS4ERR_TOOSMALL
-// if the client's maxcount is the lowest limit, and otherwise the status of a reply that is too
-// big.
+// tooSmall returns the status of a result that has no room for one entry: NFS4ERR_TOOSMALL if the client's
+// maxcount is the lowest limit, otherwise that of a reply that is too big.
 func (l *lister) tooSmall() Status {
 	if int(l.maxcount) <= l.k.Room() {
 		return wire.NFS4ErrTooSmall

@@ -8,10 +8,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// out returns the object that a name leads to, in a directory of an export that does not accept
-// the caller's flavor. It does not access the file system. If the name leads into another
-// export, out returns that export's root. Otherwise it returns the directory itself, because its
-// export's policy applies to every name in it.
+// out returns the object that a name leads to, in a directory of an export that does not accept the
+// caller's flavor, without access to the file system: the root of another export, or the directory itself,
+// because its export's policy applies to every name in it.
 func (k *Compound) out(name []byte) (Object, Status) {
 	if s := k.checkName(name); s != wire.NFS4OK {
 		return Object{}, s
@@ -48,9 +47,9 @@ func secinfoNoName(k *Compound, style *wire.SecinfoStyle4) Status {
 	return k.flavors(&o, s)
 }
 
-// flavors writes the security flavors under which the client may reach o. s is the status of the
-// search for o; if it is not NFS4_OK, it becomes the result. From minor version 1 on flavors clears
-// the current file handle, so that the client sets the handle again, under one of these flavors.
+// flavors writes the security flavors under which the client may reach o. s is the status of the search
+// for o. From minor version 1 on, flavors clears the current file handle, so that the client sets it again
+// under one of them.
 func (k *Compound) flavors(o *Object, s Status) Status {
 	switch s {
 	case wire.NFS4OK:

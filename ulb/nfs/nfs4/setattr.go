@@ -11,9 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// setattr is SETATTR (RFC 8881 §18.30, RFC 7530 §16.32). The file system sets all
-// attributes or none. The result of a failed SETATTR therefore lists no attribute, unless
-// setSize has already set the size.
+// setattr is SETATTR (RFC 8881 §18.30, RFC 7530 §16.32). The file system sets all attributes or none, so
+// the result of a failed SETATTR lists none, unless setSize has already set the size.
 func setattr(k *Compound, args *wire.Setattr4Args) Status {
 	a := &k.assignment
 	if s := k.assign(&args.ObjAttributes, a); s != wire.NFS4OK {
@@ -58,9 +57,8 @@ func (k *Compound) settled(err error) Status {
 	return k.Failed(err)
 }
 
-// setSize sets attributes including the size. It sets the size through the open file of the
-// stateid, with the rights that the OPEN was granted. It sets the other attributes with the
-// caller's rights.
+// setSize sets attributes including the size: the size through the open file of the stateid, with the
+// rights that the OPEN was granted, and the others with the caller's rights.
 func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
 	f, s := k.openFor(&k.Current, id, state.AccessWrite)
 	if s != wire.NFS4OK {
@@ -93,9 +91,8 @@ func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
 	return s
 }
 
-// exclusive is the set of attributes that an OPEN may set in a file that it creates
-// exclusively (RFC 8881 §5.8.1.14). It has no times, because the file system may keep the
-// verifier in them, and no size.
+// exclusive is the set of attributes that an OPEN may set in a file that it creates exclusively (RFC 8881
+// §5.8.1.14): no times, because the file system may keep the verifier in them, and no size.
 var exclusive = wire.Bits(wire.Fattr4Mode, wire.Fattr4Owner, wire.Fattr4OwnerGroup, wire.Fattr4ModeUmask)
 
 // An assignment is a decoded fattr4 of SETATTR, CREATE or OPEN: the attributes and values
@@ -114,11 +111,10 @@ type assignment struct {
 	values xdr.Decoder
 }
 
-// assign decodes the fattr4 of a client into a. It returns NFS4_OK; NFS4ERR_ATTRNOTSUPP for an
-// unsupported attribute; NFS4ERR_INVAL for an attribute that can only be read; NFS4ERR_BADXDR if
-// the values do not match the mask; the error of the first bad value (RFC 8881 §18.30.3); or
-// Blocked if the number of an owner or group is not known yet. a keeps no reference to the memory
-// of from.
+// assign decodes the fattr4 of a client into a, which keeps no reference to it. It returns
+// NFS4ERR_ATTRNOTSUPP for an unsupported attribute, NFS4ERR_INVAL for one that can only be read,
+// NFS4ERR_BADXDR if the values do not match the mask, the error of the first bad value (RFC 8881
+// §18.30.3), or Blocked if the number of an owner or group is not known yet.
 func (k *Compound) assign(from *wire.FAttr4, a *assignment) Status {
 	*a = assignment{k: k, asked: from.Attrmask}
 	if unknown := a.asked.Without(&supported[k.Minor]); !unknown.IsEmpty() {
@@ -196,10 +192,9 @@ func setGroup(d *xdr.Decoder, a *assignment) {
 	a.set.GID = a.number(identity.Group, d.Opaque(xdr.NoLimit))
 }
 
-// leaveBirth decodes a creation time and ignores it, because no file system can set one. The reply
-// does not list it among the attributes set. The operation does not fail, because the standards let
-// clients set the attribute, and a client that sends every attribute it knows must still be able to
-// create files.
+// leaveBirth decodes a creation time and ignores it, because no file system can set one. The reply does
+// not list it. The operation does not fail: the standards let clients set the attribute, and a client that
+// sends every attribute it knows must still be able to create files.
 func leaveBirth(d *xdr.Decoder, a *assignment) {
 	var t wire.NFSTime4
 	if t.Decode(d); t.Nseconds >= 1e9 {

@@ -50,21 +50,18 @@ func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 	return r, wire.NFS4OK
 }
 
-// openFor returns the open file through which an operation may read (want is AccessRead) or
-// write (AccessWrite) the object o, the current or the saved one. It is the file of the stateid in the arguments, if
-// the caller opened it for this access.
+// openFor returns the open file through which an operation may read (want is AccessRead) or write
+// (AccessWrite) o, the current or the saved object: the file of the stateid in the arguments, if the
+// caller opened it for this access.
 //
-// The file is nil if another principal opened it, if the stateid is special, or if the file system
-// does not implement vfs.Opener. The operation then uses the file handle, and the file system
-// checks the caller's permission (RFC 8881 §18.16.3, RFC 7530 §16.16.6). If an operation on the
-// open file fails with EBADF, the file was closed meanwhile: see closedOr.
+// The file is nil if another principal opened it, if the stateid is special, if an operation reads by a
+// stateid that is open only for writing (RFC 7530 §9.1.6, RFC 8881 §9.1.2), or if the file system does not
+// implement vfs.Opener. The operation then uses the file handle, and the file system checks the caller's
+// permission (RFC 8881 §18.16.3, RFC 7530 §16.16.6). If an operation on the file fails with EBADF, the
+// file was closed meanwhile: see closedOr.
 //
-// A stateid that is open only for writing may also read, if the caller has read permission
-// (RFC 7530 §9.1.6, RFC 8881 §9.1.2).
-//
-// openFor returns NFS4ERR_LOCKED if another open has a deny mode against this access, and
-// NFS4ERR_OPENMODE if the stateid was not opened for this access. It may also return
-// NFS4ERR_GRACE, and errors about the stateid.
+// openFor returns NFS4ERR_LOCKED if another open has a deny mode against this access, NFS4ERR_OPENMODE if
+// the stateid was not opened for it, NFS4ERR_GRACE, or an error about the stateid.
 func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs.File, Status) {
 	m := k.Program.state
 	use := &k.uses[0]
@@ -110,9 +107,8 @@ type useOfState struct {
 	want  state.Access
 }
 
-// onState runs an operation on a stateid of the given kind. The function run does the work and
-// returns the stateid that replaces the old one. onState writes the new stateid as the result
-// and makes it the current stateid.
+// onState runs an operation on a stateid of the given kind. run returns the stateid that replaces the old
+// one; onState writes it as the result and makes it the current stateid.
 func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run func(r *state.Ref) (wire.StateID4, Status)) Status {
 	r, s := k.ref(id)
 	if s != wire.NFS4OK {
@@ -145,9 +141,9 @@ func (k *Compound) ownerOf(id *wire.StateID4, kind state.Kind) (*state.Owner, St
 	return o, s
 }
 
-// orOfType returns s, the status of an operation with a stateid, except in one case. If a
-// LOCK or OPEN_CONFIRM of minor version 0 has a bad stateid and the object is no regular
-// file, the status names the object's type (RFC 7530 §13.2: NFS4ERR_ISDIR, NFS4ERR_INVAL).
+// orOfType returns s, the status of an operation with a stateid. But if a LOCK or OPEN_CONFIRM of minor
+// version 0 has a bad stateid and the object is no regular file, the status names the object's type (RFC
+// 7530 §13.2).
 func (k *Compound) orOfType(s Status) Status {
 	if s != wire.NFS4ErrBadStateID || k.Minor != 0 || k.postponed != wire.NFS4OK || k.Number != wire.OpLock && k.Number != wire.OpOpenConfirm {
 		return s
@@ -158,10 +154,9 @@ func (k *Compound) orOfType(s Status) Status {
 	return s
 }
 
-// numbered runs an operation that carries a seqid of owner o, in minor version 0 (RFC 7530 §9.1.7).
-// The operations of one owner run one at a time, in the order of their seqids. A repeated operation
-// gets the stored reply. Operations of later minor versions carry no such seqids; for them,
-// numbered calls run and does nothing else.
+// numbered runs an operation that carries a seqid of owner o, in minor version 0 (RFC 7530 §9.1.7). The
+// operations of one owner run one at a time, in the order of their seqids. A repeated one gets the stored
+// reply. In later minor versions, numbered only calls run.
 func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s Status) {
 	if k.Minor != 0 {
 		return run()

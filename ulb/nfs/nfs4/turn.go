@@ -32,9 +32,8 @@ func counts(s Status) bool {
 
 var seed = maphash.MakeSeed()
 
-// request returns a key of the running operation. A later operation of the owner with the same key
-// and the same seqid is a repetition of this operation. The caller has decoded the arguments, so
-// that k.Args stands behind them.
+// request returns a key of the running operation, whose arguments end where k.Args stands. A later
+// operation of the owner with the same key and seqid is a repetition of this one.
 func (k *Compound) request() state.Request {
 	args := k.given[:len(k.given)-k.Args.Len()]
 	return state.Request{Operation: k.Number, By: k.principal(), Arguments: maphash.Bytes(seed, args)}

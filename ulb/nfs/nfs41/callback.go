@@ -48,9 +48,6 @@ type Callback struct {
 	Number wire.CBOpNum
 	// Args encodes the arguments. It is not used after Call has returned.
 	Args interface{ Encode(w *xdr.Writer) }
-	// The session calls Sent, if it is set, each time it hands the operation to a connection. It
-	// holds no lock then. Sent must not block.
-	Sent func()
 	// The session calls Done once, perhaps before Call returns. It holds no lock then. Done must
 	// not block. If err is nil, the client answered: status is the operation's status, and result
 	// holds the bytes after it. result is valid until Done returns.
@@ -134,9 +131,6 @@ func (c *call) start() {
 	}
 	x.Done = c.answered
 	c.attempts++
-	if c.Sent != nil && !c.probe {
-		c.Sent()
-	}
 	startUntil(over, x, c.expires)
 }
 
