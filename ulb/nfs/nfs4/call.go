@@ -138,7 +138,10 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 	for ; k.Index < k.Count; k.Index++ {
 		k.Call.Mark(k.W)
 		if k.Op.Try && k.Index == attemptedOps {
-			return k.leaveAttempt(), false
+			if e := k.Current.Export; e != nil {
+				k.on = e.FS.Lane()
+			}
+			return rpc.WouldBlock(k.on), false
 		}
 		switch s := k.step(); s {
 		case Blocked:
@@ -181,14 +184,6 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 // executor, where client addresses take turns, runs the others. Otherwise the peers of one address could
 // keep all receiving goroutines busy with long compounds. Few compounds of ordinary clients are longer.
 const attemptedOps = 8
-
-// leaveAttempt ends the attempt of a compound that has executed attemptedOps operations.
-func (k *Compound) leaveAttempt() rpc.Outcome {
-	if e := k.Current.Export; e != nil {
-		k.on = e.FS.Lane()
-	}
-	return rpc.WouldBlock(k.on)
-}
 
 // giveWay is called between two operations of a compound on the executor. If the compound's turn is over
 // (rpc.Call.GiveWay), it goes to the end of its client's queue, and giveWay returns true.

@@ -231,7 +231,7 @@ func (k *Compound) unchanged(err error) Status {
 // leads returns the given status if a name in directory o leads into another export, because the operation
 // must not touch such a name. Otherwise it returns NFS4_OK, or the status of a failed lookup.
 func (k *Compound) leads(o *Object, name []byte, status Status) Status {
-	e, s := k.belowOf(o, name)
+	e, s := k.below(o, name)
 	if e != nil {
 		return status
 	}

@@ -147,7 +147,7 @@ func copyRange(k *Compound, args *wire.Copy4Args) Status {
 	switch {
 	case args.SourceServer.Len() > 0:
 		return wire.NFS4ErrPartnerNotsupp
-	case k.Saved.key() == k.key():
+	case k.Saved.key() == k.Current.key():
 		return wire.NFS4ErrInvalid
 	}
 	p := pair{k: k, fromOffset: args.SrcOffset, toOffset: args.DstOffset, count: args.Count}
@@ -202,14 +202,11 @@ func (p *pair) open(from, to *wire.StateID4) Status {
 		return k.Block(k.FS().Lane())
 	}
 	var s Status
-	if p.from, s = k.borrow(&k.Saved, from, state.AccessRead); s != wire.NFS4OK {
-		return s
+	if p.from, s = k.borrow(&k.Saved, from, state.AccessRead); s == wire.NFS4OK {
+		p.to, s = k.borrow(&k.Current, to, state.AccessWrite)
 	}
-	if p.to, s = k.borrow(&k.Current, to, state.AccessWrite); s == wire.NFS4OK {
+	if s == wire.NFS4OK {
 		s = p.measure()
-	} else {
-		p.from.giveBack()
-		return s
 	}
 	if s != wire.NFS4OK {
 		p.giveBack()
@@ -222,6 +219,7 @@ func (p *pair) giveBack() {
 	p.to.giveBack()
 }
 
+// measure checks the range, and replaces a count of 0.
 func (p *pair) measure() Status {
 	k := p.k
 	if err := k.Saved.Export.FS.GetAttr(k.opIn(&k.Saved), k.Saved.Handle, &k.Attr); err != nil {
@@ -231,18 +229,13 @@ func (p *pair) measure() Status {
 	if count == 0 && p.fromOffset <= size {
 		count = size - p.fromOffset
 	}
-	if p.fromOffset > size || count > size-p.fromOffset || p.toOffset > 1<<64-1-count || p.overlaps(count) {
+	apart := max(p.fromOffset, p.toOffset) - min(p.fromOffset, p.toOffset)
+	overlap := count > apart && k.Saved.key() == k.Current.key()
+	if p.fromOffset > size || count > size-p.fromOffset || p.toOffset > 1<<64-1-count || overlap {
 		return wire.NFS4ErrInvalid
 	}
 	p.count = count
 	return wire.NFS4OK
-}
-
-// overlaps reports whether source and target are one file and the two ranges, each of count
-// bytes, overlap.
-func (p *pair) overlaps(count uint64) bool {
-	apart := max(p.fromOffset, p.toOffset) - min(p.fromOffset, p.toOffset)
-	return count > apart && p.k.Saved.key() == p.k.key()
 }
 
 // copy copies the range, but stops after maxCopy bytes or after maxCopyTime. It returns an error

@@ -22,12 +22,10 @@ type Object struct {
 // IsSet reports whether o names an object.
 func (o *Object) IsSet() bool { return o.Export != nil }
 
+// key returns the key under which the state manager keeps the file.
 func (o *Object) key() state.FileKey {
 	return state.FileKey{Domain: state.DomainOf(o.Export.FS), Handle: o.Handle}
 }
-
-// key returns the key under which the state manager keeps the current file.
-func (k *Compound) key() state.FileKey { return k.Current.key() }
 
 // putFH is PUTFH (RFC 8881 §18.19).
 func putFH(k *Compound, args *wire.PutFH4Args) Status {
@@ -173,7 +171,7 @@ func (k *Compound) child(name []byte) (Object, Status) {
 	if s := k.checkName(name); s != wire.NFS4OK {
 		return Object{}, s
 	}
-	e, s := k.below(name)
+	e, s := k.below(&k.Current, name)
 	if s != wire.NFS4OK {
 		return Object{}, s
 	}
@@ -196,12 +194,9 @@ func (k *Compound) child(name []byte) (Object, Status) {
 	return Object{k.Current.Export, o.Handle}, wire.NFS4OK
 }
 
-// below returns the export into which a name in the current directory leads, or nil. If the
-// file system fails, it returns the status of that failure.
-func (k *Compound) below(name []byte) (*export.Export, Status) { return k.belowOf(&k.Current, name) }
-
-// belowOf is like below, for the directory o. The caller has marked the export of o as in use.
-func (k *Compound) belowOf(o *Object, name []byte) (*export.Export, Status) {
+// below returns the export into which a name in directory o leads, or nil. If the file system fails, it
+// returns the status of that failure. The caller has marked the export of o as in use.
+func (k *Compound) below(o *Object, name []byte) (*export.Export, Status) {
 	if !k.mayLead(o.Export, name) {
 		return nil, wire.NFS4OK
 	}
@@ -214,7 +209,7 @@ func (k *Compound) belowOf(o *Object, name []byte) (*export.Export, Status) {
 }
 
 // mayLead reports whether a name in a directory of e could lead into another export. It does not
-// call the file system. If it returns true, call k.below or k.belowOf for the exact answer.
+// call the file system. If it returns true, call k.below for the exact answer.
 func (k *Compound) mayLead(e *export.Export, name []byte) bool {
 	names := k.Program.names
 	return names != nil && names.MayLead(e, name)

@@ -172,7 +172,7 @@ func lockTest(k *Compound, args *wire.Lockt4Args) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	d, s := k.Program.state.TestLock(c, args.Owner.Owner, k.key(), args.Offset, args.Length, writes(args.Locktype), claimer, k.Op.Try)
+	d, s := k.Program.state.TestLock(c, args.Owner.Owner, k.Current.key(), args.Offset, args.Length, writes(args.Locktype), claimer, k.Op.Try)
 	switch s {
 	case wire.NFS4ErrDenied:
 		return k.denied(d)

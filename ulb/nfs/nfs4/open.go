@@ -369,19 +369,15 @@ func (o *opening) create() Status {
 	how := &o.args.Openhow.How
 	var a assignment
 	c := vfs.CreateHow{Mode: modeOfCreate[how.Mode], Verifier: how.Createverf}
-	switch how.Mode {
-	case wire.Unchecked4, wire.Guarded4:
-		if s := k.assign(&how.Createattrs, &a); s != wire.NFS4OK {
-			return s
-		}
-	case wire.Exclusive41:
-		c.Verifier = how.Createboth.Verf
-		if s := k.assign(&how.Createboth.Attrs, &a); s != wire.NFS4OK {
-			return s
-		}
-		if beyond := how.Createboth.Attrs.Attrmask.Without(&exclusive); !beyond.IsEmpty() {
-			return wire.NFS4ErrInvalid
-		}
+	attrs := &how.Createattrs // empty if the mode is EXCLUSIVE4
+	if how.Mode == wire.Exclusive41 {
+		c.Verifier, attrs = how.Createboth.Verf, &how.Createboth.Attrs
+	}
+	if s := k.assign(attrs, &a); s != wire.NFS4OK {
+		return s
+	}
+	if beyond := attrs.Attrmask.Without(&exclusive); how.Mode == wire.Exclusive41 && !beyond.IsEmpty() {
+		return wire.NFS4ErrInvalid
 	}
 	if s := k.Program.state.RoomToOpen(o.client, state.DomainOf(k.FS())); s != wire.NFS4OK {
 		return s

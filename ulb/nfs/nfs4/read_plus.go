@@ -30,29 +30,27 @@ func readPlus(k *Compound, args *wire.ReadPlus4Args) Status {
 	if k.Room() < 8+dataSegment {
 		return k.tooBig()
 	}
-	r := segments{k: k, fs: fs, f: f.File, at: args.Offset, start: k.W.Len()}
+	at := k.W.Len()
+	k.W.Uint64(0) // patched at the end: the end-of-file flag, and the number of segments
+	r := segments{k: k, fs: fs, f: f.File, at: args.Offset}
 	r.end = args.Offset + min(uint64(args.Count), nfs.MaxTransfer, 1<<64-1-args.Offset)
 	err := r.segmented()
 	if errors.Is(err, errChanged) {
 		// The file changed while its holes were looked up. The holes may be out of date, so
 		// everything is sent as data.
-		r.again(args.Offset)
+		k.W.Truncate(at + 8)
+		r = segments{k: k, fs: fs, f: f.File, at: args.Offset, end: r.end}
 		err = r.data(r.end)
 	}
 	if err != nil {
-		k.W.Truncate(r.start)
+		k.W.Truncate(at)
 		return k.closedOr(err)
 	}
-	k.W.PatchUint32(r.start, boolWord(r.eof))
-	k.W.PatchUint32(r.start+4, r.n)
-	return wire.NFS4OK
-}
-
-func boolWord(b bool) uint32 {
-	if b {
-		return 1
+	if r.eof {
+		k.W.PatchUint32(at, 1)
 	}
-	return 0
+	k.W.PatchUint32(at+4, r.n)
+	return wire.NFS4OK
 }
 
 var errChanged = errors.New("the file has changed between two looks at it")
@@ -64,7 +62,6 @@ type segments struct {
 	fs      vfs.Sparse
 	f       vfs.File
 	at, end uint64
-	start   int // offset of the result in the reply
 	n       uint32
 	eof     bool
 	change  uint64 // the file's change attribute before the first segment; size is its size then
@@ -72,23 +69,10 @@ type segments struct {
 	full    bool // the reply has no more room
 }
 
-// again discards the segments written so far, and starts again at offset.
-func (r *segments) again(offset uint64) {
-	r.k.W.Truncate(r.start)
-	r.at, r.n, r.eof, r.full = offset, 0, false, false
-	r.head()
-}
-
-func (r *segments) head() {
-	r.k.W.Uint32(0)
-	r.k.W.Uint32(0)
-}
-
 // segmented writes alternating holes and data. It returns errChanged if the file changed
 // meanwhile.
 func (r *segments) segmented() error {
 	k := r.k
-	r.head()
 	if err := k.FS().GetAttr(&k.Op, k.Current.Handle, &k.Attr); err != nil {
 		return err
 	}

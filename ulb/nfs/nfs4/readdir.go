@@ -1,6 +1,7 @@
 package nfs4
 
 import (
+	"cmp"
 	"errors"
 	"syscall"
 
@@ -32,11 +33,10 @@ type lister struct {
 	needs need
 	plus  bool
 	// maxcount is the client's limit for the result. left is the number of bytes that the result
-	// may still take. If hinted is true, dirLeft is the number of bytes that names and cookies may
-	// still take; it comes from dircount, which is a hint.
+	// may still take, dirLeft the number that names and cookies may still take: it comes from
+	// dircount, which is a hint.
 	maxcount      uint32
 	left, dirLeft int
-	hinted        bool
 	entries       int
 	full          bool
 	// status is the error that ended the listing, if the error does not belong to one entry.
@@ -76,8 +76,8 @@ func readdir(k *Compound, args *wire.Readdir4Args) Status {
 	l := &k.list
 	*l = lister{
 		k: k, f: k.newFacts(k.Current), maxcount: min(args.Maxcount, nfs.MaxDirectory),
-		hinted: args.Dircount != 0, dirLeft: int(min(args.Dircount, nfs.MaxDirectory)),
-		next: args.Cookie - min(args.Cookie, cookieShift),
+		dirLeft: int(cmp.Or(min(args.Dircount, nfs.MaxDirectory), nfs.MaxDirectory)), // 0 is no hint
+		next:    args.Cookie - min(args.Cookie, cookieShift),
 	}
 	l.asked, l.needs = set, needs
 	differ := l.asked.And(&ofObject)
@@ -163,7 +163,7 @@ func (l *lister) writeEntry(name []byte, cookie uint64, set *wire.Bitmap4) bool 
 	dirSize := 8 + 4 + len(name) + xdr.Pad(len(name))
 	// dircount never excludes the first entry, because it is a hint about how much of the
 	// directory to read at a time, and not a limit of the result.
-	if l.hinted && dirSize > l.dirLeft && l.entries > 0 {
+	if dirSize > l.dirLeft && l.entries > 0 {
 		l.full = true
 		return false
 	}
@@ -193,7 +193,7 @@ func (l *lister) turnAside() Status {
 	k, a := l.k, &l.aside
 	a.set = false
 	name := a.name[:a.n]
-	into, s := k.below(name)
+	into, s := k.below(&k.Current, name)
 	if s == wire.NFS4OK {
 		if into != nil {
 			s = l.enterJunction(into)

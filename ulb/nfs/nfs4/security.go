@@ -15,7 +15,7 @@ func (k *Compound) out(name []byte) (Object, Status) {
 	if s := k.checkName(name); s != wire.NFS4OK {
 		return Object{}, s
 	}
-	switch e, s := k.below(name); {
+	switch e, s := k.below(&k.Current, name); {
 	case s != wire.NFS4OK:
 		return Object{}, s
 	case e != nil:

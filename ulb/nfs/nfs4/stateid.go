@@ -35,7 +35,7 @@ type Identifier interface {
 func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 	r := state.Ref{ID: *id, Client: k.Client}
 	if k.Current.IsSet() {
-		r.Key = k.key()
+		r.Key = k.Current.key()
 	}
 	if k.Minor == 0 || *id != state.CurrentID {
 		return r, wire.NFS4OK
