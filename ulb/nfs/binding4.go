@@ -13,10 +13,8 @@ import (
 // operations.
 const MaxCompound = MaxTransfer + 64<<10
 
-// Binding4 is the binding of NFS version 4 (RFC 8267 §6). The eligible arguments are the
-// data of WRITE and the text of a symbolic link. The eligible results are the data of READ
-// and the text of READLINK. A compound may have any number of eligible items. No other item
-// is placed directly.
+// Binding4 is the binding of NFS version 4 (RFC 8267 §6). Eligible are the data of READ and WRITE, and the
+// text of symbolic links: any number of items of a compound.
 var Binding4 = rpc.Binding{Procedures: []rpc.Procedure{
 	wire.ProcNull: {Name: "NULL"},
 	wire.ProcCompound: {

@@ -10,10 +10,9 @@ const (
 	// PreferredDirectory is the size of READDIR and READDIRPLUS results that FSINFO
 	// recommends (dtpref).
 	PreferredDirectory = 64 << 10
-	// MaxPath is the length of the longest text of a symbolic link that the server reads.
-	// maxNames is the size, in bytes, that the bindings allow for one or two names in arguments.
-	// It is large enough for names that are too long, so that the server can decode them and
-	// answer with an error.
+	// MaxPath is the length of the longest text of a symbolic link that the server reads. maxNames is the
+	// size, in bytes, that the bindings allow for one or two names in arguments, even for names that are
+	// too long, so that the server can decode them and answer with an error.
 	MaxPath  = 4096
 	maxNames = 2 * (MaxPath + 8)
 )

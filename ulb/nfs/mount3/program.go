@@ -169,11 +169,10 @@ func putFlavors(w *xdr.Writer, e *export.Export, c *rpc.Conn) {
 	}
 }
 
-// anonymous returns the credential that replaces c if the export does not accept the flavor of
-// c. A client asks for a handle before it has a user's credential (RFC 2623 §2.3.2), so MNT must
-// serve it. But such a caller must not learn the content of directories that only some users may
-// search. The flavor stays the same, because the flavor and the port decide which exports serve
-// the caller.
+// anonymous returns the credential that replaces c if the export does not accept its flavor. MNT must
+// serve such a caller, because a client asks for a handle before it has a user's credential (RFC 2623
+// §2.3.2), but the caller must not learn the content of directories that only some users may search. The
+// flavor decides which exports serve it, so it stays.
 func anonymous(c *rpc.Cred) *rpc.Cred { return &rpc.Cred{Flavor: c.Flavor, Anonymous: true} }
 
 // walk goes from an export's root to a directory below it, with the caller's rights, also
@@ -284,9 +283,8 @@ func status(err error) wire.Stat3 {
 // ends before the reply is full.
 func listRoom(c *rpc.Call, w *xdr.Writer) int { return c.WordsRoom(w) - listEnd }
 
-// shown yields the exports that the lists show to a client: those that serve its address. The
-// client's port does not matter here, because ordinary users, who cannot use a privileged port,
-// run showmount.
+// shown yields the exports that the lists show to a client: those that serve its address, whatever its
+// port, because ordinary users, who cannot use a privileged port, run showmount.
 func (p *Program) shown(c *rpc.Conn) iter.Seq[*export.Export] {
 	return func(yield func(*export.Export) bool) {
 		for _, e := range p.exports.All() {

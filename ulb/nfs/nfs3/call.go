@@ -14,11 +14,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Judge examines the file handle with which every procedure except NULL begins. It checks that this
-// server has issued the handle, that the handle's export serves the caller's address and port and
-// is writable if the procedure changes files, and that the export accepts the caller's flavor and
-// identity. If a check fails, the call is answered at once, before the server reserves memory or
-// fetches data for it.
+// Judge checks the file handle with which every procedure except NULL begins: whether this server has
+// issued it, and whether its export serves the caller's address and port, is writable if the procedure
+// changes files, and accepts the caller's flavor and identity. If not, the call is answered at once,
+// before the server reserves memory or fetches data for it.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	proc := wire.Procedure(a.Header.Procedure)
 	if proc == wire.ProcNull {
@@ -123,9 +122,8 @@ func refuse(c *rpc.Call, w *xdr.Writer, why *refusal) rpc.Outcome {
 	return rpc.Done
 }
 
-// A request holds the state of one call. Requests are pooled. Everything that a procedure
-// passes to a file system by pointer is a field of request, so that a call allocates
-// nothing.
+// A request holds the state of one call. Requests are pooled. Everything that a procedure passes to a file
+// system by pointer is a field of request, so that a call allocates nothing.
 type request struct {
 	program *Program
 	call    *rpc.Call
@@ -186,10 +184,9 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return procedures[c.Header.Procedure](r)
 }
 
-// enter marks the export of the call as in use (export.Export.Enter). Since Judge, the export may
-// have been replaced or removed, or the file system of an idle mount may have been closed. In these
-// cases enter repeats the checks of Judge with the present export. blocks is true if a file system
-// must be opened and the call may not wait.
+// enter marks the export of the call as in use (export.Export.Enter). If the export has been replaced or
+// removed since Judge, or the file system of an idle mount was closed, enter repeats the checks of Judge
+// with the present export. blocks is true if a file system must be opened and the call may not wait.
 func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *refusal, blocks bool) {
 	for e = o.Export; ; {
 		if e.Enter(c.Conn) {
@@ -215,10 +212,9 @@ func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *r
 	}
 }
 
-// wait handles a call whose caller could not be identified because of err. If err is an
-// export.Pending, a look-up is running: when it has ended, the executor runs the call again. lane
-// is the resource that the call may then wait for (rpc.Call.Resume). If err is another error, the
-// client gets NFS3ERR_JUKEBOX.
+// wait handles a call whose caller could not be identified because of err. If err is an export.Pending,
+// the executor runs the call again when the look-up has ended; lane is the resource that the call may then
+// wait for (rpc.Call.Resume). Otherwise the client gets NFS3ERR_JUKEBOX.
 func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	pending, ok := errors.AsType[export.Pending](err)
 	if !ok {
@@ -301,14 +297,12 @@ type encoder[R any] interface {
 	Encode(w *xdr.Writer)
 }
 
-// may returns nil if the caller may use the file h now. If name is not nil, h is a directory,
-// and the file in question is the one of that name in h, if there is one.
+// may returns nil if the caller may use the file h now. If name is not nil, h is a directory, and the file
+// in question is the one of that name in h, if there is one.
 //
-// A denied call gets NFS3ERR_ACCES, as from Linux's server. With NFS3ERR_JUKEBOX the client
-// would repeat the call, and its programs would hang, as long as another client has the file
-// open. During the grace period after a restart, an NFSv4 client may still reclaim an open with
-// a deny mode. During that period, calls that such an open would deny get NFS3ERR_JUKEBOX,
-// because the period is short.
+// A denied call gets NFS3ERR_ACCES, as from Linux's server: after NFS3ERR_JUKEBOX the client's programs
+// would hang as long as another client has the file open. During the grace period, which is short, a call
+// gets NFS3ERR_JUKEBOX if an open that an NFSv4 client may still reclaim would deny it.
 func (r *request) may(use state.Use, h vfs.Handle, name []byte) error {
 	m := r.program.state
 	if m == nil {

@@ -11,7 +11,9 @@ import (
 // read is READ (RFC 1813 §3.3.6). The file system reads into the memory reserved for the
 // call, and the transport sends from there.
 func (r *request) read(args *wire.Read3Args, res *wire.Read3Res) error {
-	buf := r.call.ResultMemory(r.readable(args.Count))
+	// The server may answer a READ with fewer bytes than the client asked for: as many as the reply can carry.
+	room := r.call.ResultRoom(r.w, wire.Read3ResMaxReducedSize)
+	buf := r.call.ResultMemory(min(int(min(args.Count, nfs.MaxTransfer)), room))
 	if buf == nil && args.Count > 0 {
 		return errNoMemory
 	}
@@ -28,12 +30,6 @@ func (r *request) read(args *wire.Read3Args, res *wire.Read3Res) error {
 		res.ResOK.Data = r.call.Eligible(buf[:n:n])
 	}
 	return err
-}
-
-// readable returns the number of bytes that the reply to a READ can carry, at most count. The
-// server may always answer a READ with fewer bytes than the client asked for.
-func (r *request) readable(count uint32) int {
-	return min(int(min(count, nfs.MaxTransfer)), r.call.ResultRoom(r.w, wire.Read3ResMaxReducedSize))
 }
 
 // write is WRITE (RFC 1813 §3.3.7). The file system gets the slice in which the transport

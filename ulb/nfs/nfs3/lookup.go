@@ -101,10 +101,9 @@ func (r *request) above() (e *export.Export, obj vfs.Object, err error) {
 	return p.Export, obj, nil
 }
 
-// peek adds the attributes of obj, an object of export e, if e accepts the caller and its file
-// system has them without a wait. peek must not wait: the executor limits how many calls wait for
-// one file system, and it counts this call for the file system of r.export, not of e. If the
-// attributes are missing, the client requests them in a separate call.
+// peek adds the attributes of obj, an object of export e, if e accepts the caller and its file system has
+// them without a wait. It must not wait, because the executor counts this call for the file system of
+// r.export, not of e. If the attributes are missing, the client asks for them in another call.
 func (r *request) peek(e *export.Export, obj *vfs.Object) {
 	if !e.Admits(r.call.Conn, &r.call.Cred) || e.Refuses(&r.call.Cred) {
 		return

@@ -1,6 +1,7 @@
 package nfs4
 
 import (
+	"cmp"
 	"errors"
 	"syscall"
 
@@ -46,22 +47,20 @@ func create(k *Compound, args *wire.Create4Args) Status {
 	return wire.NFS4OK
 }
 
+var nodeType = [...]vfs.Type{
+	wire.NF4Blk: vfs.BlockDevice, wire.NF4Chr: vfs.CharDevice, wire.NF4Sock: vfs.Socket, wire.NF4Fifo: vfs.FIFO,
+}
+
 // make creates an object of type t in the current directory.
 func (k *Compound) make(t *wire.Createtype4, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
-	dir := k.Current.Handle
+	dir, dev := k.Current.Handle, &t.Devdata // dev is 0 unless t is a device
 	switch t.Type {
 	case wire.NF4Dir:
 		return k.FS().Mkdir(&k.Op, dir, name, s)
 	case wire.NF4Lnk:
 		return k.FS().Symlink(&k.Op, dir, name, t.Linkdata.Data, s)
-	case wire.NF4Blk:
-		return k.FS().Mknod(&k.Op, dir, name, vfs.BlockDevice, s, t.Devdata.Specdata1, t.Devdata.Specdata2)
-	case wire.NF4Chr:
-		return k.FS().Mknod(&k.Op, dir, name, vfs.CharDevice, s, t.Devdata.Specdata1, t.Devdata.Specdata2)
-	case wire.NF4Sock:
-		return k.FS().Mknod(&k.Op, dir, name, vfs.Socket, s, 0, 0)
 	}
-	return k.FS().Mknod(&k.Op, dir, name, vfs.FIFO, s, 0, 0)
+	return k.FS().Mknod(&k.Op, dir, name, nodeType[t.Type], s, dev.Specdata1, dev.Specdata2)
 }
 
 // remove is REMOVE, for files and directories (RFC 8881 §18.25, RFC 7530 §16.26).
@@ -106,10 +105,8 @@ func (k *Compound) unlink(name []byte) (vfs.Change, error) {
 // rename is RENAME, from the saved directory to the current one (RFC 8881 §18.26,
 // RFC 7530 §16.27).
 func rename(k *Compound, args *wire.Rename4Args) Status {
-	for _, name := range [...][]byte{args.Oldname, args.Newname} {
-		if s := k.checkName(name); s != wire.NFS4OK {
-			return s
-		}
+	if s := cmp.Or(k.checkName(args.Oldname), k.checkName(args.Newname)); s != wire.NFS4OK {
+		return s
 	}
 	if k.Saved.Export.ID != k.Current.Export.ID { // by ID, because one export may have been replaced meanwhile
 		if !k.admits(&k.Saved) {

@@ -390,7 +390,13 @@ func (o *opening) create() Status {
 	}
 	o.object, o.made = Object{k.Current.Export, made.Handle}, made.Created
 	o.change = changeInfo(&ch)
-	if s := o.kindOf(&made); s != wire.NFS4OK {
+	if !made.HasAttr {
+		if err := k.FS().GetAttr(&k.Op, made.Handle, &made.Attr); err != nil {
+			return k.Failed(err)
+		}
+		made.HasAttr = true
+	}
+	if s := k.mustBeRegular(made.Attr.Type); s != wire.NFS4OK {
 		return s
 	}
 	o.assigned(&a, &made, how.Mode)
@@ -423,16 +429,4 @@ func (o *opening) assigned(a *assignment, made *vfs.Object, mode wire.Createmode
 		o.set.Set(wire.Fattr4TimeAccess)
 		o.set.Set(wire.Fattr4TimeModify)
 	}
-}
-
-// kindOf checks that Create found or made a regular file.
-func (o *opening) kindOf(found *vfs.Object) Status {
-	k := o.k
-	if !found.HasAttr {
-		if err := k.FS().GetAttr(&k.Op, found.Handle, &found.Attr); err != nil {
-			return k.Failed(err)
-		}
-		found.HasAttr = true
-	}
-	return k.mustBeRegular(found.Attr.Type)
 }

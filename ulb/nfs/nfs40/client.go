@@ -77,10 +77,9 @@ func (m *Minor) Opened(k *nfs4.Compound, c *state.Client) {
 	}
 }
 
-// client returns the client with a client ID. It returns NFS4ERR_EXPIRED if the server has removed
-// the client since its start or is evicting it. It returns NFS4ERR_STALE_CLIENTID if the ID is from
-// another run of the server, if the client has another minor version, or if it has not confirmed
-// itself.
+// client returns the client with a client ID. It returns NFS4ERR_EXPIRED if the server has removed the
+// client since its start or is evicting it, and NFS4ERR_STALE_CLIENTID if the ID is from another run of
+// the server, or the client has another minor version or has not confirmed itself.
 func (m *Minor) client(id uint64) (*state.Client, nfs4.Status) {
 	c := m.state.Client(id)
 	switch {
@@ -96,10 +95,9 @@ func (m *Minor) client(id uint64) (*state.Client, nfs4.Status) {
 // state.Manager.Epoch.
 const epochs = 256
 
-// renew is RENEW (RFC 7530 §16.28). The client's own principal may renew the lease, and so may
-// every principal that has opened files for the client. If a client with delegations cannot be
-// called back, renew renews the lease, answers NFS4ERR_CB_PATH_DOWN, and tries to reach the client
-// in the background.
+// renew is RENEW (RFC 7530 §16.28). The client's own principal and every principal that has opened files
+// for the client may renew the lease. If a client with delegations cannot be called back, renew also
+// answers NFS4ERR_CB_PATH_DOWN, and tries to reach the client in the background.
 func (m *Minor) renew(k *nfs4.Compound, args *wire.Renew4Args) nfs4.Status {
 	c, s := m.client(args.Clientid)
 	if s != wire.NFS4OK {

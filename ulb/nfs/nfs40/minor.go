@@ -20,19 +20,18 @@ type Config struct {
 	// Machine is the name of this machine for AUTH_SYS credentials, at most
 	// rpc.MaxMachineName bytes long.
 	Machine string
-	// Protect returns the protection of callbacks to a client whose SETCLIENTID used RPCSEC_GSS
-	// with credential c (RFC 7530 §3.3.3). If
-	// Protect is nil or returns nil, the server does not call such a client back.
+	// Protect returns the protection of callbacks to a client whose SETCLIENTID used RPCSEC_GSS with
+	// credential c (RFC 7530 §3.3.3). If Protect is nil or returns nil, the server does not call such a
+	// client back.
 	Protect func(c *rpc.Cred) Protect
 	// Delegated reports whether a client holds delegations. RENEW tells such a client if the server
 	// cannot call it back. If Delegated is nil, no client holds any.
 	Delegated func(c *state.Client) bool
 }
 
-// A Protect prepares protected calls to one client. For example, it fetches a Kerberos ticket from
-// another server. It returns when ctx ends, at the latest. The function start, which it returns,
-// makes a protected Client on the connection k, for calls of the given program and version. The
-// user of that Client closes it before k.
+// A Protect prepares protected calls to one client until ctx ends, for example by fetching a Kerberos
+// ticket from another server. The function start, which it returns, makes a protected Client on the
+// connection k, for calls of the given program and version. The user of that Client closes it before k.
 type Protect func(ctx context.Context, program, version uint32) (start func(ctx context.Context, k rpc.Caller) (rpc.Client, error), err error)
 
 // A Minor implements minor version 0.

@@ -68,10 +68,9 @@ func callbackOf(args *wire.SetClientID4Args, from netip.Addr) state.Callback {
 // keeps, in bytes. Every valid one is shorter.
 const maxAddress = 120
 
-// callbackAddress returns the address for callbacks to the client that named this netid and this
-// universal address: the IP address from which the client calls (caller), with the port that it
-// named. It returns the zero value if the client named another IP address, which may be another
-// machine's, or no valid TCP address.
+// callbackAddress returns the address for callbacks to the client that named this netid and this universal
+// address: the IP address from which it calls (caller), with the port that it named. It returns the zero
+// value if the client named another IP address, which may be another machine's, or no valid TCP address.
 func callbackAddress(netid, address string, caller netip.Addr) netip.AddrPort {
 	if netid != rpcbind.TCP && netid != rpcbind.TCP6 {
 		return netip.AddrPort{}

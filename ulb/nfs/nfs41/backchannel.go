@@ -56,9 +56,8 @@ func startAll(calls []*call) {
 	}
 }
 
-// queue gives c a slot and returns true, or lets c wait for a slot and returns false. It returns
-// ErrNoPath if the session has ended or no credential for callbacks is usable, and ErrTooMany if
-// maxQueue calls wait already.
+// queue gives c a slot and returns true, or lets c wait for one and returns false. The error is ErrNoPath
+// if the session has ended or no credential is usable, and ErrTooMany if maxQueue calls wait already.
 func (s *Session) queue(c *call) (ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,9 +95,8 @@ func (s *Session) release(i int, uncertain bool) (next []*call) {
 	return next
 }
 
-// A ping is a CB_NULL that checks whether a session's client answers. A session has at most one at
-// a time, however often the client binds connections, because each CB_NULL may wait up to callTime
-// for a silent client. The session's mutex guards the ping.
+// A ping is a CB_NULL that checks whether a session's client answers. A session has at most one at a time,
+// because each may wait up to callTime for a silent client. The session's mutex guards the ping.
 type ping struct {
 	// x is the CB_NULL under way, or nil. over is the connection that it uses. by is the Caller
 	// that can cancel x; by is nil until x has started.
@@ -173,10 +171,9 @@ func (s *Session) pinged(x *rpc.Exchange) {
 	}
 }
 
-// protect chooses the security of the call x on the connection k. With an RPCSEC_GSS context, it
-// returns a Caller that protects calls on k. Otherwise it returns k, and sets the credential of x.
-// size is the length of the whole call, in bytes. ok is false if no usable credential or context is
-// left.
+// protect chooses the security of the call x on the connection k: a Caller that protects calls on k under
+// an RPCSEC_GSS context, or k itself, with the credential in x. size is the length of the whole call, in
+// bytes. ok is false if no usable credential or context is left.
 func (s *Session) protect(k rpc.Caller, x *rpc.Exchange) (over rpc.Caller, size int, ok bool) {
 	sec, now := s.security.Load(), time.Now()
 	if c := sec.context(now); c != nil {

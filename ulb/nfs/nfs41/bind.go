@@ -45,9 +45,8 @@ func (m *Minor) bindConnToSession(k *nfs4.Compound, args *wire.BindConnToSession
 	return wire.NFS4OK
 }
 
-// directions returns the channels that a new connection gets. callable is true if the connection
-// can carry calls to the client. ok is false if the client demands a backchannel that the
-// connection cannot carry.
+// directions returns the channels that a new connection gets. callable is true if the connection can carry
+// calls to the client; if it cannot, and the client demands a backchannel, ok is false.
 func directions(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok bool) {
 	switch d {
 	case wire.Cdfc4Fore:
@@ -60,10 +59,9 @@ func directions(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok boo
 	return true, true, callable
 }
 
-// agrees returns the channels that a connection, which is already bound, carries after a further
-// BIND_CONN_TO_SESSION. If the client demands other channels than the connection has, ok is false.
-// If the client would accept a backchannel and the connection can carry one, the connection gets
-// it, because the client may have found out that the session has no backchannel.
+// agrees returns the channels that a bound connection carries after a further BIND_CONN_TO_SESSION. ok is
+// false if the client demands other channels than the connection has. If the client would accept a
+// backchannel, a callable connection gets it: the client may have found out that the session has none.
 func (b *binding) agrees(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok bool) {
 	switch d {
 	case wire.Cdfc4Fore:

@@ -25,18 +25,17 @@ const (
 // sessions is in use: see session.
 const fewSlots = 8
 
-// cache accounts for the memory of sessions and of stored replies. One half of it is set aside
-// (aside) when a session is created: for the session, its slots, and the reply of slot 0. Slot 0
-// therefore always works. The other half (others) is for the replies of all other slots, for
-// further connections, and for calls to clients.
+// cache accounts for the memory of sessions and of stored replies. One half of it is set aside (aside)
+// when a session is created: for the session, its slots, and the reply of slot 0, which therefore always
+// works. The other half (others) is for the replies of all other slots, for further connections, and for
+// calls to clients.
 //
-// The sessions of one address may use at most half of what other addresses leave free, in each of
-// the halves. An address beyond that gets no new session. If such an address has less than half its
-// fair share, the server ends sessions of the address that has the most. If the replies of an
-// address reach the limit, the session whose replies use the most memory loses the replies that the
-// client did not ask the server to cache. The other replies stay until the client uses the slot
-// again, or uses fewer slots (RFC 8881 §2.10.6.1.3). Until then, further requests that ask for a
-// cached reply get NFS4ERR_DELAY, except in slot 0.
+// In each half, the sessions of one address may use at most half of what other addresses leave free. An
+// address beyond that gets no new session. If such an address has less than half its fair share, the
+// server ends sessions of the address that has the most. If the replies of an address reach the limit, the
+// session whose replies use the most memory loses those that the client did not ask the server to cache.
+// The others stay until the client uses the slot again, or uses fewer slots (RFC 8881 §2.10.6.1.3). Until
+// then, further requests that ask for a cached reply get NFS4ERR_DELAY, except in slot 0.
 type cache struct {
 	// most is the limit of aside, and half is the limit of others, in bytes. aside is the memory
 	// set aside for sessions. others is the memory in use beyond that.
@@ -67,10 +66,9 @@ func (c *cache) init(size int64) {
 	c.shares = make(map[netip.Addr]*share)
 }
 
-// session sets memory aside for a new session: for its slots and for one reply. from is the address
-// of the client, slots is the number of slots that the client wants, and size the size of the
-// reply, in bytes. session returns the number of slots that the session gets, and the share to pass
-// to endSession. The share is nil if too little memory is left for the address.
+// session sets memory aside for a new session of the address from, which wants this number of slots, and
+// for one reply of size bytes. It returns the number of slots that the session gets, and the share to pass
+// to endSession, which is nil if too little memory is left for the address.
 func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
 	from = clientaddr.Of(from)
 	c.mu.Lock()
@@ -109,10 +107,10 @@ func (c *cache) endSession(s *share, slots, size int) {
 
 func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost + size) }
 
-// greedy returns the share with the most memory set aside: makeRoom ends some of its sessions. from
-// is the address that wants a new session. part is the fair share in c.most, in bytes: an equal
-// part for each address with sessions, and one for a new address. If no share has more than part,
-// or the share of from already has at least half of part, the result is nil.
+// greedy returns the share with the most memory set aside, of which makeRoom ends sessions, because the
+// address from wants a new one. part is the fair share in c.most, in bytes: an equal part for each address
+// with sessions, and one for a new address. The share is nil if none has more than part, or that of from
+// has at least half of it.
 func (c *cache) greedy(from netip.Addr) (most *share, part int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,14 +157,13 @@ func (c *cache) left(s *share) int64 {
 	return max(0, c.half-c.others.Load()-s.others.Load()) / 2
 }
 
-// slots returns how many of its n slots a session should use, so that its share never reaches its
-// limit in cache.others. These are all n slots until the share has used half of its limit, then
-// fewer. SEQUENCE tells the number to the client (sr_target_highest_slotid).
+// slots returns how many of its n slots a session should use, so that its share never reaches its limit in
+// cache.others: all until the share has used half of its limit, then fewer. SEQUENCE tells the number to
+// the client (sr_target_highest_slotid).
 //
-// The server does not send CB_RECALL_SLOT (RFC 8881 §20.8). A client that sends requests learns the
-// target with the next reply, sooner than by a callback. For a client that sends nothing, the
-// server keeps the replies that the client asked it to cache, and the session, unless makeRoom ends
-// the session.
+// The server does not send CB_RECALL_SLOT (RFC 8881 §20.8): a client that sends requests learns the target
+// sooner, with the next reply. For a client that sends nothing, the server keeps the replies that the
+// client asked it to cache, and the session, unless makeRoom ends it.
 func (c *cache) slots(s *share, n int) int {
 	left, held := c.left(s), s.others.Load()
 	if left >= held {
@@ -182,10 +179,9 @@ func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Load() }
 // instead.
 func (c *cache) holds(s *share, n, size int) bool { return c.left(s) >= int64(size-n) }
 
-// makeRoom makes room for a new session; from is the address of the client that wants it. It ends
-// sessions of the address that has the most memory set aside (see greedy), those with the most
-// slots first, until that address has no more than its fair share. The clients of the ended
-// sessions create new ones and lose no state. makeRoom returns false if no session ended.
+// makeRoom makes room for a new session of the address from. It ends sessions of the address that has the
+// most memory set aside (see greedy), those with the most slots first, until that address has its fair
+// share. Their clients create new ones and lose no state. makeRoom returns false if no session ended.
 func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
 	most, part := m.cache.greedy(from)
 	if most == nil {
@@ -210,10 +206,9 @@ func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
 	return ended
 }
 
-// relieve frees memory of a share, unless another goroutine is doing so. It takes the session whose
-// replies use the most memory. It drops those of its replies that the client did not ask the server
-// to cache, except that of slot 0. If the client repeats the request of a dropped reply, it gets
-// NFS4ERR_RETRY_UNCACHED_REP.
+// relieve frees memory of a share, unless another goroutine is doing so: of the session whose replies use
+// the most memory, it drops those that the client did not ask the server to cache, except in slot 0. If
+// the client repeats the request of a dropped reply, it gets NFS4ERR_RETRY_UNCACHED_REP.
 func (m *Minor) relieve(of *share) {
 	if !of.relieving.TryLock() {
 		return

@@ -62,9 +62,9 @@ type call struct {
 	charge  int64  // memory counted in cache.others, in bytes
 	expires time.Time
 	slot    int // slot of the backchannel
-	// probe is true while the server does not know whether the client has seen the slot's next
-	// sequence number, for example because a call in the slot got no answer. The session then sends
-	// CB_SEQUENCE alone, as a probe, before it sends the call.
+	// probe is true while the server does not know whether the client has seen the slot's next sequence
+	// number, for example because a call got no answer. The session then sends CB_SEQUENCE alone before
+	// the call.
 	probe    bool
 	attempts int
 }
@@ -134,9 +134,8 @@ func (c *call) start() {
 	startUntil(over, x, c.expires)
 }
 
-// startUntil makes the call x on k. late is the time at which it cancels the call with
-// ErrUnanswered; that may be past already. A call that has not begun cannot be cancelled, so the
-// timer is set after Start.
+// startUntil makes the call x on k, and cancels it with ErrUnanswered at the time late, perhaps at once. A
+// call that has not begun cannot be cancelled, so the timer is set after Start.
 func startUntil(k rpc.Caller, x *rpc.Exchange, late time.Time) {
 	var patience atomic.Pointer[time.Timer]
 	var ended atomic.Bool
@@ -245,9 +244,9 @@ type StatusError struct{ Status wire.NFSStat4 }
 
 func (e *StatusError) Error() string { return "nfs41: CB_SEQUENCE was answered " + e.Status.String() }
 
-// lost handles a call that failed. If the client refused the call or did not answer in time, lost
-// ends the call. If the connection failed, the client may or may not have executed the call: lost
-// sends a probe, and then perhaps the call again.
+// lost handles a call that failed. If the client refused it or did not answer in time, lost ends it. If
+// the connection failed, the client may have executed the call: lost sends a probe, and then perhaps the
+// call again.
 func (c *call) lost(err error) {
 	var refused *rpc.ReplyError
 	switch {
@@ -263,7 +262,7 @@ func (c *call) lost(err error) {
 	}
 }
 
-// againLocked repeats the call over any connection, unless its attempts or its time are used up.
+// again repeats the call over any connection, unless its attempts or its time are used up.
 func (c *call) again() {
 	if c.attempts >= maxAttempts || !time.Now().Before(c.expires) {
 		c.finish(ErrUnanswered, c.probe)

@@ -31,10 +31,9 @@ func (p *protection) proves(cred *rpc.Cred) bool {
 var maintenance = wire.Bits(uint32(wire.OpBackchannelCtl), uint32(wire.OpBindConnToSession), uint32(wire.OpExchangeID),
 	uint32(wire.OpCreateSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID), uint32(wire.OpDelegpurge))
 
-// always is the part of maintenance that SP4_MACH_CRED restricts even if the client does not ask
-// for it: RFC 8881 §18.37.3 demands it of DESTROY_SESSION, and §2.10.8.3 wants one principal for
-// the client and its sessions. The list contains only operations that Linux's client itself asks to
-// restrict, because that client gives up on a server that requires more.
+// always is the part of maintenance that SP4_MACH_CRED restricts even if the client does not ask for it
+// (RFC 8881 §18.37.3, §2.10.8.3). It contains only operations that Linux's client itself asks to restrict,
+// because that client gives up on a server that requires more.
 var always = wire.Bits(uint32(wire.OpExchangeID), uint32(wire.OpCreateSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID))
 
 // allowable is the set of operations that a client may ask to do with its machine credential. WRITE
@@ -74,10 +73,9 @@ func (p *protection) binds() bool { return p.enforce.Has(uint32(wire.OpBindConnT
 // proven reports whether the caller has proved its principal, not only claimed it.
 func proven(c *rpc.Cred) bool { return c.Flavor == rpc.AuthGSS }
 
-// mayManage reports whether a call may create sessions of the client c or end it. The call
-// must come from an address from which the client has sent EXCHANGE_ID, or in one of its sessions,
-// or from the client's proven principal. The client ID alone is not enough, because it is no
-// secret: a client that is denied a lock learns the holder's client ID.
+// mayManage reports whether a call may create sessions of the client c or end it: it must come from an
+// address from which the client has sent EXCHANGE_ID, in one of its sessions, or from its proven
+// principal. The client ID is no secret: a client that is denied a lock learns the holder's client ID.
 func (m *Minor) mayManage(k *nfs4.Compound, c *state.Client) bool {
 	cred := &k.Call.Cred
 	return k.Client == c || proven(cred) && nfs4.PrincipalOf(cred) == c.Principal || m.state.Met(c, k.Call.Conn.Peer.Addr())
@@ -97,16 +95,13 @@ func (p *protection) result() (r wire.StateProtect4R) {
 	return r
 }
 
-// permits reports whether a caller may do op, an operation of the set maintenance. If the client
-// asked the server to restrict op, the caller has to use the client's principal, over RPCSEC_GSS
-// with integrity or privacy.
+// permits reports whether a caller may do op, an operation of the set maintenance: if the client asked the
+// server to restrict op, only a caller that proves the client's principal (see proves).
 func (p *protection) permits(cred *rpc.Cred, op wire.OpNum) bool {
 	return !p.enforce.Has(uint32(op)) || p.proves(cred)
 }
 
-// MachineMay implements nfs4.Maintainer. It reports whether the caller has the client's machine
-// credential, and the client wants that credential to be accepted for an operation on state of any
-// of its principals (RFC 8881 §2.10.8.3).
+// MachineMay implements nfs4.Maintainer (RFC 8881 §2.10.8.3).
 func (l *slot) MachineMay(cred *rpc.Cred, op wire.OpNum) bool {
 	p := &l.session.client.protect
 	return p.allow.Has(uint32(op)) && p.proves(cred)

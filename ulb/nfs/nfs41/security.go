@@ -89,9 +89,8 @@ func (s *security) setSysCred(cred rpc.AuthBytes) {
 // newest returns the last maxContexts contexts.
 func newest(c []BackContext) []BackContext { return c[max(len(c)-maxContexts, 0):] }
 
-// with combines the credentials s with those of a later BACKCHANNEL_CTL (more): it adds the new
-// contexts to the earlier ones, and a new plain credential replaces the earlier one (RFC 8881
-// §18.33.3).
+// with combines the credentials s with those of a later BACKCHANNEL_CTL: it adds the new contexts, and a
+// new plain credential replaces the earlier one (RFC 8881 §18.33.3).
 func (s *security) with(more *security, now time.Time) *security {
 	if !more.plain && len(more.contexts) == 0 {
 		return s
@@ -111,9 +110,8 @@ func (s *security) with(more *security, now time.Time) *security {
 	return all
 }
 
-// context returns the context for the next call: the usable one that expires last. It returns nil
-// if none is usable, or if AUTH_SYS or AUTH_NONE comes before all contexts in the security
-// parameters that the client offered for callbacks.
+// context returns the context for the next call: the usable one that expires last. It returns nil if none
+// is usable, or if the client offered AUTH_SYS or AUTH_NONE before all contexts.
 func (s *security) context(now time.Time) (best BackContext) {
 	if s.plain && !s.first {
 		return nil

@@ -11,9 +11,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Before implements nfs4.Minor. It checks whether an operation may be at its position in the
-// compound (RFC 8881 §2.10.2.1, §18.46.3). The first operation has to be SEQUENCE, or one of those
-// that may be alone in a compound: see first.
+// Before implements nfs4.Minor. It checks the position of an operation in the compound (RFC 8881
+// §2.10.2.1, §18.46.3): the first one has to be SEQUENCE, or one that may be alone (see first).
 func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 	if k.Index == 0 {
 		return first(k, op.Number)
@@ -57,9 +56,9 @@ func first(k *nfs4.Compound, op wire.OpNum) nfs4.Status {
 }
 
 // mayWait reports whether a compound may end with NFS4ERR_DELAY at an operation. GETFH, SAVEFH and
-// RESTOREFH do not have that error (RFC 8881 §15.2). GETATTR and ACCESS often follow an operation
-// that created something. If the client then repeated the whole compound, it would fail because the
-// created thing exists. All five operations are quick, so they run without waiting.
+// RESTOREFH do not have that error (RFC 8881 §15.2). GETATTR and ACCESS often follow a creation: if the
+// client then repeated the compound, it would fail because the created thing exists. All five run without
+// waiting.
 func mayWait(op wire.OpNum) bool {
 	switch op {
 	case wire.OpGetFH, wire.OpSaveFH, wire.OpRestoreFH, wire.OpGetattr, wire.OpAccess:
@@ -124,9 +123,9 @@ func requestSize(c *rpc.Call) int {
 	return n
 }
 
-// admits reports whether a connection may carry requests of the session. If the client did not ask
-// for protection (see binds), any connection may do so. The request itself then binds the
-// connection (RFC 8881 §18.34.3), as long as fewer than maxConns are bound.
+// admits reports whether a connection may carry requests of the session: any connection, if the client did
+// not ask for protection (see binds). The request itself then binds it (RFC 8881 §18.34.3), as long as
+// fewer than maxConns are bound.
 func (s *Session) admits(c *rpc.Conn) bool {
 	if b := s.binding(c); b != nil && b.fore {
 		return true
@@ -229,10 +228,9 @@ func (l *slot) accept(k *nfs4.Compound, args *wire.Sequence4Args) nfs4.Status {
 	return wire.NFS4ErrSeqMisordered
 }
 
-// againLocked handles a request with the sequence number of the slot's latest request. While that
-// request is running, the client gets NFS4ERR_DELAY. If this is the same request, the client gets
-// the stored reply or, if the slot has none, NFS4ERR_RETRY_UNCACHED_REP. If it is a different
-// request, the client gets NFS4ERR_SEQ_FALSE_RETRY.
+// againLocked handles a request with the sequence number of the slot's latest one. While that is running,
+// the client gets NFS4ERR_DELAY. The same request gets the stored reply or, without one,
+// NFS4ERR_RETRY_UNCACHED_REP. A different request gets NFS4ERR_SEQ_FALSE_RETRY.
 func (l *slot) againLocked(k *nfs4.Compound, digest uint64) nfs4.Status {
 	switch {
 	case !l.used:
@@ -309,10 +307,9 @@ type identity struct {
 	uid, gid             uint32
 }
 
-// digestOf returns a digest that distinguishes a request from others with the same sequence number.
-// It covers the first bytes of the operations after SEQUENCE, their length and number, the caller,
-// and the protection of the reply. The protection is included because the server must not send a
-// reply in clear that it stored for a request with privacy.
+// digestOf returns a digest that distinguishes a request from others with the same sequence number. It
+// covers the first bytes of the operations after SEQUENCE, their length and number, the caller, and the
+// protection, because the server must not send a reply in clear that it stored for a request with privacy.
 func digestOf(k *nfs4.Compound) uint64 {
 	rest, c := k.Args.Rest(), &k.Call.Cred
 	id := identity{
@@ -367,10 +364,9 @@ func (l *slot) finish(k *nfs4.Compound) {
 	l.mu.Unlock()
 }
 
-// keeps reports whether the slot stores the reply. It never stores an incomplete reply. It stores a
-// reply that the client asked the server to cache. It also stores a small reply (maxUnasked) of a
-// compound that ran an operation that must not run twice (once), if there is enough memory for
-// replies (ample) or this is slot 0.
+// keeps reports whether the slot stores the reply, which must be complete: if the client asked the server
+// to cache it, or if it is small (maxUnasked), the compound ran an operation that must not run twice
+// (once), and there is enough memory for replies (ample) or this is slot 0.
 func (l *slot) keeps(k *nfs4.Compound) bool {
 	switch {
 	case k.Status < 0, k.W.Overflow():
