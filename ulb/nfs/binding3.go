@@ -99,8 +99,7 @@ const MaxMountReply = 256 << 10
 // maxFlavors is the largest number of security flavors of an export.
 const maxFlavors = 4
 
-// BindingMount3 is the binding of MOUNT version 3 (RFC 8267 §4.5): nothing is
-// eligible.
+// BindingMount3 is the binding of MOUNT version 3 (RFC 8267 §4.5): nothing is eligible.
 var BindingMount3 = rpc.Binding{Procedures: []rpc.Procedure{
 	mount3wire.ProcNull: {Name: "NULL"},
 	mount3wire.ProcMnt: {

@@ -8,9 +8,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// MaxCompound is the largest size of the arguments of a COMPOUND, and of its results, in bytes.
-// Directly placed items do not count. It has room for the largest transfer and 64 KiB of other
-// operations.
+// MaxCompound is the largest size of the arguments of a COMPOUND, and of its results, in bytes. Directly
+// placed items do not count. It has room for the largest transfer and 64 KiB of other operations.
 const MaxCompound = MaxTransfer + 64<<10
 
 // Binding4 is the binding of NFS version 4 (RFC 8267 §6). Eligible are the data of READ and WRITE, and the
@@ -170,8 +169,7 @@ const (
 	MaxOpen4 = 256
 	// MaxSecinfo4 is enough for the flavors of an export.
 	MaxSecinfo4 = 256
-	// MaxExchangeID4 is enough for the server's description of itself: owner, scope and
-	// implementation.
+	// MaxExchangeID4 is enough for the server's description of itself: owner, scope and implementation.
 	MaxExchangeID4 = 1024
 	maxClientInUse = 256
 )

@@ -2,13 +2,11 @@ package nfs
 
 // Sizes that all NFS programs of this server use, in bytes.
 const (
-	// MaxTransfer is the size, in bytes, of the largest READ and WRITE (FSINFO's rtmax and
-	// wtmax).
+	// MaxTransfer is the size, in bytes, of the largest READ and WRITE (FSINFO's rtmax and wtmax).
 	MaxTransfer = 1 << 20
 	// MaxDirectory is the size, in bytes, of the largest result of READDIR and READDIRPLUS.
 	MaxDirectory = 1 << 20
-	// PreferredDirectory is the size of READDIR and READDIRPLUS results that FSINFO
-	// recommends (dtpref).
+	// PreferredDirectory is the size of READDIR and READDIRPLUS results that FSINFO recommends (dtpref).
 	PreferredDirectory = 64 << 10
 	// MaxPath is the length of the longest text of a symbolic link that the server reads. maxNames is the
 	// size, in bytes, that the bindings allow for one or two names in arguments, even for names that are

@@ -7,8 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// maxMounts is the maximum length of a mountList. If the list is full, a new mount
-// displaces the oldest.
+// maxMounts is the maximum length of a mountList. If the list is full, a new mount displaces the oldest.
 const maxMounts = 4096
 
 // mountList holds the mounts that clients have made, the newest last.

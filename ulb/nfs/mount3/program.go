@@ -38,9 +38,8 @@ func New(exports *export.Table) *Program {
 	}
 }
 
-// Judge admits every client, because mnt checks whether the export serves the client. For
-// DUMP and EXPORT it computes the present size of the list, so that the server reserves no
-// more memory than that.
+// Judge admits every client, because mnt checks whether the export serves the client. For DUMP and EXPORT
+// it computes the present size of the list, so that the server reserves no more memory than that.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	switch wire.Procedure(a.Header.Procedure) {
 	case wire.ProcMnt:

@@ -16,8 +16,7 @@ func (r *request) getattr(args *wire.Getattr3Args, res *wire.Getattr3Res) error 
 	return err
 }
 
-// setattr is SETATTR (RFC 1813 §3.3.2). If the client sends a guard, the file's ctime must
-// equal it.
+// setattr is SETATTR (RFC 1813 §3.3.2). If the client sends a guard, the file's ctime must equal it.
 func (r *request) setattr(args *wire.Setattr3Args, res *wire.Setattr3Res) error {
 	setAttr(&args.NewAttributes, &r.set)
 	var guard *vfs.Time
@@ -40,8 +39,7 @@ func (r *request) setattr(args *wire.Setattr3Args, res *wire.Setattr3Res) error 
 	return err
 }
 
-// access is ACCESS (RFC 1813 §3.3.4). On a read-only export it grants no right that allows a
-// change.
+// access is ACCESS (RFC 1813 §3.3.4). On a read-only export it grants no right that allows a change.
 func (r *request) access(args *wire.Access3Args, res *wire.Access3Res) error {
 	want := vfs.Access(args.Access) & (vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute)
 	if r.export.ReadOnly {

@@ -19,9 +19,8 @@ const (
 // A lister writes entries into a result until the result is full.
 type lister struct {
 	r *request
-	// left is the number of bytes that the result may still take. dirLeft is the number of
-	// bytes that names and cookies may still take; it comes from READDIRPLUS's dircount,
-	// which is a hint.
+	// left is the number of bytes that the result may still take. dirLeft is the number of bytes that names
+	// and cookies may still take; it comes from READDIRPLUS's dircount, which is a hint.
 	left, dirLeft int
 	plus          bool
 	entries       int
@@ -89,9 +88,8 @@ func (l *listing) Encode(w *xdr.Writer) {
 	}
 }
 
-// listDirectory executes READDIR and READDIRPLUS. Their results differ only in the entries.
-// Cookie verifiers are zero and are not checked, because cookies stay valid while a directory
-// changes.
+// listDirectory executes READDIR and READDIRPLUS. Their results differ only in the entries. Cookie
+// verifiers are zero and are not checked, because cookies stay valid while a directory changes.
 func (r *request) listDirectory(res *listing, cookie uint64, dirCount, maxCount uint32, plus bool) error {
 	// The directory's attributes precede the entries in the result, but ReadDir returns both
 	// together. The space for the attributes is reserved here and filled in at the end.

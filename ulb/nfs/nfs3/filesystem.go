@@ -23,8 +23,7 @@ func (r *request) fsstat(args *wire.Fsstat3Args, res *wire.Fsstat3Res) error {
 	return err
 }
 
-// info returns the properties of the file system, and gets the attributes of the call's file
-// into r.attr.
+// info returns the properties of the file system, and gets the attributes of the call's file into r.attr.
 func (r *request) info() (i vfs.Info, err error) {
 	if i, err = r.fs().Info(&r.op, r.handle); err == nil {
 		err = r.fs().GetAttr(&r.op, r.handle, &r.attr)

@@ -68,8 +68,7 @@ func (r *request) symlink(args *wire.Symlink3Args, res *wire.Create3Res) error {
 	})
 }
 
-// mknod is MKNOD (RFC 1813 §3.3.11). Types that have procedures of their own get
-// NFS3ERR_BADTYPE.
+// mknod is MKNOD (RFC 1813 §3.3.11). Types that have procedures of their own get NFS3ERR_BADTYPE.
 func (r *request) mknod(args *wire.Mknod3Args, res *wire.Create3Res) error {
 	var t vfs.Type
 	attr := &args.What.PipeAttributes

@@ -32,9 +32,8 @@ func New(exports *export.Table) *Program {
 	}
 }
 
-// Ask makes the program call m.Ask before each access to a file, because an NFSv4 client may
-// have opened the file with a deny mode (RFC 8881 §9.7). It must be called before the program
-// serves calls.
+// Ask makes the program call m.Ask before each access to a file, because an NFSv4 client may have opened
+// the file with a deny mode (RFC 8881 §9.7). It must be called before the program serves calls.
 func (p *Program) Ask(m *state.Manager) { p.state = m }
 
 // procedures holds the procedures by number.

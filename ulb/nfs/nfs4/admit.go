@@ -103,10 +103,9 @@ func (k *Compound) enter(i int, o *Object) Status {
 	return wire.NFS4OK
 }
 
-// admit checks that an operation may use the current object. If the object's export does not
-// accept the caller's flavor, secure has already refused the object, unless the operation checks
-// the flavor itself. For such an operation admit sets k.unsuited, and the operation must not
-// access the file system.
+// admit checks that an operation may use the current object. If the object's export does not accept the
+// caller's flavor, secure has already refused the object, unless the operation checks the flavor itself.
+// For such an operation admit sets k.unsuited, and the operation must not access the file system.
 func (k *Compound) admit(n wire.OpNum) Status {
 	if k.unsuited = !k.admits(&k.Current); !k.unsuited {
 		return wire.NFS4OK
@@ -135,8 +134,7 @@ func (k *Compound) cannotSay(n wire.OpNum, other Status) Status {
 	return other
 }
 
-// identify fills in k.Op and k.Cred with the identity with which the operation accesses the
-// current object.
+// identify fills in k.Op and k.Cred with the identity with which the operation accesses the current object.
 func (k *Compound) identify(op *Operation) Status {
 	e := k.Current.Export
 	k.Op.Async = e.Async
@@ -289,8 +287,7 @@ func (k *Compound) wrongSec(o *Object) Status {
 	return wire.NFS4ErrWrongSec
 }
 
-// machineMay returns what the session's MachineMay returns, and false if the session is no
-// Maintainer.
+// machineMay returns what the session's MachineMay returns, and false if the session is no Maintainer.
 func (k *Compound) machineMay(n wire.OpNum) bool {
 	m, ok := k.Session.(Maintainer)
 	return ok && m.MachineMay(&k.Call.Cred, n)
@@ -383,8 +380,7 @@ func (k *Compound) brought() {
 	}
 }
 
-// Brought reports whether the previous operation left the attributes of the current object
-// in k.Attr.
+// Brought reports whether the previous operation left the attributes of the current object in k.Attr.
 func (k *Compound) Brought() bool { return k.broughtBy > 0 && k.broughtBy == k.Index }
 
 // Failed returns the status, perhaps Blocked or Waiting, of an operation that failed with

@@ -20,8 +20,7 @@ const (
 	mostPath = 1024    // of a path among fs_locations
 )
 
-// attributeTable lists the supported attributes. An attribute that is not listed is not
-// supported.
+// attributeTable lists the supported attributes. An attribute that is not listed is not supported.
 var attributeTable = []attribute{
 	{number: wire.Fattr4SupportedAttrs, need: needAttr | needBirth, most: wire.Bitmap4MaxSize, get: func(w *xdr.Writer, f *facts) { set := f.served(); set.Encode(w) }, skip: skipBitmap},
 	{number: wire.Fattr4Type, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(wireType[f.attr.Type])) }},
@@ -122,11 +121,10 @@ func (f *facts) changeType() wire.ChangeAttrType4 {
 		// higher value does not mean a later one.
 		return wire.NFS4ChangeTypeIsUndefined
 	}
-	// Change comes from the ctime. If a change of the file does not raise the ctime, the file system
-	// raises Change in memory, and this increment is lost when the daemon ends or crashes. So the server
-	// promises only this type, with which a client treats a lower Change as a new state, too. From Linux
-	// 6.13 on, the usual file systems raise the ctime whenever it has been read, so Change needs no
-	// increment there.
+	// Change comes from the ctime. If a change of the file does not raise the ctime, the file system raises
+	// Change in memory, and this increment is lost when the daemon ends or crashes. So the server promises
+	// only this type, with which a client treats a lower Change as a new state, too. From Linux 6.13 on,
+	// the usual file systems raise the ctime whenever it has been read, so Change needs no increment there.
 	return wire.NFS4ChangeTypeIsTimeMetadata
 }
 
@@ -170,8 +168,7 @@ func putPath(w *xdr.Writer, path string) {
 	w.PatchUint32(at, n)
 }
 
-// A need is a set of bits: the facts that must be looked up before an attribute can be
-// encoded.
+// A need is a set of bits: the facts that must be looked up before an attribute can be encoded.
 type need uint8
 
 // The facts are: the object's attributes; the fixed properties of its file system; the space and files

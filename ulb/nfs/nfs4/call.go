@@ -348,8 +348,7 @@ func (k *Compound) room(n int) Status {
 	return wire.NFS4OK
 }
 
-// Room returns the number of bytes by which the reply may still grow, without directly
-// placed data.
+// Room returns the number of bytes by which the reply may still grow, without directly placed data.
 func (k *Compound) Room() int {
 	left, _ := k.sessionLeft()
 	return max(min(k.Call.WordsRoom(k.W), left)-k.Tail(), 0)

@@ -102,8 +102,7 @@ func (k *Compound) unlink(name []byte) (vfs.Change, error) {
 	return ch, err
 }
 
-// rename is RENAME, from the saved directory to the current one (RFC 8881 §18.26,
-// RFC 7530 §16.27).
+// rename is RENAME, from the saved directory to the current one (RFC 8881 §18.26, RFC 7530 §16.27).
 func rename(k *Compound, args *wire.Rename4Args) Status {
 	if s := cmp.Or(k.checkName(args.Oldname), k.checkName(args.Newname)); s != wire.NFS4OK {
 		return s

@@ -73,8 +73,7 @@ type Compound struct {
 type running struct {
 	keepBody bool
 	inside   bool // Operation.Run has not returned; still true in leave after a panic
-	// unsuited is true if the export of the current object does not accept the caller's
-	// security flavor.
+	// unsuited is true if the export of the current object does not accept the caller's security flavor.
 	unsuited bool
 	// entered holds the exports of the current and of the saved object, if the operation has marked
 	// them as in use (see enter).

@@ -114,8 +114,7 @@ func seek(k *Compound, args *wire.Seek4Args) Status {
 	return wire.NFS4OK
 }
 
-// advise is IO_ADVISE (RFC 7862 §15.5). The server follows no advice and says so in the
-// result.
+// advise is IO_ADVISE (RFC 7862 §15.5). The server follows no advice and says so in the result.
 func advise(k *Compound, args *wire.IOAdvise4Args) Status {
 	if args.Offset > 1<<64-1-args.Count {
 		return wire.NFS4ErrInvalid
@@ -181,8 +180,7 @@ func clone(k *Compound, args *wire.Clone4Args) Status {
 	return wire.NFS4OK
 }
 
-// A pair holds the saved and the current file, open for a copy from the saved one to the
-// current one.
+// A pair holds the saved and the current file, open for a copy from the saved one to the current one.
 type pair struct {
 	k                           *Compound
 	fs                          vfs.Copier

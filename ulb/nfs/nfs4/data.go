@@ -143,9 +143,8 @@ func (k *Compound) closedOr(err error) Status {
 	return k.Failed(err)
 }
 
-// closed returns the status of an operation whose open file was closed meanwhile. If the stateids are
-// still valid, an OPEN_DOWNGRADE replaced the file, and the client repeats the operation after
-// NFS4ERR_DELAY.
+// closed returns the status of an operation whose open file was closed meanwhile. If the stateids are still
+// valid, an OPEN_DOWNGRADE replaced the file, and the client repeats the operation after NFS4ERR_DELAY.
 func (k *Compound) closed() Status {
 	for _, u := range k.uses {
 		if u.state == nil {
@@ -158,8 +157,7 @@ func (k *Compound) closed() Status {
 	return wire.NFS4ErrDelay
 }
 
-// readlink is READLINK (RFC 8881 §18.24, RFC 7530 §16.25). The transport may place the text
-// directly.
+// readlink is READLINK (RFC 8881 §18.24, RFC 7530 §16.25). The transport may place the text directly.
 func readlink(k *Compound) Status {
 	room := k.PayloadRoom(4)
 	text := k.Call.ResultMemory(nfs.MaxPath)

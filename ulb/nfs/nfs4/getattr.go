@@ -22,8 +22,7 @@ type facts struct {
 	covered uint64
 	// failure is the value of rdattr_error.
 	failure Status
-	// owner and group are the names for attr's UID and GID. If a name is empty, the number is
-	// sent.
+	// owner and group are the names for attr's UID and GID. If a name is empty, the number is sent.
 	owner, group []byte
 }
 
@@ -181,9 +180,8 @@ func access(k *Compound, args *wire.Access4Args) Status {
 	return wire.NFS4OK
 }
 
-// Rights of ACCESS. NFSv4 numbers them as vfs does. LOOKUP and DELETE mean nothing for an
-// object that is not a directory, and EXECUTE means nothing for a directory (RFC 8881
-// §18.1.3).
+// Rights of ACCESS. NFSv4 numbers them as vfs does. LOOKUP and DELETE mean nothing for an object that is
+// not a directory, and EXECUTE means nothing for a directory (RFC 8881 §18.1.3).
 const (
 	allRights       = vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute
 	changing        = vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessXattrWrite

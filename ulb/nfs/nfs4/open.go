@@ -424,8 +424,7 @@ func (o *opening) assigned(a *assignment, made *vfs.Object, mode wire.Createmode
 		o.resize = a.set.SetSize && a.set.Size == 0
 	}
 	if mode == wire.Exclusive4 || mode == wire.Exclusive41 {
-		// The file system may keep the verifier in the times, so the client must set the times
-		// again.
+		// The file system may keep the verifier in the times, so the client must set the times again.
 		o.set.Set(wire.Fattr4TimeAccess)
 		o.set.Set(wire.Fattr4TimeModify)
 	}

@@ -24,8 +24,7 @@ const (
 	Replayed Status = -3
 	// Discarded means that the request gets no reply.
 	Discarded Status = -4
-	// Denied means that the caller may not make this call. The server answers with an RPC
-	// error.
+	// Denied means that the caller may not make this call. The server answers with an RPC error.
 	Denied Status = -5
 )
 

@@ -25,8 +25,7 @@ type Config struct {
 	// names to every caller, otherwise only to callers with RPCSEC_GSS.
 	Identity  *identity.Map
 	SendNames bool
-	// Minors holds the minor versions, indexed by number. A minor version that is nil is
-	// not served.
+	// Minors holds the minor versions, indexed by number. A minor version that is nil is not served.
 	Minors [3]Minor
 }
 

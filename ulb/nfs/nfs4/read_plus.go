@@ -69,8 +69,7 @@ type segments struct {
 	full    bool // the reply has no more room
 }
 
-// segmented writes alternating holes and data. It returns errChanged if the file changed
-// meanwhile.
+// segmented writes alternating holes and data. It returns errChanged if the file changed meanwhile.
 func (r *segments) segmented() error {
 	k := r.k
 	if err := k.FS().GetAttr(&k.Op, k.Current.Handle, &k.Attr); err != nil {

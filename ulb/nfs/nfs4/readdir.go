@@ -228,8 +228,7 @@ func (l *lister) shared() Status {
 	return l.f.gatherShared(l.needs)
 }
 
-// ofDirectory holds the attributes of an entry that do not depend on the export that the
-// entry leads to.
+// ofDirectory holds the attributes of an entry that do not depend on the export that the entry leads to.
 var ofDirectory = wire.Bits(wire.Fattr4RdattrError, wire.Fattr4MountedOnFileID)
 
 // enterJunction fills l.f for an entry that is the root of another export. It returns

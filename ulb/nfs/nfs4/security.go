@@ -26,9 +26,8 @@ func (k *Compound) out(name []byte) (Object, Status) {
 
 // A Maintainer is a Session that can tell the client's machine from the client's users.
 type Maintainer interface {
-	// MachineMay reports whether the caller has the client's machine credential, and the
-	// client wants that credential to be accepted for the operation on state of any of its
-	// users.
+	// MachineMay reports whether the caller has the client's machine credential, and the client wants that
+	// credential to be accepted for the operation on state of any of its users.
 	MachineMay(cred *rpc.Cred, op wire.OpNum) bool
 }
 

@@ -100,8 +100,7 @@ var exclusive = wire.Bits(wire.Fattr4Mode, wire.Fattr4Owner, wire.Fattr4OwnerGro
 type assignment struct {
 	k   *Compound
 	set vfs.SetAttr
-	// rest is a copy of set without the size, for a SETATTR that sets the size in a step of
-	// its own.
+	// rest is a copy of set without the size, for a SETATTR that sets the size in a step of its own.
 	rest vfs.SetAttr
 	// asked holds the attributes that the client sets.
 	asked wire.Bitmap4

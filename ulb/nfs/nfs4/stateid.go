@@ -225,9 +225,8 @@ func freeStateID(k *Compound, args *wire.FreeStateID4Args) Status {
 	return k.Program.state.FreeStateID(&r.ID, k.Client)
 }
 
-// testStateID is TEST_STATEID (RFC 8881 §18.48). The status of a special stateid is
-// NFS4ERR_BAD_STATEID. The status is never NFS4ERR_STALE_STATEID, because a client would repeat the
-// test for ever.
+// testStateID is TEST_STATEID (RFC 8881 §18.48). The status of a special stateid is NFS4ERR_BAD_STATEID.
+// The status is never NFS4ERR_STALE_STATEID, because a client would repeat the test for ever.
 func testStateID(k *Compound, args *wire.TestStateID4Args) Status {
 	ids := args.Stateids
 	if 4+4*ids.Len() > k.Room() {

@@ -19,8 +19,7 @@ func (op *Operation) counts() bool {
 	return false
 }
 
-// counts reports whether the client continues with the next seqid after status s (RFC 7530
-// §9.1.7).
+// counts reports whether the client continues with the next seqid after status s (RFC 7530 §9.1.7).
 func counts(s Status) bool {
 	switch s {
 	case wire.NFS4ErrStaleClientID, wire.NFS4ErrStaleStateID, wire.NFS4ErrBadStateID, wire.NFS4ErrBadSeqID,

@@ -22,8 +22,7 @@ const (
 	farewellTime = time.Second
 )
 
-// Errors of callbacks. A callback may also fail with an error of the connection or
-// *rpc.ReplyError.
+// Errors of callbacks. A callback may also fail with an error of the connection or *rpc.ReplyError.
 var (
 	// ErrNoAddress: the client gave no address for callbacks, or the address of another machine.
 	ErrNoAddress = errors.New("nfs40: the client has no address for callbacks")
@@ -38,8 +37,7 @@ type Channel struct {
 	cred   rpc.AuthBytes
 	// protect, if set, protects the calls to a client whose SETCLIENTID used RPCSEC_GSS.
 	protect Protect
-	// up is true if the latest call reached the client. probing is true while a goroutine of Probe
-	// runs.
+	// up is true if the latest call reached the client. probing is true while a goroutine of Probe runs.
 	up, probing atomic.Bool
 	// turn, a channel of capacity 1, is the lock that a call holds: a goroutine sends to it to take the
 	// lock, and receives from it to release the lock.

@@ -14,9 +14,8 @@ type client struct {
 	channel *Channel // nil if the server cannot call the client back
 
 	mu sync.Mutex
-	// openers are the principals, other than the client's own, that have opened files for the
-	// client. If there are more than maxOpeners, anybody is true, and every principal counts as an
-	// opener.
+	// openers are the principals, other than the client's own, that have opened files for the client. If
+	// there are more than maxOpeners, anybody is true, and every principal counts as an opener.
 	openers map[string]bool
 	anybody bool
 }
@@ -69,8 +68,7 @@ func (m *Minor) Client(k *nfs4.Compound, id uint64) (*state.Client, nfs4.Status)
 	return c, wire.NFS4OK
 }
 
-// Opened implements nfs4.Identifier: from now on the caller's principal may renew the
-// client's lease.
+// Opened implements nfs4.Identifier: from now on the caller's principal may renew the client's lease.
 func (m *Minor) Opened(k *nfs4.Compound, c *state.Client) {
 	if p := nfs4.PrincipalOf(&k.Call.Cred); p != c.Principal {
 		companion(c).opens(p)
@@ -91,8 +89,7 @@ func (m *Minor) client(id uint64) (*state.Client, nfs4.Status) {
 	return c, wire.NFS4OK
 }
 
-// epochs is the smallest difference between the epochs of two runs of the server: see
-// state.Manager.Epoch.
+// epochs is the smallest difference between the epochs of two runs of the server: see state.Manager.Epoch.
 const epochs = 256
 
 // renew is RENEW (RFC 7530 §16.28). The client's own principal and every principal that has opened files

@@ -12,13 +12,11 @@ import (
 // Config holds the settings of a Minor.
 type Config struct {
 	State *state.Manager
-	// Dial connects to clients for callbacks, on network "tcp". If it is nil, there are no
-	// callbacks.
+	// Dial connects to clients for callbacks, on network "tcp". If it is nil, there are no callbacks.
 	Dial rpc.Dialer
 	// Connections is the maximum number of connections for callbacks at once. 0 means 256.
 	Connections int
-	// Machine is the name of this machine for AUTH_SYS credentials, at most
-	// rpc.MaxMachineName bytes long.
+	// Machine is the name of this machine for AUTH_SYS credentials, at most rpc.MaxMachineName bytes long.
 	Machine string
 	// Protect returns the protection of callbacks to a client whose SETCLIENTID used RPCSEC_GSS with
 	// credential c (RFC 7530 §3.3.3). If Protect is nil or returns nil, the server does not call such a

@@ -175,8 +175,7 @@ func (c *cache) slots(s *share, n int) int {
 // ample reports whether a share has used no more than half of its limit in cache.others.
 func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Load() }
 
-// holds reports whether a slot of the share that uses n bytes for its reply may use size bytes
-// instead.
+// holds reports whether a slot of the share that uses n bytes for its reply may use size bytes instead.
 func (c *cache) holds(s *share, n, size int) bool { return c.left(s) >= int64(size-n) }
 
 // makeRoom makes room for a new session of the address from. It ends sessions of the address that has the

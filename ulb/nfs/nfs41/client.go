@@ -12,8 +12,7 @@ import (
 // maxSessions is the maximum number of sessions of a client.
 const maxSessions = 64
 
-// A client is the state.Companion of a client: it holds the data of the client that only this
-// package uses.
+// A client is the state.Companion of a client: it holds the data of the client that only this package uses.
 type client struct {
 	protect protection
 
@@ -23,9 +22,8 @@ type client struct {
 	creating sync.Mutex
 	sequence atomic.Uint32
 	last     *created
-	// failed is true if a CREATE_SESSION with the number sequence+1 came and failed. After that,
-	// some clients continue with sequence+2, as phase 2 of RFC 8881 §18.36.4 says; others use
-	// sequence+1 again.
+	// failed is true if a CREATE_SESSION with the number sequence+1 came and failed. After that, some
+	// clients continue with sequence+2, as phase 2 of RFC 8881 §18.36.4 says; others use sequence+1 again.
 	failed bool
 
 	// mu guards the fields below.

@@ -6,8 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// exchangeFlags are the flags that a client may set. Minor version 2 has one more (RFC 7862
-// §14.1).
+// exchangeFlags are the flags that a client may set. Minor version 2 has one more (RFC 7862 §14.1).
 const (
 	exchangeFlags = wire.Exchgid4FlagSuppMovedRefer | wire.Exchgid4FlagSuppMovedMigr | wire.Exchgid4FlagBindPrincStateid |
 		wire.Exchgid4FlagMaskPNFS | wire.Exchgid4FlagUpdConfirmedRecA

@@ -29,14 +29,12 @@ type Config struct {
 	Date         time.Time
 	// Slots is the maximum number of slots of a session. 0 means 1024.
 	Slots int
-	// CacheMemory is the limit of memory for sessions and stored replies, in bytes. 0 means 128
-	// MiB.
+	// CacheMemory is the limit of memory for sessions and stored replies, in bytes. 0 means 128 MiB.
 	CacheMemory int64
 	// BackContext returns an RPCSEC_GSS context for callbacks, or nil if there is none. by is the
-	// credential of the caller that created the context and that asks for callbacks under it.
-	// server is the server's handle of the context. client is the handle that the client expects in
-	// the callbacks, and service is the RPCSEC_GSS service of the callbacks. If BackContext is nil,
-	// there is no context.
+	// credential of the caller that created the context and that asks for callbacks under it. server is the
+	// server's handle of the context. client is the handle that the client expects in the callbacks, and
+	// service is the RPCSEC_GSS service of the callbacks. If BackContext is nil, there is no context.
 	BackContext func(by *rpc.Cred, server, client []byte, service rpc.GSSService) BackContext
 }
 

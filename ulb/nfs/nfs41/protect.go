@@ -20,8 +20,7 @@ type protection struct {
 // machine reports whether the protection is SP4_MACH_CRED.
 func (p *protection) machine() bool { return !p.enforce.IsEmpty() }
 
-// proves reports whether a caller has the client's principal, over RPCSEC_GSS with integrity or
-// privacy.
+// proves reports whether a caller has the client's principal, over RPCSEC_GSS with integrity or privacy.
 func (p *protection) proves(cred *rpc.Cred) bool {
 	return intact(cred) && nfs4.PrincipalOf(cred) == p.principal
 }
@@ -43,9 +42,8 @@ var allowable = wire.Bits(uint32(wire.OpClose), uint32(wire.OpOpenDowngrade), ui
 	uint32(wire.OpTestStateID), uint32(wire.OpFreeStateID),
 	uint32(wire.OpExchangeID), uint32(wire.OpBindConnToSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID))
 
-// protectionOf returns the protection that a client gets. SP4_MACH_CRED requires RPCSEC_GSS
-// with integrity or privacy. SP4_SSV is not supported: callers of any flavor get
-// NFS4ERR_ENCR_ALG_UNSUPP for it.
+// protectionOf returns the protection that a client gets. SP4_MACH_CRED requires RPCSEC_GSS with integrity
+// or privacy. SP4_SSV is not supported: callers of any flavor get NFS4ERR_ENCR_ALG_UNSUPP for it.
 func protectionOf(cred *rpc.Cred, a *wire.StateProtect4A) (protection, nfs4.Status) {
 	switch a.How {
 	case wire.Sp4None:

@@ -100,8 +100,7 @@ func (s *security) with(more *security, now time.Time) *security {
 		all.plain, all.cred = true, more.cred
 	}
 	for _, c := range s.contexts {
-		// Expired contexts are kept, and reported by SEQUENCE, until the client offers new
-		// ones.
+		// Expired contexts are kept, and reported by SEQUENCE, until the client offers new ones.
 		if len(more.contexts) == 0 || c.Usable(now) {
 			all.contexts = append(all.contexts, c)
 		}

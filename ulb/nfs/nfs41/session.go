@@ -13,9 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// maxConns is the maximum number of connections in Session.conns. Further connections can still
-// carry requests of the session, unless its client asked for protection of BIND_CONN_TO_SESSION:
-// see admits.
+// maxConns is the maximum number of connections in Session.conns. Further connections can still carry
+// requests of the session, unless its client asked for protection of BIND_CONN_TO_SESSION: see admits.
 const maxConns = 128
 
 // A Session is one session of a client (RFC 8881 §2.10).
@@ -38,8 +37,7 @@ type Session struct {
 	turn atomic.Uint64
 	// held is the memory for replies that the slots other than slot 0 use, in bytes.
 	held atomic.Int64
-	// wanted is true if the client has bound a connection to the backchannel and expects calls over
-	// it.
+	// wanted is true if the client has bound a connection to the backchannel and expects calls over it.
 	wanted atomic.Bool
 	// answered is true if the client has ever answered a callback. down is true after a callback
 	// that it did not answer. Each reply to SEQUENCE then tells the client so, until it binds a
@@ -155,8 +153,7 @@ func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 	s.conns.Store(&list)
 	s.mu.Unlock()
 
-	// Call OnClose without the mutex: if the connection is already closed, OnClose calls unbind at
-	// once.
+	// Call OnClose without the mutex: if the connection is already closed, OnClose calls unbind at once.
 	forget := c.OnClose(func() { s.unbind(c) })
 	s.mu.Lock()
 	b = s.binding(c)
@@ -189,8 +186,7 @@ func (s *Session) unbind(c *rpc.Conn) {
 const (
 	leastRequest  = 128
 	leastResponse = rpc.ReplyHeader + 12 + 8 + wire.Sequence4ResOKMaxSize
-	// leastBackRequest is the size of a CB_RECALL under AUTH_SYS, leastBackResponse that of
-	// its reply.
+	// leastBackRequest is the size of a CB_RECALL under AUTH_SYS, leastBackResponse that of its reply.
 	leastBackRequest  = 32 + 96 + 12 + 48 + 4 + wire.CBRecall4ArgsMaxSize
 	leastBackResponse = rpc.ReplyHeader + 12 + 8 + 36 + 8
 )
@@ -201,8 +197,7 @@ const (
 	mostResponse = nfs.MaxCompound + rpc.ReplyHeader + rpc.MaxAuthBytes
 )
 
-// A channel is one direction of a session with the limits that both sides obey (RFC 8881
-// §18.36.3).
+// A channel is one direction of a session with the limits that both sides obey (RFC 8881 §18.36.3).
 type channel struct{ wire.ChannelAttrs4 }
 
 // negotiate sets the limits of a fore channel from the client's request. slots is the maximum
@@ -233,9 +228,8 @@ func (c *channel) accept(a *wire.ChannelAttrs4) bool {
 // maxCached returns the size of the largest reply that a slot keeps, in bytes.
 func (c *channel) maxCached() int { return int(c.MaxresponsesizeCached) }
 
-// The table of sessions grows by one chunk at a time and never moves a session, so that readers
-// need no lock. chunkSize is the number of sessions in a chunk, chunks the maximum number of
-// chunks.
+// The table of sessions grows by one chunk at a time and never moves a session, so that readers need no
+// lock. chunkSize is the number of sessions in a chunk, chunks the maximum number of chunks.
 const (
 	chunkSize = 256
 	chunks    = 256
