@@ -23,15 +23,12 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	if proc == wire.ProcNull {
 		return rpc.Done
 	}
-	o, err := p.exports.Find(j.Object)
-	switch {
-	case errors.Is(err, export.ErrGone):
-		return early(j, &stale)
-	case err != nil:
-		return early(j, &badHandle)
+	o, err := p.find(j.Object)
+	if err == nil {
+		err = refusal(o.Export, a.Conn, &a.Cred, proc)
 	}
-	if why := refusalOf(o.Export, a.Conn, &a.Cred, proc); why != nil {
-		return early(j, why)
+	if err != nil {
+		return early(j, err)
 	}
 	if !admits(o.Export, o.Handle, a.Conn, &a.Cred, proc) {
 		p.exports.OnRefusedFlavor(a.Conn, o.Export, export.SecurityOf(&a.Cred))
@@ -39,24 +36,36 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	}
 	if refuses(o.Export, o.Handle, &a.Cred, proc) {
 		p.exports.OnRefusedPrincipal(a.Conn, o.Export, a.Cred.Principal)
-		return early(j, &noAccess)
+		return early(j, syscall.EACCES)
 	}
 	j.Known = true
 	if p.exports.Delays(o.Export, &a.Cred) {
-		return early(j, &later)
+		return early(j, vfs.ErrDelay)
 	}
 	j.Subject = o
 	j.Lane = o.Export.FS.Lane()
 	return rpc.Done
 }
 
-// refusalOf returns the reason why an export does not serve a call on a connection, or nil.
-func refusalOf(e *export.Export, c *rpc.Conn, cred *rpc.Cred, p wire.Procedure) *refusal {
+// find returns the file that a handle names.
+func (p *Program) find(handle []byte) (*export.Opened, error) {
+	o, err := p.exports.Find(handle)
+	switch {
+	case errors.Is(err, export.ErrGone):
+		return nil, syscall.ESTALE
+	case err != nil:
+		return nil, vfs.ErrBadHandle
+	}
+	return o, nil
+}
+
+// refusal returns the reason why an export does not serve a call on a connection, or nil.
+func refusal(e *export.Export, c *rpc.Conn, cred *rpc.Cred, p wire.Procedure) error {
 	switch {
 	case !e.Serves(c, cred):
-		return &noAccess
+		return syscall.EACCES
 	case e.ReadOnly && changes(p):
-		return &readOnly
+		return syscall.EROFS
 	}
 	return nil
 }
@@ -86,20 +95,9 @@ func changes(p wire.Procedure) bool {
 	return nfs.Binding3.Procedures[p].Once || p == wire.ProcCommit
 }
 
-// A refusal is the status with which Serve answers a call that Judge has refused. Judge passes it
-// to Serve as rpc.Judgement.Subject, and sets rpc.Judgement.Early.
-type refusal wire.NFSStat3
-
-var (
-	stale     = refusal(wire.NFS3ErrStale)
-	badHandle = refusal(wire.NFS3ErrBadHandle)
-	noAccess  = refusal(wire.NFS3ErrAccess)
-	readOnly  = refusal(wire.NFS3ErrROFS)
-	later     = refusal(wire.NFS3ErrJukebox)
-)
-
-func early(j *rpc.Judgement, why *refusal) rpc.Outcome {
-	j.Early, j.Subject = true, why
+// early makes Serve answer the call with the status of err.
+func early(j *rpc.Judgement, err error) rpc.Outcome {
+	j.Early, j.Subject = true, err
 	return rpc.Done
 }
 
@@ -113,9 +111,9 @@ var absent = [...]int{
 	wire.ProcFsstat: 1, wire.ProcFsinfo: 1, wire.ProcPathconf: 1, wire.ProcCommit: 2,
 }
 
-// refuse answers a call with a status and no attributes.
-func refuse(c *rpc.Call, w *xdr.Writer, why *refusal) rpc.Outcome {
-	w.Uint32(uint32(*why))
+// refuse answers a call with the status of err and no attributes.
+func refuse(c *rpc.Call, w *xdr.Writer, err error) rpc.Outcome {
+	w.Uint32(uint32(export.StatusOf(err)))
 	for range absent[c.Header.Procedure] {
 		w.Bool(false)
 	}
@@ -151,19 +149,18 @@ type request struct {
 // Serve runs one procedure.
 func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	if c.Early {
-		return refuse(c, w, c.Subject.(*refusal))
+		return refuse(c, w, c.Subject.(error))
 	}
 	var e *export.Export
 	var who export.Looked
 	o, named := c.Subject.(*export.Opened)
 	if named {
-		var why *refusal
-		var blocks bool
-		switch e, why, blocks = p.enter(c, o); {
-		case blocks:
+		var err error
+		switch e, err = p.enter(c, o); {
+		case blocked(err):
 			return rpc.WouldBlock(e.FS.Lane())
-		case why != nil:
-			return refuse(c, w, why)
+		case err != nil:
+			return refuse(c, w, err)
 		}
 		if err := p.exports.Look(e, c.Conn, &c.Cred, &who); err != nil {
 			lane := e.FS.Lane()
@@ -186,30 +183,27 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 
 // enter marks the export of the call as in use (export.Export.Enter). If the export has been replaced or
 // removed since Judge, or the file system of an idle mount was closed, enter repeats the checks of Judge
-// with the present export. blocks is true if a file system must be opened and the call may not wait.
-func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *refusal, blocks bool) {
-	for e = o.Export; ; {
-		if e.Enter(c.Conn) {
-			return e, nil, false
-		}
+// with the present export. The error is vfs.ErrWouldBlock if a file system must be opened and the call may
+// not wait.
+func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, err error) {
+	for e = o.Export; !e.Enter(c.Conn); {
 		now, err := p.exports.Awake(e, c.Try)
 		switch {
-		case blocked(err):
-			return e, nil, true
-		case errors.Is(err, syscall.ESTALE):
-			return nil, &stale, false
+		case blocked(err), errors.Is(err, syscall.ESTALE):
+			return e, err
 		case err != nil:
-			return nil, &later, false
+			return e, vfs.ErrDelay
 		}
 		e = now
 		proc := wire.Procedure(c.Header.Procedure)
-		if why := refusalOf(e, c.Conn, &c.Cred, proc); why != nil {
-			return nil, why, false
+		if err := refusal(e, c.Conn, &c.Cred, proc); err != nil {
+			return e, err
 		}
 		if !admits(e, o.Handle, c.Conn, &c.Cred, proc) || refuses(e, o.Handle, &c.Cred, proc) {
-			return nil, &noAccess, false
+			return e, syscall.EACCES
 		}
 	}
+	return e, nil
 }
 
 // wait handles a call whose caller could not be identified because of err. If err is an export.Pending,
@@ -218,7 +212,7 @@ func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *r
 func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	pending, ok := errors.AsType[export.Pending](err)
 	if !ok {
-		return refuse(c, w, &later)
+		return refuse(c, w, vfs.ErrDelay)
 	}
 	c.Detach()
 	pending.Await(func() { c.Resume(lane) })

@@ -2,7 +2,6 @@ package nfs3
 
 import (
 	"cmp"
-	"errors"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
@@ -122,12 +121,10 @@ func (r *request) unlink(
 // openAlso returns the file that the call's second file handle names. If the file is in another
 // export, the error is EXDEV.
 func (r *request) openAlso(fh wire.FileHandle3) (vfs.Handle, error) {
-	o, err := r.program.exports.Find(fh.Data)
+	o, err := r.program.find(fh.Data)
 	switch {
-	case errors.Is(err, export.ErrGone):
-		return vfs.Handle{}, syscall.ESTALE
 	case err != nil:
-		return vfs.Handle{}, vfs.ErrBadHandle
+		return vfs.Handle{}, err
 	case o.Export.ID != r.export.ID: // by ID, because one of them may have been replaced meanwhile
 		return vfs.Handle{}, syscall.EXDEV
 	}
