@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
 // KeepApart returns an error if the state directory lies within an export, or an export within the
@@ -57,22 +58,24 @@ func KeepApart(c *config.Config) error {
 // another client got. The argument at has the locations of the exports' directories; a location is
 // nil if the directory cannot be opened.
 func keepExportsApart(c *config.Config, at []*location) error {
-	for i, inner := range at {
-		is, err := describe(&c.Exports[i])
-		if inner == nil || err != nil || is.Nested {
-			continue // it has the option nested, or opening it will fail with an explanation
+	all := make([]*export.Export, len(at)) // nil if opening the export will fail with an explanation
+	for i := range all {
+		if at[i] != nil {
+			all[i], _ = describe(&c.Exports[i])
 		}
-		for j, outer := range at {
-			if outer == nil || !outer.holds(inner) || inner.holds(outer) {
+	}
+	for i, inner := range all {
+		if inner == nil || inner.Nested {
+			continue
+		}
+		for j, outer := range all {
+			if outer == nil || !at[j].holds(at[i]) || at[i].holds(at[j]) {
 				continue
 			}
-			around, err := describe(&c.Exports[j])
-			if err != nil {
-				continue
-			}
-			if why := around.Opener(is); why != "" {
+			if why := outer.Opener(inner); why != "" {
 				return c.At(fmt.Errorf("export %s lies in export %s, whose clients reach its files, too, and that %s: "+
-					"give both the same clients= and sec=, or move one of them to another file system, or add the option nested where this is meant", is.Name, around.Name, why), config.ExportKey(i))
+					"give both the same clients= and sec=, or move one of them to another file system, or add the option nested where this is meant",
+					inner.Name, outer.Name, why), config.ExportKey(i))
 			}
 		}
 	}
@@ -225,8 +228,8 @@ const maxLinks = 40
 // can change the rest of the path; otherwise within is "". walk follows symbolic links on the path,
 // except within another export, whose clients could choose the directory by such a link. If it finds
 // a link there, it returns a *lostRoot.
-func (w *ways) walk(export int) (fd int, within string, err error) {
-	dir := w.all[export].Path.Path
+func (w *ways) walk(i int) (fd int, within string, err error) {
+	dir := w.all[i].Path.Path
 	fd = -1
 	defer func() {
 		if err != nil && fd >= 0 {
@@ -259,7 +262,7 @@ func (w *ways) walk(export int) (fd int, within string, err error) {
 			return fd, "", err
 		}
 		if within == "" {
-			within = w.other(export, func(l *location) bool { return l.chain[0] == inodeOf(&here) })
+			within = w.other(i, func(l *location) bool { return l.chain[0] == inodeOf(&here) })
 		}
 		var next unix.Statx_t
 		if err := unix.Statx(fd, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &next); err != nil {
@@ -268,7 +271,7 @@ func (w *ways) walk(export int) (fd int, within string, err error) {
 		link := next.Mode&unix.S_IFMT == unix.S_IFLNK
 		if within == "" && (link || len(left) == 0) {
 			if inner, err := locateFD(fd); err == nil {
-				within = w.other(export, func(l *location) bool { return l.holds(inner) })
+				within = w.other(i, func(l *location) bool { return l.holds(inner) })
 			}
 		}
 		if !link {
@@ -305,9 +308,9 @@ func namesIn(path string) []string {
 
 // other returns the path of an export whose directory's location satisfies the function, or "". It
 // leaves out the export with the given number.
-func (w *ways) other(export int, satisfies func(*location) bool) string {
+func (w *ways) other(than int, satisfies func(*location) bool) string {
 	for i, l := range w.at {
-		if i != export && l != nil && satisfies(l) {
+		if i != than && l != nil && satisfies(l) {
 			return w.all[i].Path.Path
 		}
 	}
