@@ -235,7 +235,7 @@ func (s *Server) Serve(ctx context.Context) error {
 
 	<-serving.Done()
 	err := context.Cause(serving)
-	if err == errClosed || err == context.Cause(ctx) {
+	if err == errClosed || errors.Is(err, context.Cause(ctx)) {
 		err = nil
 	}
 	return errors.Join(err, s.shutDown(func(context.Context) {

@@ -91,9 +91,7 @@ func (w *mounts) exportsChanged() {
 	if slices.ContainsFunc(w.table.All(), func(e *export.Export) bool { return e.CrossMount }) {
 		w.startWatch()
 	}
-	w.surveying.Lock()
-	defer w.surveying.Unlock()
-	w.surveyLocked()
+	w.survey()
 }
 
 // startWatch starts to watch the machine's mounts, unless w watches them already. The first call
@@ -121,10 +119,7 @@ func (w *mounts) startWatch() {
 	w.working.Go(func() {
 		defer watch.Close()
 		for watch.Changed() {
-			w.surveying.Lock()
-			w.surveyLocked()
-			next := w.next
-			w.surveying.Unlock()
+			next := w.survey()
 			select {
 			case <-w.life.Done():
 				return
@@ -142,26 +137,29 @@ func (w *mounts) missing() bool {
 	arrived := time.Now()
 	for {
 		w.surveying.Lock()
-		if w.surveyed.After(arrived) {
-			w.surveying.Unlock()
-			return true
-		}
-		wait := time.Until(w.next)
-		if wait <= 0 {
+		done, wait := w.surveyed.After(arrived), time.Until(w.next)
+		if !done && wait <= 0 {
 			w.surveyLocked()
+			done = true
 		}
 		w.surveying.Unlock()
-		switch {
-		case wait <= 0:
-			return true
-		case time.Since(arrived)+wait > surveyWait:
-			return false
+		if done || time.Since(arrived)+wait > surveyWait {
+			return done
 		}
 		time.Sleep(wait)
 	}
 }
 
-// surveyLocked reads the machine's mounts and updates the table. The caller holds w.surveying.
+// survey reads the machine's mounts and updates the table. It returns the time from which another
+// survey may begin.
+func (w *mounts) survey() (next time.Time) {
+	w.surveying.Lock()
+	defer w.surveying.Unlock()
+	w.surveyLocked()
+	return w.next
+}
+
+// surveyLocked is survey for a caller that holds w.surveying.
 func (w *mounts) surveyLocked() {
 	w.surveyed = time.Now()
 	defer func() { w.next = time.Now().Add(max(surveyPause, surveyShare*time.Since(w.surveyed))) }()
