@@ -43,17 +43,17 @@ func (r *Range) Overlaps(o *Range) bool { return r.First <= o.Last && o.First <=
 // Conflicts reports whether r and o conflict if they belong to different owners.
 func (r *Range) Conflicts(o *Range) bool { return (r.Write || o.Write) && r.Overlaps(o) }
 
-// A set holds the ranges that one Holder has locked in a file, in ascending order. They do not overlap.
+// A Set holds the ranges that one Holder has locked in a file, in ascending order. They do not overlap.
 // Adjacent ranges of the same mode are merged into one.
-type set []Range
+type Set []Range
 
 // from returns the index of the first range whose last byte is at or after offset.
-func (rs set) from(offset uint64) int {
+func (rs Set) from(offset uint64) int {
 	return sort.Search(len(rs), func(i int) bool { return rs[i].Last >= offset })
 }
 
 // touching returns the ranges that overlap r or are directly adjacent to it.
-func (rs set) touching(r Range) set {
+func (rs Set) touching(r Range) Set {
 	if r.First > 0 {
 		r.First--
 	}
@@ -69,7 +69,7 @@ func (rs set) touching(r Range) set {
 }
 
 // lock returns the set after r was locked. Within r, the mode of r replaces earlier modes.
-func (rs set) lock(r Range) set {
+func (rs Set) lock(r Range) Set {
 	rs = rs.unlock(r.First, r.Last)
 	i := rs.from(r.First)
 	if i < len(rs) && rs[i].Write == r.Write && r.Last != ToEnd && rs[i].First == r.Last+1 {
@@ -83,22 +83,22 @@ func (rs set) lock(r Range) set {
 	return slices.Insert(rs, i, r)
 }
 
-// part returns the parts of the ranges between the offsets first and last, both included.
-func (rs set) part(first, last uint64) (all []Range) {
+// Part returns the parts of the ranges between the offsets first and last, both included.
+func (rs Set) Part(first, last uint64) (all []Range) {
 	for i := rs.from(first); i < len(rs) && rs[i].First <= last; i++ {
 		all = append(all, Range{max(rs[i].First, first), min(rs[i].Last, last), rs[i].Write})
 	}
 	return all
 }
 
-// splits reports whether an unlock from first to last would split one range into two.
-func (rs set) splits(first, last uint64) bool {
+// Splits reports whether an unlock from first to last would split one range into two.
+func (rs Set) Splits(first, last uint64) bool {
 	i := rs.from(first)
 	return i < len(rs) && rs[i].First < first && rs[i].Last > last
 }
 
 // unlock returns the ranges without the part from first to last.
-func (rs set) unlock(first, last uint64) set {
+func (rs Set) unlock(first, last uint64) Set {
 	i := rs.from(first)
 	j := i
 	for j < len(rs) && rs[j].First <= last {

@@ -29,7 +29,7 @@ func lastOf(cell int) uint64 {
 // set has as few ranges as possible.
 func TestRangesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var rs set
+		var rs Set
 		var model [cells]int // 0: not locked, 1: read lock, 2: write lock
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			from := rapid.IntRange(0, cells-1).Draw(t, "from")
@@ -49,7 +49,7 @@ func TestRangesModel(t *testing.T) {
 	})
 }
 
-func check(t *rapid.T, rs set, model [cells]int) {
+func check(t *rapid.T, rs Set, model [cells]int) {
 	for c, want := range model {
 		at, end := startOf(c), lastOf(c)
 		got := 0

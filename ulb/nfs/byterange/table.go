@@ -16,33 +16,27 @@ type Holder[O any] struct {
 	// Group, if not nil, is a comparable value, set before the first Lock. Locks of Holders with the same
 	// Group do not conflict.
 	Group  any
-	ranges set
+	ranges Set
 	number uint64 // orders ranges that have the same first byte; 0 until the first Lock or Unlock
 }
 
-// Ranges returns the locked ranges of h, in ascending order. They are valid until h changes.
-func (h *Holder[O]) Ranges() []Range { return h.ranges }
-
-// Part returns the parts of the locked ranges of h between the offsets first and last, both included.
-func (h *Holder[O]) Part(first, last uint64) []Range { return h.ranges.part(first, last) }
-
-// Splits reports whether an Unlock from first to last would split one range of h into two.
-func (h *Holder[O]) Splits(first, last uint64) bool { return h.ranges.splits(first, last) }
+// Ranges returns the locked ranges of h. They are valid until h changes.
+func (h *Holder[O]) Ranges() Set { return h.ranges }
 
 // Lock locks r for h. The caller has checked that no lock of another holder conflicts with it. more is the
 // number of ranges that h has gained, and negative if h has lost some.
 func (t *Table[O]) Lock(h *Holder[O], r Range) (more int) {
-	return t.change(h, r, func(s set) set { return s.lock(r) })
+	return t.change(h, r, func(s Set) Set { return s.lock(r) })
 }
 
 // Unlock unlocks the bytes from first to last, as far as h has locked them. more is as for Lock.
 func (t *Table[O]) Unlock(h *Holder[O], first, last uint64) (more int) {
-	return t.change(h, Range{First: first, Last: last}, func(s set) set { return s.unlock(first, last) })
+	return t.change(h, Range{First: first, Last: last}, func(s Set) Set { return s.unlock(first, last) })
 }
 
 // change replaces the ranges of h by the result of f, and returns by how many their number has
 // grown. f changes only the part within r, but may merge that part with a neighbouring range.
-func (t *Table[O]) change(h *Holder[O], r Range, f func(set) set) (more int) {
+func (t *Table[O]) change(h *Holder[O], r Range, f func(Set) Set) (more int) {
 	if h.number == 0 {
 		t.holders++
 		h.number = t.holders

@@ -122,7 +122,7 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 	}
 	u.state = s
 	if a.Claimer != nil {
-		u.locked, u.before = r, s.held.Part(r.First, r.Last)
+		u.locked, u.before = r, s.held.Ranges().Part(r.First, r.Last)
 	}
 	g.counted(s, of.locked.Lock(&s.held, r))
 	of.waitsNot(g, c, name, &r)
@@ -260,7 +260,7 @@ func (m *Manager) unlock(ref *Ref, r byterange.Range) (id nfs4wire.StateID4, sta
 	g := m.acquire()
 	defer g.release()
 	s, status := g.held(ref, KindLock)
-	if status == nfs4wire.NFS4OK && s.held.Splits(r.First, r.Last) {
+	if status == nfs4wire.NFS4OK && s.held.Ranges().Splits(r.First, r.Last) {
 		status = g.mayGrow(s.Client, s.file, lockCount{ranges: 1})
 	}
 	if status != nfs4wire.NFS4OK {
