@@ -5,8 +5,7 @@ import (
 	"sort"
 )
 
-// ToEnd is the Last, and the length on the wire, of a Range that reaches to the end of the file, however
-// long the file becomes.
+// ToEnd is the Last, and the length on the wire, of a Range up to the end of the file, wherever that is.
 const ToEnd = 1<<64 - 1
 
 // A Range is a range of bytes of a file, and the mode of its lock.

@@ -13,8 +13,7 @@ type Table[O any] struct {
 // Holder replaces an earlier one.
 type Holder[O any] struct {
 	Owner O
-	// Group, if not nil, is a comparable value, set before the first Lock. Locks of Holders with the same
-	// Group do not conflict.
+	// Group, if not nil, is comparable and set before the first Lock. Locks of one Group do not conflict.
 	Group  any
 	ranges Set
 	number uint64 // orders ranges that have the same first byte; 0 until the first Lock or Unlock
@@ -52,8 +51,7 @@ func (t *Table[O]) change(h *Holder[O], r Range, f func(Set) Set) (more int) {
 	return more + len(h.ranges)
 }
 
-// Each calls f for the locked ranges that overlap r, in the order of their first bytes, until f returns
-// false.
+// Each calls f for the locked ranges that overlap r, in ascending order, until f returns false.
 func (t *Table[O]) Each(r *Range, f func(O, *Range) bool) { t.root.each(r, false, nil, f) }
 
 // Conflicts calls f for the locked ranges that conflict with r, until f returns false. group is the Group
@@ -68,8 +66,7 @@ type node[O any] struct {
 	h           *Holder[O]
 	priority    uint32
 	left, right *node[O]
-	// reach is the largest last byte in this subtree. writes is that of its write locks, if hasWrite is
-	// set.
+	// reach is the largest last byte in this subtree, and writes that of its write locks, if hasWrite.
 	reach, writes uint64
 	hasWrite      bool
 	// all is one of the Holders of the ranges in this subtree, or nil if these have several Groups.

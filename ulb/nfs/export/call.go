@@ -10,8 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Serves reports whether a caller on a connection may use the export at all. The port of a caller with
-// Kerberos does not matter.
+// Serves reports whether a caller on a connection may use the export at all. With Kerberos the port is free.
 func (e *Export) Serves(c *rpc.Conn, cred *rpc.Cred) bool {
 	return e.ServesAddr(c.Peer.Addr()) && (!e.Secure || c.Privileged || cred.Flavor == rpc.AuthGSS)
 }
@@ -127,8 +126,7 @@ func (u *use) settle() {
 	u.settled.Do(func() { close(u.idle) })
 }
 
-// entries returns the number of calls that have entered, modulo 1<<32 for each stripe, and whether any
-// call is inside.
+// entries returns the number of calls that have entered, modulo 1<<32, and whether any is inside.
 func (u *use) entries() (n uint64, busy bool) {
 	for i := range u.calls {
 		v := u.calls[i].n.Load()
@@ -179,8 +177,7 @@ func (e *Export) manages(c *rpc.Cred) bool {
 	return e.ManageGIDs && c.Flavor == rpc.AuthSys && !c.Anonymous && e.Squash != AllSquash && (e.Squash != RootSquash || c.UID != 0)
 }
 
-// Delays reports whether Look would return vfs.ErrDelay: the server then need not fetch data for the
-// call.
+// Delays reports whether Look would return vfs.ErrDelay: the server need not fetch data for the call.
 func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {
 	return e.unsure(cred) || e.manages(cred) && t.Groups.Delays(cred.UID)
 }
@@ -199,9 +196,8 @@ func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err err
 	return err
 }
 
-// Identify stores in *as the user and the groups that the file system of this export sees instead of
-// those of the caller. The server has called Look with the same l. as.Groups may share memory with
-// c.Groups.
+// Identify stores in *as the user and the groups that the file system of this export sees for the caller.
+// The server has called Look with the same l. as.Groups may share memory with c.Groups.
 func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) {
 	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous {
 		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}

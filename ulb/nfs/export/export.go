@@ -24,20 +24,16 @@ const Nobody = 65534
 // Options are the options of an export, apart from its lists of networks and security flavors.
 type Options struct {
 	ReadOnly bool
-	// Root makes the export the root of NFSv4's tree of names (exports(5): fsid=0). Only one export of
-	// a Table can have it.
+	// Root makes the export the root of NFSv4's tree of names (exports(5): fsid=0). Only one has it.
 	Root bool
-	// CrossMount makes each file system that is mounted below the export's directory an export of its
-	// own with these options.
+	// CrossMount makes each file system mounted below the directory an export with these options.
 	CrossMount bool
-	// Nested means that the administrator accepts that clients can reach these files through another
-	// export that is more open.
+	// Nested means that clients may reach these files through another export that is more open.
 	Nested bool
 	// UTF8 makes the server refuse names that are not UTF-8, as RFC 7530 §12.7 requires. Local
 	// programs can still create such names.
 	UTF8 bool
-	// Async lets the server reply to a change of names or attributes before the change is on stable
-	// storage.
+	// Async lets the server reply to a change of names or attributes before it is on stable storage.
 	Async bool
 	// Secure makes the server refuse callers without Kerberos on ports that are not privileged.
 	Secure           bool
@@ -72,8 +68,7 @@ type Export struct {
 	use   use
 }
 
-// Same reports whether two exports offer the same file system by the same name with the same
-// options.
+// Same reports whether two exports offer the same file system by the same name and options.
 func (e *Export) Same(as *Export) bool { return e.FS == as.FS && e.sameOptions(as) }
 
 // sameOptions is Same without the comparison of the file systems.

@@ -12,8 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Found describes a file system that is mounted below an export with CrossMount, or below another such
-// mount.
+// Found describes a file system that is mounted below an export with CrossMount, or below such a mount.
 type Found struct {
 	Top  *Export // the export whose options apply to the mount
 	Name string  // of the export that the mount becomes
@@ -166,8 +165,7 @@ func (m *Mount) wake(try bool) (*Export, error) {
 	}
 }
 
-// waking is one step of wake. It returns the open export, or an error, or else the Open or Close for
-// which wake has to wait.
+// waking returns the open export, or an error, or else the Open or Close for which wake has to wait.
 func (m *Mount) waking() (*Export, *work, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -190,8 +188,7 @@ func (m *Mount) waking() (*Export, *work, error) {
 	return nil, m.work, nil
 }
 
-// open opens the file system and ends the work w. If the mount is gone meanwhile, it closes the file
-// system again.
+// open opens the file system, or closes it again if the mount is gone meanwhile, and ends the work w.
 func (m *Mount) open(w *work) {
 	fs, err := m.opener.Open(m)
 	m.mu.Lock()
@@ -344,8 +341,7 @@ func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 	}
 	now, err := now.mount.wake(try)
 	if errors.Is(err, errRefused) {
-		// The mount was served when the server sent its handles to clients, and may be served
-		// again.
+		// The mount was served when the server sent its handles, and may be served again.
 		err = vfs.ErrDelay
 	}
 	return now, err

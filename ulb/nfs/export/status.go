@@ -8,8 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// statusOfErrno maps a file system's errors to NFSv3 statuses (RFC 1813 §2.6). Every other
-// errno is NFS3ERR_IO.
+// statusOfErrno maps errors to NFSv3 statuses (RFC 1813 §2.6). Every other errno is NFS3ERR_IO.
 var statusOfErrno = map[syscall.Errno]nfs3wire.NFSStat3{
 	syscall.EPERM:        nfs3wire.NFS3ErrPerm,
 	syscall.ENOENT:       nfs3wire.NFS3ErrNoEnt,
@@ -37,8 +36,7 @@ var statusOfErrno = map[syscall.Errno]nfs3wire.NFSStat3{
 	syscall.EILSEQ:    nfs3wire.NFS3ErrInvalid,
 	syscall.EOVERFLOW: nfs3wire.NFS3ErrFBig,
 	syscall.ETXTBSY:   nfs3wire.NFS3ErrAccess,
-	// Another file system of this machine is mounted on the name, so waiting does not help. Linux's
-	// server answers the same.
+	// Another file system is mounted on the name: waiting does not help. Linux's server does the same.
 	syscall.EBUSY: nfs3wire.NFS3ErrAccess,
 	// A resource is short only for a time, so the client should repeat the call.
 	syscall.EAGAIN:    nfs3wire.NFS3ErrJukebox,
@@ -60,8 +58,7 @@ var statusOfError = []struct {
 	{vfs.ErrNotSupported, nfs3wire.NFS3ErrNotSupp},
 }
 
-// StatusOf converts a file system's error to an NFSv3 status. Most numbers are the same in NFSv4: package
-// nfs4 handles the others.
+// StatusOf converts a file system's error to an NFSv3 status. For NFSv4, nfs4 changes a few of them.
 func StatusOf(err error) nfs3wire.NFSStat3 {
 	if err == nil {
 		return nfs3wire.NFS3OK

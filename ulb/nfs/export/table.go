@@ -28,9 +28,8 @@ type Table struct {
 	// OnMissing, run on the goroutine that serves a call, and must not block. OnMissing and Groups may
 	// be nil; Replace then refuses an export that manages groups.
 
-	// OnMissing is called when a client reaches a mount point that the Table does not know. It looks
-	// for new mounts and returns true; it may block. If it cannot look for mounts soon, it returns
-	// false.
+	// OnMissing is called when a client reaches a mount point that the Table does not know. It looks for
+	// new mounts, and may block. It returns false if it cannot look soon.
 	OnMissing func() bool
 	// The NFS programs call OnRefusal for each refused mount, before they answer. They call
 	// OnRefusedFlavor for each call that is refused because of its security flavor, and
@@ -153,8 +152,7 @@ func (s *set) plant() error {
 // All returns the exports, those with the longest names first.
 func (t *Table) All() []*Export { return t.current.Load().sorted }
 
-// ByID returns the export with the ID of a handle, or nil. If the export is a mount, its file system may
-// be closed: Awake opens it.
+// ByID returns the export with the ID of a handle, or nil. If it is a mount, it may be closed: see Awake.
 func (t *Table) ByID(id uint32) *Export { return t.current.Load().find(id) }
 
 func (s *set) find(id uint32) *Export {
@@ -225,8 +223,7 @@ type Refusal struct {
 	Reason Reason
 }
 
-// mounts holds the mounts below the exports of a Table. It does not change: SetMounts and Replace
-// make a new one.
+// mounts holds the mounts below the exports of a Table. SetMounts and Replace make a new one.
 type mounts struct {
 	byID   map[uint32]*Mount
 	byName map[string]*Mount

@@ -31,8 +31,7 @@ func (m *Map) look(kind Kind, key string) *entry {
 	return e
 }
 
-// An account is one line of passwd or group. gid is the group of a user; hasGroup is false if it is
-// missing.
+// An account is one line of passwd or group. hasGroup is true if it has a gid, as users have.
 type account struct {
 	name     string
 	id, gid  uint32

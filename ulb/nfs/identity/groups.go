@@ -178,8 +178,7 @@ func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	return nil, vfs.ErrDelay
 }
 
-// Delays reports whether Find would return vfs.ErrDelay for a user, by the answers known so
-// far. It starts no look-up.
+// Delays reports whether Find would return vfs.ErrDelay for a user. It starts no look-up.
 func (g *Groups) Delays(uid uint32) bool {
 	now := time.Now()
 	g.mu.Lock()
@@ -195,8 +194,7 @@ func (g *Groups) mayWaitLocked(client netip.Addr, m *member, now time.Time) bool
 	return !g.closed && (a == nil || a.waiting < maxWaitingOf) && (m == nil || !m.hopeless(now))
 }
 
-// stuckLocked reports whether the first user in the queue of a client's address has waited for a look-up
-// for the time patience.
+// stuckLocked reports whether the first user in the queue of a client's address has waited too long.
 func (g *Groups) stuckLocked(client netip.Addr, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
 	return a != nil && len(a.queue) > 0 && a.queue[0].hopeless(now)
@@ -263,8 +261,7 @@ func (g *Groups) releaseLocked(m *member) (resume []func()) {
 // false if the client asks for too many users.
 func (g *Groups) askLocked(client netip.Addr, m *member, uid uint32, now time.Time) bool {
 	a := g.askerOfLocked(client)
-	// An address may use an eighth of the free places in the queue, so that some are left for the
-	// next address.
+	// An address may use an eighth of the free places in the queue, so that others find some.
 	if share := max((maxQueued-g.stats.Queued)/8, 1); g.closed || len(a.queue) >= min(share, maxQueuedOf) {
 		g.dropIdleLocked(a)
 		return false
@@ -333,8 +330,7 @@ func (g *Groups) nextLocked() *member {
 	return m
 }
 
-// settleLocked stores the outcome of a look-up. It returns the functions that resume the calls that
-// wait for it.
+// settleLocked stores the outcome of a look-up. Its result is that of releaseLocked.
 func (g *Groups) settleLocked(m *member, groups []uint32, ok bool, err error) (resume []func()) {
 	now := time.Now()
 	defer func() { m.asked = time.Time{} }() // last, because removeOldest skips a member that is being looked up

@@ -238,16 +238,14 @@ func (r *remembered[K]) keep(key K, e *entry, now time.Time) {
 // a process. Without limits a client could cause any number of them: by names that it invents, or by
 // setting the owners of files to numbers that have no name. Answers from memory do not count.
 const (
-	// nameBurst is the number of names that one address may have looked up at once. After that, it gets
-	// one more every nameEvery.
+	// One address may have nameBurst names looked up at once. After that, it gets one every nameEvery.
 	nameBurst = 256
 	nameEvery = 100 * time.Millisecond
 	// numberBurst and numberEvery are the same for numbers: the files of a large directory may have as
 	// many owners as there are users.
 	numberBurst = 4096
 	numberEvery = 10 * time.Millisecond
-	// maxAddresses is the maximum number of addresses counted separately. All others share the look-ups
-	// of one address.
+	// maxAddresses addresses are counted separately. All others share the look-ups of one address.
 	maxAddresses = 4096
 )
 

@@ -44,8 +44,7 @@ func (m *member) holds(now time.Time) bool {
 	return a != nil && (now.Before(a.until) || now.Before(a.stale) && (m.hopeless(now) || !m.failed.IsZero()))
 }
 
-// An asker is a client address with members or waiting calls. A member belongs to the asker whose call
-// first asked for the user.
+// An asker is a client address with waiting calls, or with members: users for which it asked first.
 type asker struct {
 	client netip.Addr
 	// members holds first those without an answer, then the others, the oldest first.

@@ -184,8 +184,7 @@ func (f *FS) Cross(v *View, at *Place, name []byte) (*export.Export, error) {
 	return f.exports.Mounted(v.Conn, v.Caller, at.Export, path.Join(dir, string(name)), v.Op.Try)
 }
 
-// Above returns the directory in which export e is attached, or ENOENT if e is the root of the tree or is
-// not attached at present.
+// Above returns the directory in which export e is attached, or ENOENT if e is the root or not attached.
 func (f *FS) Above(v *View, e *export.Export) (Place, error) {
 	from, names, err := f.way(v, e)
 	switch {

@@ -82,8 +82,7 @@ func (n lockCount) and(more lockCount) lockCount {
 	return lockCount{n.locks + more.locks, n.ranges + more.ranges}
 }
 
-// count adds more, whose numbers may be negative, to the file's counts of locks: of c, of the address
-// of c, and of all clients.
+// count adds more, whose numbers may be negative, to the file's counts: of c, of its address, and of all.
 func (of *file) count(c *Client, more lockCount) {
 	if of.by == nil {
 		of.by = make(map[any]lockCount)
@@ -210,8 +209,7 @@ func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
 		return nfs4wire.NFS4OK
 	}
 	if r.open > r.most/2 && g.sweeper.courteous > 0 && g.sweeper.lack == nil {
-		// Let the sweep evict clients without a valid lease already now, while the file system can
-		// still open files.
+		// Evict clients without a valid lease already now, while the file system can still open files.
 		g.relieve(ofFiles(r), false)
 	}
 	// The counter already includes files that are being opened and belong to no client yet. An
@@ -223,8 +221,7 @@ func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
 	return nfs4wire.NFS4OK
 }
 
-// ofFiles returns the shortage of open files that r shows. The sweep does not ask the file system
-// again.
+// ofFiles returns the shortage of open files that r shows.
 func ofFiles(r openRoom) *shortage {
 	return &shortage{
 		all: r.most, used: func() int { return r.open },

@@ -22,11 +22,9 @@ type Client struct {
 	// Owner is the client's own name for itself. Verifier tells its incarnations apart.
 	Owner    string
 	Verifier nfs4wire.Verifier4
-	// Principal is the caller that made the client, in the notation of the protocol package
-	// (nfs40 or nfs41).
+	// Principal is the caller that made the client, in the notation of nfs40 or nfs41.
 	Principal string
-	// Guarded is true if the client asked for state protection by SP4_MACH_CRED (RFC 8881 §2.4.3): see
-	// Identity.of.
+	// Guarded is true if the client asked for SP4_MACH_CRED (RFC 8881 §2.4.3): see Identity.of.
 	Guarded bool
 
 	known   lease    // lease and identity; see lease.go
@@ -145,8 +143,7 @@ func (m *Manager) Client(id uint64) *Client {
 // maxMet is the largest number of addresses in lease.met of one client.
 const maxMet = 8
 
-// meet stores that a request with the client's verifier came from the address a. It keeps the last
-// maxMet new addresses.
+// meet stores that a request with the client's verifier came from a. It keeps the last maxMet addresses.
 func (g *guard) meet(c *Client, a netip.Addr) {
 	if a = clientaddr.Of(a); !slices.Contains(c.known.met, a) {
 		c.known.met = append(c.known.met, a)
@@ -311,9 +308,8 @@ func (g *guard) yields(c *Client, id *Identity) bool {
 // atWork reports whether a client is in use, or may still reclaim state from before the restart.
 func (g *guard) atWork(c *Client) bool { return g.inUse(c) || g.claimOf(c) != nil }
 
-// Destroy removes a client (RFC 8881 §18.50), and has the sweep remove its record. It returns
-// NFS4ERR_CLIENTID_BUSY if the client has state or a session, and NFS4ERR_STALE_CLIENTID if the client
-// is gone already.
+// Destroy is DESTROY_CLIENTID (RFC 8881 §18.50): it removes a client that has no state and no session, and
+// has the sweep remove its record.
 func (m *Manager) Destroy(c *Client) Status {
 	g := m.acquire()
 	defer g.release()

@@ -14,8 +14,7 @@ import (
 type guard struct {
 	*Manager
 	closing []vfs.File
-	// claims are the local claims of files in which locks ended, with the byte ranges of these
-	// locks.
+	// claims are the local claims of files in which locks ended, with the ranges of these locks.
 	claims  map[*localClaim][]byterange.Range
 	gone    []*Client
 	notices []LockNotice
@@ -129,8 +128,7 @@ func (m *Manager) settled(try bool, f func(g *guard)) bool {
 	}
 }
 
-// none reports whether evictions would not help: there is no conflict, or a client with a valid
-// lease conflicts.
+// none reports whether evictions would not help: no client conflicts, or one with a valid lease.
 func (l *courtesy) none() bool { return l.firm || len(l.clients) == 0 }
 
 // expel evicts the given clients, because another client wants their state. Their leases have run

@@ -9,8 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// lease holds the Manager's data about a client, besides its name: its addresses, whether it is
-// confirmed, and its lease.
+// lease holds the Manager's data about a client, besides its name and its state.
 type lease struct {
 	address   netip.Addr
 	origin    *origin
@@ -25,8 +24,7 @@ type lease struct {
 	// running is the number of requests that BeginRequest has counted and EndRequest has not.
 	// sessions is the number of the client's sessions.
 	running, sessions atomic.Int64
-	// renewed is the time at which the client last renewed its lease, or was created, on the clock
-	// of Manager.now.
+	// renewed is when the client last renewed its lease, or was created, on the clock of Manager.now.
 	renewed atomic.Int64
 	// hasRevoked is true while the client has revoked stateids that it has not freed.
 	hasRevoked atomic.Bool
@@ -54,15 +52,13 @@ func (m *Manager) Renew(c *Client) {
 // to the lease, because the stored time may be that much too old.
 func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 
-// Dying reports whether the client is gone or is being evicted. The server then starts no new
-// request of it.
+// Dying reports whether the client is gone or being evicted: the server then starts no request of it.
 func (c *Client) Dying() bool { return c.known.dying.Load() }
 
 // BeginRequest counts a request that the server begins to execute. The client's lease cannot run
 // out until EndRequest. If the client is Dying, BeginRequest returns false and counts nothing.
 func (c *Client) BeginRequest() bool {
-	// Count the request before reading dying: condemned does the reverse, so that one of the two
-	// sees the other.
+	// Count the request before reading dying: condemned does the reverse, so one of the two sees the other.
 	c.known.running.Add(1)
 	if c.Dying() {
 		c.known.running.Add(-1)

@@ -54,8 +54,7 @@ func (m *Manager) unclaimed(c *localClaim) {
 	}
 }
 
-// followLocked makes the kernel's claims within r match the clients' locks in the table. The caller
-// holds c.mu, but not m.mu.
+// followLocked makes the kernel's claims within r match the lock table. The caller does not hold m.mu.
 func (m *Manager) followLocked(c *localClaim, r byterange.Range) error {
 	switch n := m.rangesOf(c); {
 	case n == 0:
@@ -106,8 +105,7 @@ func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	for _, d := range dropped {
 		around.First, around.Last = min(around.First, d.First), max(around.Last, d.Last)
 	}
-	// If a change of claims fails, the kernel keeps claims that are no longer needed, until the
-	// file is closed.
+	// If a change of claims fails, the kernel keeps needless claims until the file is closed.
 	if m.rangesOf(c) == 0 || c.whole.mode != 0 {
 		_ = m.followLocked(c, around)
 	} else {

@@ -249,8 +249,7 @@ func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (
 	c := m.claimed(ref.Key, claimer)
 	defer m.unclaimed(c)
 	if id, status = m.unlock(ref, r); status == nfs4wire.NFS4OK {
-		// If followLocked fails, the kernel keeps locks that are no longer needed, until the file
-		// is closed.
+		// If followLocked fails, the kernel keeps needless claims until the file is closed.
 		_ = m.followLocked(c, r)
 	}
 	return id, status

@@ -31,8 +31,7 @@ const (
 	Repeated
 	// Misordered: the request is neither the next nor the last one, and gets NFS4ERR_BAD_SEQID.
 	Misordered
-	// Wait: an earlier request of the owner still runs. After its end (AfterTurn) the caller calls
-	// BeginTurn again.
+	// Wait: an earlier request of the owner still runs. After its end (AfterTurn) the caller tries again.
 	Wait
 )
 
@@ -74,8 +73,7 @@ func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply
 	return Proceed, nil
 }
 
-// AfterTurn makes the Manager call again once, when the current request of o has ended; perhaps before
-// AfterTurn returns.
+// AfterTurn calls again once, when the current request of o has ended; perhaps before AfterTurn returns.
 func (m *Manager) AfterTurn(o *Owner, again func()) {
 	m.mu.Lock()
 	if o.turn.busy {
@@ -178,8 +176,7 @@ func (o *Owner) locksRanges() bool {
 	return false
 }
 
-// abandon ends the opens of o, an unconfirmed open-owner, and forgets its last reply, so that a repeated
-// OPEN opens the file again.
+// abandon ends the opens of an unconfirmed open-owner. A repeated OPEN then opens the file again.
 func (g *guard) abandon(o *Owner) {
 	o.turn.last = nil
 	delete(g.files.unconfirmed, o)

@@ -43,8 +43,7 @@ func (g *guard) held(r *Ref, kind Kind) (*State, Status) {
 
 // A Principal identifies the caller of a call: equal Principals are the same caller.
 type Principal struct {
-	// Proven is the caller's name if the RPC flavor proves it. Otherwise it is empty, and the caller
-	// claims UID.
+	// Proven is the caller's name if the RPC flavor proves it. If it is "", the caller claims UID.
 	Proven string
 	UID    uint32
 }
@@ -66,8 +65,7 @@ func (g *guard) mayHold(c *Client, deny Access, claimed bool) Status {
 	case claimed && !g.mayReclaim(c):
 		return nfs4wire.NFS4ErrNoGrace
 	case claimed && heldBy(deny)&^g.claimOf(c).Held != 0:
-		// The record lists no open with a deny mode, so other callers may have used the file since
-		// the restart.
+		// The record lists no open with a deny mode, so others may have used the file since the restart.
 		return nfs4wire.NFS4ErrReclaimBad
 	case claimed:
 		g.grace.claimed = g.now()
@@ -262,8 +260,7 @@ func (g *guard) become(s *State, now modes) {
 	g.tidy(s.file)
 }
 
-// TakeBack undoes an Open whose result does not reach the client, unless a later request already
-// uses its stateid.
+// TakeBack undoes an Open that the client does not learn of, unless a later request uses its stateid.
 func (m *Manager) TakeBack(o *Opening) {
 	g := m.acquire()
 	defer g.release()

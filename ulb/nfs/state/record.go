@@ -148,8 +148,7 @@ func (g *guard) hasRecord(n name) bool {
 	return c != nil && c.known.reclaim.stored != nil
 }
 
-// removeForgotten removes the records of forgotten clients, unless a new incarnation is recorded under
-// the same name.
+// removeForgotten removes the records of forgotten clients that no new incarnation has taken over.
 func (m *Manager) removeForgotten() {
 	m.mu.Lock()
 	none := len(m.forgotten) == 0

@@ -60,8 +60,7 @@ func (g *guard) register(minor uint32, id *Identity) Registration {
 	case g.contested(old, id.Proven, id.Address):
 		return g.refuse(id, old, nfs4wire.NFS4ErrDelay)
 	}
-	// In case 5 the Manager removes the state of the old incarnation when the new one confirms
-	// itself.
+	// In case 5 the old incarnation loses its state when the new one confirms itself.
 	return Registration{Client: g.add(minor, id)}
 }
 
@@ -113,8 +112,7 @@ func (m *Manager) Confirm(c *Client) Status {
 	return g.confirm(c)
 }
 
-// A Callback is the address and the program number at which a client of minor version 0 wants
-// callbacks.
+// A Callback is the address for callbacks to a client of minor version 0.
 type Callback struct {
 	Program, Ident uint32
 	// NetID and Address are the universal address (RFC 5665) as the client wrote it.
@@ -129,8 +127,7 @@ type setClientID struct {
 	// first the client too (SETCLIENTID_CONFIRM).
 	callback Callback
 	confirm  nfs4wire.Verifier4
-	// update has the callback that the client sent later and has not confirmed yet; nil if there is
-	// none.
+	// update has the callback that the client sent later and has not confirmed yet, or is nil.
 	update *setClientID
 }
 

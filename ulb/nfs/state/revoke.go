@@ -26,8 +26,7 @@ func (m *Manager) Revoke(domain any) {
 	}
 }
 
-// mark sets Record.Revoked in the record of each client that has opens in the file systems with
-// this domain.
+// mark sets Record.Revoked in the record of each client that has opens in these file systems.
 func (m *Manager) mark(domain any) {
 	g := m.acquire()
 	for _, s := range g.opensBy(domain) {

@@ -28,31 +28,27 @@ type Config struct {
 	// Records stores across restarts which clients hold state. If it is nil, the server stores no
 	// records and has no grace period.
 	Records Records
-	// Event receives notices for the administrator. It is called without a lock, and must not
-	// block. It may be nil.
+	// Event receives notices for the administrator. It must not block. It may be nil.
 	Event func(*Event)
 }
 
-// A Manager holds the state of all clients of a server. Its methods may be called from
-// any goroutine.
+// A Manager holds the state of all clients. Its methods may be called from any goroutine.
 type Manager struct {
 	cfg     Config
 	epoch   uint32
 	sweeper sweeper
 	// recording is the lock for changes of cfg.Records. A goroutine takes it before mu.
 	recording token
-	// mu guards the fields below, and every Client, Owner, State and file reached from them. See
-	// guard.
+	// mu guards the fields below, and every Client, Owner, State and file reached from them (guard).
 	mu      sync.Mutex
 	clients clients
 	grace   grace
 	files   files
 	// forgotten are the records that the next sweep will remove from cfg.Records.
 	forgotten []Record
-	// unrecorded are clients for which a goroutine has called record and whose records are not
-	// written yet. marked are clients whose records have to be rewritten because their Revoked flag
-	// changed. withheld is true if such a rewrite failed: the Manager then grants no new state
-	// until a rewrite succeeds.
+	// unrecorded are clients whose records a call of record has to write. marked are clients whose
+	// records have to be rewritten because their Revoked flag changed. withheld is true if such a
+	// rewrite failed: the Manager then grants no new state until a rewrite succeeds.
 	unrecorded, marked []*Client
 	withheld           bool
 }
@@ -123,8 +119,7 @@ const (
 	NameInUse
 )
 
-// An Event is a notice to the administrator about clients. Its Kind gives the other fields their
-// meaning.
+// An Event is a notice to the administrator about clients: see its Kind.
 type Event struct {
 	Kind    EventKind
 	Clients []Record

@@ -21,8 +21,7 @@ type sweeper struct {
 	swept   time.Duration
 	lack    *shortage
 	starved bool
-	// courteous is the number of clients without a valid lease that the last sweep found, and evicted,
-	// if at all, afterwards.
+	// courteous is the number of clients without a valid lease that the last sweep kept or evicted.
 	courteous int
 }
 
@@ -115,8 +114,7 @@ func (m *Manager) sweepClients() {
 // for the disk, and none of them can start a request meanwhile.
 const evictedTogether = 256
 
-// evictSome evicts clients, some at a time, until the Manager is closed. If an eviction fails, a
-// later sweep tries again.
+// evictSome evicts clients, some at a time, until Close. A later sweep repeats an eviction that fails.
 func (m *Manager) evictSome(all []*Client, why Why) {
 	for some := range slices.Chunk(all, evictedTogether) {
 		select {
@@ -272,9 +270,8 @@ const maxCourteous = 1024
 // nothing. If the record cannot be removed, the client stays, and Evict returns the error.
 func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, Named) }
 
-// evict is Evict for several clients. It removes their records together, so that it waits for the
-// disk once. It evicts clients with a valid lease only if the reason (why) is Greedy. One eviction
-// runs at a time.
+// evict is Evict for several clients, with one wait for the disk. It evicts clients with a valid lease only
+// if the reason (why) is Greedy. One eviction runs at a time.
 func (m *Manager) evict(all []*Client, why Why) (err error) {
 	m.recording.lock()
 	var condemned []*Client

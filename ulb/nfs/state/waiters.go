@@ -109,8 +109,7 @@ func (of *file) unqueue(g *guard, over func(w *waiter) bool) {
 	})
 }
 
-// reserved returns a lock that the server has reserved for another owner and that conflicts with r, or
-// nil.
+// reserved returns a conflicting lock that the server has reserved for another owner, or nil.
 func (of *file) reserved(r *byterange.Range, c *Client, owner string) *Denied {
 	if len(of.waiting) == 0 {
 		return nil

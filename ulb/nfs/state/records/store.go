@@ -22,8 +22,7 @@ import (
 // patience is how long Open waits for another process to close the file.
 const patience = 2 * time.Second
 
-// largest is the largest file that load reads, in bytes: several times the size with the largest possible
-// number of clients.
+// largest is the largest file that load reads, in bytes: several times the size with maxClients clients.
 const largest = 1 << 28
 
 // The Store rewrites the file when it is longer than slack, in bytes, plus twice its size after the last
