@@ -1,9 +1,10 @@
 package local
 
 import (
+	"math"
 	"sync"
+	"sync/atomic"
 	"syscall"
-	"weak"
 
 	"golang.org/x/sys/unix"
 
@@ -38,7 +39,7 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 		if n, err = fs.child(op, d, name, &is); err != nil {
 			return o, err
 		}
-		fs.rememberName(d, &in, name, knownName{handle: n.handle, ino: n.ino, node: weak.Make(n)})
+		fs.rememberName(d, &in, name, n.handle)
 	}
 	o.Handle = n.handle
 	n.fill(&o.Attr, &is)
@@ -50,86 +51,83 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 	return o, err
 }
 
-// rememberedNames maps names in a directory to the files found under them. The field change is the
-// directory's Change at the time when they were found.
-type rememberedNames struct {
+// A dirMemory is what the FS remembers of a directory while the directory has the Change in the field
+// change: names that Lookup found, and the beginning of the kernel's listing.
+type dirMemory struct {
 	mu     sync.Mutex
 	change uint64
-	m      map[string]knownName
-}
-
-// A knownName is the file that was found under a name. Before each use, FS.remembered or
-// listing.named asks the kernel whether the name still belongs to that file, because a change of the
-// name may set the directory's ctime long before it takes effect.
-type knownName struct {
-	handle vfs.Handle
-	ino    uint64
-	// node is the file's node, if it still exists; this weak pointer does not keep it in memory.
-	// While the node exists, no other file gets the same inode number.
-	node weak.Pointer[node]
+	// names are the files found under names. Before each use, FS.remembered asks the kernel whether
+	// the name still belongs to that file, because a change of the name may set the directory's
+	// ctime long before it takes effect.
+	names map[string]vfs.Handle
+	list  rememberedList
 }
 
 const (
-	maxDirNames = 1 << 14 // names in one directory
-	maxAllNames = 1 << 16 // names in all directories together
+	maxDirNames = 1 << 14 // names in one directory, and entries of its list
+	maxAllNames = 1 << 16 // names and entries in all directories together
 )
 
 // findName returns the file that is remembered for name in d. The caller has just read d's
 // attributes.
-func (d *node) findName(name []byte) (n knownName, ok bool) {
-	r := &d.names
-	r.mu.Lock()
-	if d.inode.version.still(r.change) {
-		n, ok = r.m[string(name)]
+func (d *node) findName(name []byte) (h vfs.Handle, ok bool) {
+	m := &d.memory
+	m.mu.Lock()
+	if d.inode.version.still(m.change) {
+		h, ok = m.names[string(name)]
 	}
-	r.mu.Unlock()
-	return n, ok
+	m.mu.Unlock()
+	return h, ok
 }
 
-// rememberName remembers that name in d is the file n. in holds d's attributes, which were read
+// rememberName remembers that name in d is the file h. in holds d's attributes, which were read
 // before the name was looked up; unless they are still, rememberName does nothing. Nor does it beyond
-// the limits of names; the names remembered before stay, so that the next listing of a directory with
-// too many names finds some of them.
-func (fs *FS) rememberName(d *node, in *look, name []byte, n knownName) {
+// the limits of names; the names remembered before stay.
+func (fs *FS) rememberName(d *node, in *look, name []byte, h vfs.Handle) {
 	if !in.still {
 		return
 	}
-	r := &d.names
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.change != in.change {
-		fs.stats.names.Add(-int64(len(r.m)))
-		clear(r.m)
-		r.change = in.change
-	}
-	if len(r.m) >= maxDirNames || fs.stats.names.Load() >= maxAllNames {
+	m, all := &d.memory, &fs.stats.names
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.renewLocked(in.change, all)
+	if in.change < m.change || len(m.names) >= maxDirNames || all.Load() >= maxAllNames {
 		return
 	}
-	if r.m == nil {
-		r.m = make(map[string]knownName)
+	if m.names == nil {
+		m.names = make(map[string]vfs.Handle)
 	}
-	was := len(r.m)
-	r.m[string(name)] = n
-	fs.stats.names.Add(int64(len(r.m) - was))
+	was := len(m.names)
+	m.names[string(name)] = h
+	all.Add(int64(len(m.names) - was))
 }
 
-func (fs *FS) forgetNames(d *node) {
-	r := &d.names
-	r.mu.Lock()
-	fs.stats.names.Add(-int64(len(r.m)))
-	r.m = nil
-	r.mu.Unlock()
+// renewLocked empties m if it is about an earlier Change of the directory than the argument. all is
+// the number of names in all directories.
+func (m *dirMemory) renewLocked(change uint64, all *atomic.Int64) {
+	if m.change < change {
+		all.Add(-int64(len(m.names) + len(m.list.entries)))
+		m.change, m.list = change, rememberedList{}
+		clear(m.names)
+	}
+}
+
+// forget empties m when the cache drops its node.
+func (m *dirMemory) forget(all *atomic.Int64) {
+	m.mu.Lock()
+	m.renewLocked(math.MaxUint64, all)
+	m.mu.Unlock()
 }
 
 // remembered returns the node that is remembered for name in d, with a reference, or nil. A call
 // with Op.Try may ask the kernel, too: d has not changed since the name was found, so the kernel
 // has the name in memory.
 func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, is *look) *node {
-	known, ok := d.findName(name)
+	h, ok := d.findName(name)
 	if !ok || !fs.kind.memory {
 		return nil
 	}
-	n := fs.nodes.known(&known)
+	n := fs.nodes.cached(&h)
 	if n == nil {
 		return nil
 	}

@@ -37,8 +37,7 @@ type node struct {
 	unsynced unsyncedFile
 	verdicts verdicts
 	streams  dirStreams
-	names    rememberedNames
-	list     rememberedList
+	memory   dirMemory
 	quiet    quietReads
 	fs       *FS
 }
@@ -67,8 +66,7 @@ func (n *node) release() bool {
 func (n *node) close() {
 	n.forgetData()
 	n.closeAll()
-	n.fs.forgetNames(n)
-	n.fs.forgetList(n)
+	n.memory.forget(&n.fs.stats.names)
 	inodes.giveBack(n.inode)
 	unix.Close(n.fd)
 }
@@ -115,16 +113,6 @@ func (c *nodeCache) cached(h *vfs.Handle) *node {
 	}
 	s.mu.Unlock()
 	return n
-}
-
-// known returns the node for a remembered name, with a reference, or nil. If k.node still points
-// to the node, known does not look in the cache.
-func (c *nodeCache) known(k *knownName) *node {
-	if n := k.node.Value(); n != nil && !n.inode.gone.Load() && n.hold() {
-		n.used.Store(c.round.Load())
-		return n
-	}
-	return c.cached(&k.handle)
 }
 
 // adopt returns the node of h with a reference: the one in the cache, or else a new one. fd is an

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"weak"
 
 	"golang.org/x/sys/unix"
 
@@ -136,8 +135,8 @@ func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
 	for i := range entries {
 		e := &entries[i]
 		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: e.cookie}
-		if l.give(&entry, &e.knownName) && !l.hand(&entry) {
-			l.dir.list.ended(l.looks.change, cookie, l.at, false)
+		if (!l.plus || l.known(&entry, e.handle)) && !l.hand(&entry) {
+			l.dir.memory.ended(l.looks.change, cookie, l.at, false)
 			return cookie, true, false
 		}
 		cookie = e.cookie
@@ -201,25 +200,25 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 			return false, err
 		}
 		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: cookieOf(e.off)}
-		var known knownName
+		var h vfs.Handle
 		if l.plus {
 			var there bool
-			if known, there = l.attributes(&entry); !there {
+			if h, there = l.attributes(&entry); !there {
 				l.at = unknownPlace
 				continue // the entry was removed meanwhile
 			}
 		}
 		if !l.hand(&entry) {
-			l.dir.list.ended(l.looks.change, s.at, l.at, false)
+			l.dir.memory.ended(l.looks.change, s.at, l.at, false)
 			return false, nil
 		}
 		s.at = entry.Cookie
-		if known.handle.IsZero() {
+		if h.IsZero() {
 			l.at = unknownPlace
 		}
-		l.at = l.dir.list.add(l, &entry, &known, l.at)
+		l.at = l.dir.memory.add(l, &entry, h, l.at)
 	}
-	l.dir.list.ended(l.looks.change, s.at, l.at, true)
+	l.dir.memory.ended(l.looks.change, s.at, l.at, true)
 	return true, nil
 }
 
@@ -258,110 +257,72 @@ func (l *listing) hand(e *vfs.DirEntry) bool {
 	return l.emit(e)
 }
 
-// give fills in the handle and the attributes of a remembered entry, if l.plus is set. It returns
-// false if the entry has been removed meanwhile.
-func (l *listing) give(e *vfs.DirEntry, known *knownName) bool {
-	if !l.plus || l.known(e, known) {
+// known fills in the handle h and the attributes of an entry of the remembered list. It reads the
+// file's present attributes, because these can change while the name does not. If a node holds the
+// file open, known reads them through the node and not by name: the node's file still has the name,
+// because the directory has not changed since the listing was remembered. If that fails, known calls
+// attributes. It returns false if the entry does not exist any more.
+func (l *listing) known(e *vfs.DirEntry, h vfs.Handle) bool {
+	var is look
+	if l.see(h, l.dir.fd, e.Name, &is) && is.Nlink > 0 && is.Ino == e.FileID && is.Dev == l.looks.Dev {
+		tell(e, h, l.dir.fsid, &is)
 		return true
 	}
 	_, there := l.attributes(e)
 	return there
 }
 
-// attributes fills in the handle and the attributes of an entry, and returns what to remember of it.
-// That takes one system call if the FS remembers which file the name belongs to, two if the kernel
-// can make a handle from the name, and otherwise four. It returns false if the entry does not exist
-// any more. An entry that cannot be opened, such as a mount point, or whose attributes cannot be read,
-// gets neither, and nothing is remembered of it.
-func (l *listing) attributes(e *vfs.DirEntry) (known knownName, there bool) {
-	if known, ok := l.dir.findName(e.Name); ok && l.named(e, &known) {
-		return known, true
-	}
-	if known, ok := l.byName(e); ok {
-		return known, true
+// attributes fills in the handle and the attributes of an entry, and returns the handle to remember
+// for it. That takes two system calls if the kernel can make a handle from the name, and otherwise
+// four. It returns false if the entry does not exist any more. An entry that cannot be opened, such
+// as a mount point, or whose attributes cannot be read, gets neither, and the handle is zero.
+func (l *listing) attributes(e *vfs.DirEntry) (h vfs.Handle, there bool) {
+	if h, ok := l.byName(e); ok {
+		return h, true
 	}
 	return l.byDescriptor(e)
 }
 
-// known fills in an entry of the remembered list, and returns false if it cannot. It reads the file's
-// present attributes, because these can change while the name does not. If a node holds the file
-// open, known reads them through the node and not by name. The node's file still has the name,
-// because the directory has not changed since the listing was remembered.
-func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
-	var is look
-	if n := l.fs.nodes.known(known); n != nil {
-		defer n.put()
-		ok := n.stat(&is) == nil && is.Nlink > 0
-		if ok {
-			tell(e, n.handle, n.fsid, &is)
-		}
-		return ok
-	}
-	ok := l.sight(known.handle, l.dir.fd, e.Name, &is) && is.Ino == known.ino && is.Dev == l.looks.Dev
-	if ok {
-		tell(e, known.handle, l.dir.fsid, &is)
-	}
-	return ok
-}
-
-// named fills in an entry through the node that LOOKUP remembered for its name. It returns false if
-// there is no such node, or if the name belongs to another file now.
-func (l *listing) named(e *vfs.DirEntry, known *knownName) bool {
-	n := l.fs.nodes.known(known)
-	if n == nil {
-		return false
-	}
-	defer n.put()
-	var is look
-	ok := n.statAt(l.dir.fd, e.Name, &is)
-	if ok {
-		tell(e, n.handle, n.fsid, &is)
-	}
-	return ok
-}
-
-// byDescriptor opens the file of an entry to fill it in. It returns false if the entry does not
-// exist any more, and otherwise what to remember of it. This is zero if the file cannot be opened or
-// its attributes cannot be read.
-func (l *listing) byDescriptor(e *vfs.DirEntry) (known knownName, there bool) {
+// byDescriptor opens the file of an entry to fill it in. Its results are those of attributes.
+func (l *listing) byDescriptor(e *vfs.DirEntry) (h vfs.Handle, there bool) {
 	fd, err := l.fs.openName(l.dir, e.Name)
 	if err != nil {
-		return known, err != syscall.ENOENT
+		return h, err != syscall.ENOENT
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
-		return known, true
+		return h, true
 	}
-	h, err := identify(fd, &st)
+	is, err := identify(fd, &st)
 	if err != nil {
-		return known, true
+		return h, true
 	}
 	l.fs.resolver.Room(false)
-	l.fs.resolver.Note(l.dir.handle, h, e.Name)
-	known, _ = l.complete(e, h, fd, nil)
-	return known, true
+	l.fs.resolver.Note(l.dir.handle, is, e.Name)
+	h, _ = l.complete(e, is, fd, nil)
+	return h, true
 }
 
 // byName fills in an entry by its name without opening the file, which saves half of the system
 // calls. Between the calls for the handle and for the attributes, another file may get the name; so
 // the result counts only if the handle contains the inode number in the attributes.
-func (l *listing) byName(e *vfs.DirEntry) (known knownName, ok bool) {
+func (l *listing) byName(e *vfs.DirEntry) (h vfs.Handle, ok bool) {
 	if _, byKernel := l.fs.resolver.(kernelResolver); !byKernel {
-		return known, false
+		return h, false
 	}
 	if l.mount == 0 {
 		_, mount, err := kernelHandleOf(l.dir.fd, nil)
 		if err != nil {
-			return known, false
+			return h, false
 		}
 		l.mount = mount
 	}
-	h, mount, err := kernelHandleOf(l.dir.fd, e.Name)
+	is, mount, err := kernelHandleOf(l.dir.fd, e.Name)
 	if err != nil || mount != l.mount {
-		return known, false
+		return h, false
 	}
-	return l.complete(e, h, l.dir.fd, e.Name)
+	return l.complete(e, is, l.dir.fd, e.Name)
 }
 
 // namesInode reports whether a kernel's handle contains an inode number. The handles of the usual
@@ -376,30 +337,34 @@ func namesInode(handle []byte, ino uint64) bool {
 	return false
 }
 
-// complete fills in the attributes of an entry with the handle h, and returns what to remember of
-// it. The file is the one called name in the directory dir; if name is empty, dir is a descriptor
-// of the file itself. complete returns false if the attributes cannot be read, or if they do not
+// complete fills in the attributes of an entry with the handle h. It finds the file by dir and name,
+// as see does. It returns the handle to remember for the entry: h, or zero if the file is on another
+// device than the directory. It returns false if the attributes cannot be read, or if they do not
 // belong to the handle.
-func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) (known knownName, ok bool) {
+func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) (known vfs.Handle, ok bool) {
 	var is look
-	if n := l.fs.nodes.cached(&h); n != nil {
-		defer n.put()
-		if n.stat(&is) != nil {
-			return known, false
-		}
-		known.node = weak.Make(n)
-	} else if !l.sight(h, dir, name, &is) || len(name) > 0 && !namesInode(h.Bytes()[2:], is.Ino) {
+	if !l.see(h, dir, name, &is) || len(name) > 0 && !namesInode(h.Bytes()[2:], is.Ino) {
 		return known, false
 	}
 	tell(e, h, l.fs.fsid(dir, is.Dev), &is)
 	if is.Dev == l.looks.Dev {
-		known.handle, known.ino = h, is.Ino
+		known = h
 	}
 	return known, true
 }
 
-// sight reads the attributes of the file h, which has no node, into its last argument. The file is
-// found by dir and name, as in complete.
+// see reads the attributes of the file h into its last argument: through the file's node if it has
+// one. Otherwise the file is the one called name in the directory dir; if name is empty, dir is a
+// descriptor of the file itself.
+func (l *listing) see(h vfs.Handle, dir int, name []byte, is *look) bool {
+	if n := l.fs.nodes.cached(&h); n != nil {
+		defer n.put()
+		return n.stat(is) == nil
+	}
+	return l.sight(h, dir, name, is)
+}
+
+// sight is see for a file without a node.
 func (l *listing) sight(h vfs.Handle, dir int, name []byte, is *look) bool {
 	g := inodes.sight(&h)
 	if fstatAt(dir, name, &is.Stat_t) != nil {
