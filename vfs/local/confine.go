@@ -54,14 +54,6 @@ func (fs *FS) confine(op *vfs.Op, n *node) error {
 	return err
 }
 
-// liesIn is called when n has just been found by a name in the directory d. If d lies below the
-// root, so does n; therefore n gets d's confinedAt.
-func (n *node) liesIn(d *node) {
-	if n.typ == vfs.Directory {
-		n.confinedAt.Store(d.confinedAt.Load())
-	}
-}
-
 // below returns nil if the directory dir, whose attributes are st, is the root or lies below it,
 // and ESTALE otherwise.
 func (fs *FS) below(dir int, st *unix.Stat_t) error {

@@ -100,32 +100,6 @@ func (d *Descriptors) leave(fs *FS) {
 	}
 }
 
-// Half of an FS's part of the budget is for nodes (files open with O_PATH), half for files open
-// for data. Of the second half, files with unsynced data may take an eighth before the FS syncs the
-// oldest of them, and a quarter before a writer has to wait for such a sync. Files that clients have
-// open may take five eighths. The FS can close only the files in the rest to make room.
-
-func (fs *FS) part() int64 { return fs.descriptors.part.Load() - fixedDescriptors }
-
-// maxNodes returns the limit of nodes, each of which has an O_PATH descriptor.
-func (fs *FS) maxNodes() int64 { return fs.part() / 2 }
-
-// maxOpen returns the limit of descriptors that are open for data or for listings.
-func (fs *FS) maxOpen() int64 { return fs.part() / 2 }
-
-// If more than manyUnsynced files have data that is not on stable storage, the flusher syncs the
-// oldest. If mostUnsynced files have such data, a writer syncs some of the oldest before it
-// writes to a file that has none (makeRoomForData).
-func (fs *FS) manyUnsynced() int64 { return fs.maxOpen() / 8 }
-func (fs *FS) mostUnsynced() int64 { return fs.maxOpen() / 4 }
-
-// maxPinned returns the limit of descriptors that vfs.Files and claims keep open. Many Files can
-// share one descriptor.
-func (fs *FS) maxPinned() int64 { return fs.maxOpen() * 5 / 8 }
-
-// opened returns the number of descriptors that are open for data or for listings.
-func (fs *FS) opened() int64 { return fs.stats.open.Load() + fs.stats.streams.Load() }
-
 // makeRoomToOpen closes idle files and listings if the FS is at its limit. It is called before a
 // descriptor is opened that stays open after the call. It may block.
 func (fs *FS) makeRoomToOpen() {
@@ -176,4 +150,97 @@ func (fs *FS) closeSome(want int64) (closed int64) {
 		})
 	}
 	return closed
+}
+
+// dropIdle closes n's descriptors for data and listings that are not pinned and were not used for
+// this number of rounds of the sweeper (seconds), and returns how many. The writable descriptor
+// stays open while a caller uses it or n has unsynced data.
+func (n *node) dropIdle(patience uint32) (closed int) {
+	o, round := &n.files, n.fs.nodes.round.Load()
+	o.mu.Lock()
+	idle := func(f *openFile) bool {
+		return f != nil && f.pins == 0 && roundsSince(round, f.used.Load()) >= patience
+	}
+	var ro, rw *openFile
+	if idle(o.ro) {
+		ro, o.ro = o.ro, nil
+	}
+	// A writer calls wrote before it releases its reference. So while the writable file is in use,
+	// n may soon have unsynced data.
+	if idle(o.rw) && o.rw.refs.Load() == 1 && !n.unsynced.listed.Load() {
+		rw, o.rw = o.rw, nil
+	}
+	o.mu.Unlock()
+	return putFiles(ro, rw) + n.streams.drop(round, patience)
+}
+
+// putFiles releases a reference to each file that is not nil, and returns how many there were.
+func putFiles(files ...*openFile) (n int) {
+	for _, f := range files {
+		if f != nil {
+			f.put()
+			n++
+		}
+	}
+	return n
+}
+
+// closeAll releases n's descriptors for data and listings, even if n has unsynced data. Each file is
+// closed when its last user has released it.
+func (n *node) closeAll() {
+	o := &n.files
+	o.mu.Lock()
+	ro, rw := o.ro, o.rw
+	o.ro, o.rw = nil, nil
+	o.mu.Unlock()
+	putFiles(ro, rw)
+	n.streams.drop(0, 0)
+}
+
+// letGo closes the descriptors of a file that lost a name, possibly its last, so that the file
+// system can free the file's space when the last call or caller that uses the file has finished.
+func (fs *FS) letGo(v *named) {
+	n := v.n
+	if v.nameless() {
+		fs.nodes.drop(n)
+	} else {
+		n.dropIdle(0)
+	}
+}
+
+// closing closes descriptors on a goroutine of its own, because a call with Op.Try must not wait.
+// The last close of a file may wait: for the disk, if it frees a removed file's blocks, or for a
+// file server in user space.
+type closing struct {
+	mu      sync.Mutex
+	queue   []func()
+	running bool           // true while the closing goroutine runs
+	ended   sync.WaitGroup // waits until that goroutine has called every queued function
+}
+
+// add queues f for the closing goroutine. It never waits.
+func (c *closing) add(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = append(c.queue, f)
+	if !c.running {
+		c.running = true
+		c.ended.Go(c.run)
+	}
+}
+
+func (c *closing) run() {
+	for {
+		c.mu.Lock()
+		queue := c.queue
+		c.queue = nil
+		c.running = len(queue) > 0
+		c.mu.Unlock()
+		if len(queue) == 0 {
+			return
+		}
+		for _, f := range queue {
+			f()
+		}
+	}
 }

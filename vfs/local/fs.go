@@ -204,20 +204,6 @@ func mountOf(fd int) (on mountinfo.Mount, top bool) {
 	return mountinfo.Mount{ID: sx.Mnt_id, Device: fmt.Sprintf("%d:%d", sx.Dev_major, sx.Dev_minor)}, false
 }
 
-var _ vfs.Shared = (*FS)(nil)
-
-// Volume implements vfs.Shared. A volume is the device number of a file system as mountinfo
-// (proc(5)) shows it. All subvolumes of a btrfs have the same volume; a handle says which subvolume
-// its file is on.
-func (fs *FS) Volume() any { return fs.volume }
-
-// Root implements vfs.FileSystem.
-func (fs *FS) Root() vfs.Handle { return fs.root.handle }
-
-// Lane implements vfs.FileSystem. All FSs on one file system have the same key, because calls to
-// them stall together.
-func (fs *FS) Lane() any { return fs.device }
-
 // Close implements vfs.FileSystem. The kernel writes uncommitted data later, as always.
 func (fs *FS) Close() error {
 	if fs.closed.Swap(true) {

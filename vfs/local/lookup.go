@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -139,6 +140,14 @@ func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, is *look) *node {
 	return n
 }
 
+// liesIn is called when n has just been found by a name in the directory d. If d lies below the
+// root, so does n; therefore n gets d's confinedAt.
+func (n *node) liesIn(d *node) {
+	if n.typ == vfs.Directory {
+		n.confinedAt.Store(d.confinedAt.Load())
+	}
+}
+
 // statAt reads n's attributes by name in the directory dir. It returns false if the name belongs
 // to another file.
 func (n *node) statAt(dir int, name []byte, l *look) bool {
@@ -148,6 +157,23 @@ func (n *node) statAt(dir int, name []byte, l *look) bool {
 	}
 	n.inode.version.tell(l)
 	return true
+}
+
+const maxName = 255 // maxName is in bytes; every Linux file system's NAME_MAX is at most this
+
+// cname copies name to buf and appends a NUL. The caller has checked the name with vfs.CheckName.
+func cname(buf *[maxName + 1]byte, name []byte) *byte {
+	buf[copy(buf[:maxName], name)] = 0
+	return &buf[0]
+}
+
+// fstatAt reads the attributes of name in the directory dir, without following a symlink. An empty
+// name means dir itself.
+func fstatAt(dir int, name []byte, st *unix.Stat_t) error {
+	var path [maxName + 1]byte
+	_, _, e := syscall.Syscall6(unix.SYS_NEWFSTATAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
+		uintptr(unsafe.Pointer(st)), unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH, 0, 0)
+	return errnoErr(e)
 }
 
 // child returns the node of name in d, with a reference, and reads its attributes. It does not

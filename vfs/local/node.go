@@ -292,6 +292,20 @@ func (c *nodeCache) drain() {
 	}
 }
 
+var _ vfs.Shared = (*FS)(nil)
+
+// Volume implements vfs.Shared. A volume is the device number of a file system as mountinfo
+// (proc(5)) shows it. All subvolumes of a btrfs have the same volume; a handle says which subvolume
+// its file is on.
+func (fs *FS) Volume() any { return fs.volume }
+
+// Root implements vfs.FileSystem.
+func (fs *FS) Root() vfs.Handle { return fs.root.handle }
+
+// Lane implements vfs.FileSystem. All FSs on one file system have the same key, because calls to
+// them stall together.
+func (fs *FS) Lane() any { return fs.device }
+
 // node returns the node of h with a reference. If the file is a directory, node makes sure that it
 // lies below the root.
 func (fs *FS) node(op *vfs.Op, h vfs.Handle) (*node, error) {

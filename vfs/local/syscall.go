@@ -15,14 +15,6 @@ import (
 // resolveCached is openat2's RESOLVE_CACHED (Linux 5.12).
 const resolveCached = 0x20
 
-const maxName = 255 // maxName is in bytes; every Linux file system's NAME_MAX is at most this
-
-// cname copies name to buf and appends a NUL. The caller has checked the name with vfs.CheckName.
-func cname(buf *[maxName + 1]byte, name []byte) *byte {
-	buf[copy(buf[:maxName], name)] = 0
-	return &buf[0]
-}
-
 // sysOpenat2 opens name, one component, in the directory dir. It adds O_CLOEXEC and O_NOFOLLOW to
 // the flags.
 func sysOpenat2(dir int, name []byte, flags uint64, mode, resolve uint64) (int, error) {
@@ -75,15 +67,6 @@ func sysNameToHandleAt(dir int, name, buf []byte) (n int, kind, mount int32, err
 		return 0, 0, 0, syscall.EOVERFLOW
 	}
 	return copy(buf, fh.data[:fh.bytes]), fh.kind, mount, nil
-}
-
-// fstatAt reads the attributes of name in the directory dir, without following a symlink. An empty
-// name means dir itself.
-func fstatAt(dir int, name []byte, st *unix.Stat_t) error {
-	var path [maxName + 1]byte
-	_, _, e := syscall.Syscall6(unix.SYS_NEWFSTATAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
-		uintptr(unsafe.Pointer(st)), unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH, 0, 0)
-	return errnoErr(e)
 }
 
 // sysFaccess asks the kernel whether the thread's effective identity has the given rights on fd's
