@@ -10,16 +10,14 @@ import (
 
 // GetAttr implements vfs.FileSystem.
 func (fs *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
-	n, err := fs.node(op, h)
+	var is look
+	n, err := fs.lookAt(op, h, &is)
 	if err != nil {
 		return err
 	}
-	var is look
-	if err = fs.look(op, n, &is); err == nil {
-		n.fill(a, &is)
-		if op.Want != 0 {
-			err = fs.tellWanted(op, n, a)
-		}
+	n.fill(a, &is)
+	if op.Want != 0 {
+		err = fs.tellWanted(op, n, a)
 	}
 	fs.giveBack(op, n)
 	return err

@@ -32,19 +32,15 @@ func (fs *FS) claimable(h vfs.Handle, start, length uint64) (*node, error) {
 	if err := vfs.CheckRange(start, length); err != nil {
 		return nil, err
 	}
-	n, err := fs.node(&daemonOp, h)
-	if err != nil {
-		return nil, err
-	}
 	var is look
-	if err = n.regular(); err == nil {
-		err = fs.look(&daemonOp, n, &is)
-	}
+	n, err := fs.lookAt(&daemonOp, h, &is)
 	if err != nil {
-		n.put()
 		return nil, err
 	}
-	return n, nil
+	if err = n.regular(); err != nil {
+		n.put()
+	}
+	return n, err
 }
 
 // Claim implements vfs.Claimer.

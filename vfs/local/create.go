@@ -387,12 +387,8 @@ func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.Create
 	if err := fs.look(op, d, &is); err != nil {
 		return err
 	}
-	has, err := fs.rights(op, d, &is, mayExec)
-	if err != nil {
+	if err := fs.require(op, d, &is, mayExec); err != nil {
 		return err
-	}
-	if has == 0 {
-		return syscall.EACCES
 	}
 	n, err := fs.child(op, d, name, &is)
 	if err != nil {

@@ -37,7 +37,7 @@ func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 	if fs.asIs(c) {
 		return f()
 	}
-	if !CanSwitch() {
+	if !fs.canSwitch {
 		return syscall.EPERM
 	}
 	result := make(chan error, 1)
@@ -65,7 +65,7 @@ func (fs *FS) asIs(c *vfs.Cred) bool {
 	if !within(c, &fs.self) {
 		return false
 	}
-	return !CanSwitch() || within(&fs.self, c) && (c.UID == 0 || unswitched.Load().effective&fileCaps == 0)
+	return !fs.canSwitch || within(&fs.self, c) && (c.UID == 0 || unswitched.Load().effective&fileCaps == 0)
 }
 
 // switchThread makes the calling thread act as c. The thread is locked to its goroutine, and the

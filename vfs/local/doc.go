@@ -26,7 +26,7 @@
 //
 // Op.Try. A call with vfs.Op.Try makes no system call that is known to wait for the disk, for a
 // server or for a program in user space. fs_kind.go lists the file systems with attributes in
-// memory; verdict.go and read.go name what else must be in memory; openfile.go closes descriptors
+// memory; verdict.go and read.go name what else must be in memory; descriptors.go closes descriptors
 // for such calls. raw_syscall.go has the rule for system calls that bypass the scheduler.
 //
 // Confinement. No path of more than one component is ever resolved below the root, no symlink is

@@ -71,11 +71,12 @@ type FS struct {
 	// covers is the inode number of the directory that the mount at the root covers, or 0 if no call
 	// has asked for it yet. It is not read in New, because that takes a listing of the parent
 	// directory.
-	covers   atomic.Uint64
-	kind     fsKind
-	resolver resolver
-	self     vfs.Cred
-	unmapped uint32 // user ID of all unmapped users; see owns
+	covers    atomic.Uint64
+	kind      fsKind
+	resolver  resolver
+	self      vfs.Cred
+	canSwitch bool   // see CanSwitch
+	unmapped  uint32 // user ID of all unmapped users; see owns
 
 	descriptors *Descriptors
 	nodes       nodeCache
@@ -159,7 +160,7 @@ func (fs *FS) open() error {
 	fs.mountID, fs.bounded, fs.volume = on.ID, top && on.Root == "/", unique.Make(on.Device)
 	fs.device = devices.join(fs)
 	fs.whole.confirmed = fs.device.failures.Load()
-	fs.self, fs.unmapped = Identity(), unmappedUser()
+	fs.self, fs.unmapped, fs.canSwitch = Identity(), unmappedUser(), CanSwitch()
 	fs.nodes.init(fs)
 	fs.newVerifier()
 	syscall.Umask(0)

@@ -28,12 +28,8 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 	if err = vfs.CheckName(name, maxName); err != nil {
 		return o, err
 	}
-	has, err := fs.rights(op, d, &in, mayExec)
-	if err != nil {
+	if err = fs.require(op, d, &in, mayExec); err != nil {
 		return o, err
-	}
-	if has == 0 {
-		return o, syscall.EACCES
 	}
 	n := fs.remembered(op, d, name, &is)
 	if n == nil {

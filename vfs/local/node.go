@@ -356,6 +356,17 @@ func (fs *FS) dir(op *vfs.Op, h vfs.Handle) (*node, error) {
 
 func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == syscall.ENFILE }
 
+// lookAt returns the node of h with a reference, and reads its attributes into the last argument.
+func (fs *FS) lookAt(op *vfs.Op, h vfs.Handle, is *look) (*node, error) {
+	n, err := fs.node(op, h)
+	if err == nil {
+		if err = fs.look(op, n, is); err != nil {
+			fs.giveBack(op, n)
+		}
+	}
+	return n, err
+}
+
 // look reads n's attributes. ESTALE: the file has no name any more and no caller has it open; then
 // look removes n from the cache, so that the file's space becomes free.
 func (fs *FS) look(op *vfs.Op, n *node, l *look) error {

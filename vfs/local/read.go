@@ -19,15 +19,10 @@ func (fs *FS) mayUseData(op *vfs.Op, n *node, is *look, write bool) error {
 	if fs.owns(op.Cred, &is.Stat_t) {
 		return nil
 	}
-	want := mayRead | mayExec
 	if write {
-		want = mayWrite
+		return fs.require(op, n, is, mayWrite)
 	}
-	has, err := fs.rights(op, n, is, want)
-	if err == nil && has == 0 {
-		err = syscall.EACCES
-	}
-	return err
+	return fs.require(op, n, is, mayRead|mayExec)
 }
 
 // owns reports whether c owns the file. In a user namespace all unmapped owners have the same ID;

@@ -122,7 +122,7 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		return nil
 	}
 	c := *op.Cred
-	if c.UID == 0 && CanSwitch() && (markOnly(st.Mode) || s.SetMode && s.Mode&unix.S_ISGID != 0) {
+	if c.UID == 0 && fs.canSwitch && (markOnly(st.Mode) || s.SetMode && s.Mode&unix.S_ISGID != 0) {
 		// Without CAP_FSETID even root may keep or set set-gid only for a group that it is in.
 		// Root may be in any group. So add the file's present group and its new one.
 		c.Groups = append(slices.Clone(c.Groups), st.Gid)

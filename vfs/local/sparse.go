@@ -4,7 +4,6 @@ import (
 	"math"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -61,19 +60,15 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 }
 
 // fallocate changes a file by fallocate(2). The change is as durable as a change of attributes.
-func (fs *FS) fallocate(op *vfs.Op, to vfs.File, mode uint32, offset, length, bytes uint64) error {
-	f, err := fs.own(to)
-	if err != nil {
-		return err
-	}
+func (f *file) fallocate(op *vfs.Op, mode uint32, offset, length, bytes uint64) error {
 	m := f.n.mark()
-	err = f.alter(op, bytes, func(fd int) error {
+	err := f.alter(op, bytes, func(fd int) error {
 		return notSupported(uninterrupted(func() error { return unix.Fallocate(fd, mode, int64(offset), int64(length)) }))
 	})
 	if err != nil {
 		return err
 	}
-	return fs.durable(op, m)
+	return f.n.fs.durable(op, m)
 }
 
 // notSupported translates the kernel's errors for a missing operation to vfs.ErrNotSupported.
@@ -84,9 +79,14 @@ func notSupported(err error) error {
 	return err
 }
 
-// Allocate implements vfs.Sparse.
-func (fs *FS) Allocate(op *vfs.Op, f vfs.File, offset, length uint64) error {
+// Allocate implements vfs.Sparse. It returns ENOSPC if length is more than the free space and the
+// file's own blocks together. Without this check the kernel would first allocate all free space and
+// then free it again.
+func (fs *FS) Allocate(op *vfs.Op, of vfs.File, offset, length uint64) error {
+	f, err := fs.own(of)
 	switch {
+	case err != nil:
+		return err
 	case length == 0:
 		return syscall.EINVAL
 	case offset > math.MaxInt64 || length > math.MaxInt64-offset:
@@ -94,28 +94,13 @@ func (fs *FS) Allocate(op *vfs.Op, f vfs.File, offset, length uint64) error {
 	case op.Try:
 		return vfs.ErrWouldBlock
 	}
-	if err := fs.roomFor(f, length); err != nil {
-		return err
-	}
-	return fs.fallocate(op, f, 0, offset, length, length)
-}
-
-// roomFor returns ENOSPC if length is more than the free space and the file's own blocks together.
-// Without this check the kernel would first allocate all free space and then free it again.
-func (fs *FS) roomFor(of vfs.File, length uint64) error {
-	f, err := fs.own(of)
-	if err != nil {
-		return err
-	}
 	var s unix.Statfs_t
 	var st unix.Stat_t
-	if unix.Fstatfs(f.n.fd, &s) != nil || unix.Fstat(f.n.fd, &st) != nil {
-		return nil // let the next system call report the error
-	}
-	if length > s.Bfree*uint64(s.Bsize)+uint64(st.Blocks)*512 {
+	if unix.Fstatfs(f.n.fd, &s) == nil && unix.Fstat(f.n.fd, &st) == nil &&
+		length > s.Bfree*uint64(s.Bsize)+uint64(st.Blocks)*512 {
 		return syscall.ENOSPC
 	}
-	return nil
+	return f.fallocate(op, 0, offset, length, length)
 }
 
 // blockMost is a multiple of the block sizes of the usual file systems, in bytes.
@@ -143,7 +128,7 @@ func (fs *FS) Deallocate(op *vfs.Op, of vfs.File, offset, length uint64) error {
 	if end = min(end, fs.kind.maxFile); offset >= end {
 		return nil
 	}
-	return fs.fallocate(op, f, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, min(length, end-offset), 0)
+	return f.fallocate(op, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, min(length, end-offset), 0)
 }
 
 // Seek implements vfs.Sparse. It moves the descriptor's position, which all callers share; no
@@ -186,14 +171,9 @@ func (fs *FS) Seek(op *vfs.Op, of vfs.File, offset uint64, what vfs.SeekWhat) (a
 }
 
 const (
-	// copyAtOnce is the largest number of bytes that one system call copies. Other writers of the
-	// target file wait during that call.
+	// copyAtOnce is the largest number of bytes that one CopyRange copies. Other writers of the
+	// target file wait meanwhile.
 	copyAtOnce = 16 << 20
-	// copyMost is the largest number of bytes that one CopyRange copies. After the time copyFor,
-	// CopyRange begins no further system call. CopyRange has these limits because its caller waits
-	// for it.
-	copyMost = 256 << 20
-	copyFor  = 250 * time.Millisecond
 	// copyBuffer is the size, in bytes, of one read if the kernel cannot copy the range itself.
 	copyBuffer = 256 << 10
 )
@@ -226,7 +206,7 @@ func (fs *FS) CopyRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fil
 		return 0, vfs.ErrWouldBlock
 	}
 	count, err = src.rangeToCopy(op, fromOffset, count)
-	if err != nil {
+	if err != nil || count == 0 {
 		return 0, err
 	}
 	if toOffset > math.MaxInt64 || count > math.MaxInt64-toOffset {
@@ -235,17 +215,22 @@ func (fs *FS) CopyRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fil
 	if src.n == dst.n && fromOffset < toOffset+count && toOffset < fromOffset+count {
 		return 0, syscall.EINVAL
 	}
-	count = min(count, copyMost)
-	for begun := fs.now(); n < count && err == nil; {
+	count = min(count, copyAtOnce)
+	err = dst.alter(op, count, func(fd int) error {
+		in, out := int64(fromOffset), int64(toOffset)
 		var got int
-		got, err = dst.copyPiece(op, src, fromOffset+n, toOffset+n, min(count-n, copyAtOnce))
-		if n += uint64(got); got == 0 || fs.now().Sub(begun) > copyFor {
-			break
+		err := uninterrupted(func() (err error) {
+			got, err = unix.CopyFileRange(src.data.fd, &in, fd, &out, int(count), 0)
+			return err
+		})
+		switch err {
+		case syscall.EXDEV, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EINVAL:
+			// The kernel cannot copy between these two files.
+			got, err = copyByHand(src.data.fd, fd, fromOffset, toOffset, count)
 		}
-	}
-	if n > 0 {
-		err = nil
-	}
+		n = uint64(max(got, 0))
+		return err
+	})
 	return n, err
 }
 
@@ -261,28 +246,9 @@ func (f *file) rangeToCopy(op *vfs.Op, offset, count uint64) (uint64, error) {
 	}
 	left := uint64(st.Size) - offset
 	if count == 0 {
-		return left, nil
+		count = left
 	}
 	return min(count, left), nil
-}
-
-// copyPiece copies up to count bytes from src to f and returns the number of bytes copied.
-func (f *file) copyPiece(op *vfs.Op, src *file, fromOffset, toOffset, count uint64) (n int, err error) {
-	err = f.alter(op, count, func(fd int) (err error) {
-		in, out := int64(fromOffset), int64(toOffset)
-		for {
-			n, err = unix.CopyFileRange(src.data.fd, &in, fd, &out, int(count), 0)
-			switch err {
-			case syscall.EINTR:
-				continue
-			case syscall.EXDEV, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EINVAL:
-				// The kernel cannot copy between these two files.
-				n, err = copyByHand(src.data.fd, fd, fromOffset, toOffset, count)
-			}
-			return err
-		}
-	})
-	return n, err
 }
 
 // copyByHand copies by reading and writing. It returns an error only if it copied nothing.

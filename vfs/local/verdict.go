@@ -142,6 +142,15 @@ func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	return has, nil
 }
 
+// require returns EACCES if the caller has none of the rights in want.
+func (fs *FS) require(op *vfs.Op, n *node, is *look, want right) error {
+	has, err := fs.rights(op, n, is, want)
+	if err == nil && has == 0 {
+		err = syscall.EACCES
+	}
+	return err
+}
+
 // judge asks the kernel, with the identity of c, and returns the subset of want that c has.
 func (fs *FS) judge(c *vfs.Cred, fd int, want right) (right, error) {
 	if fs.asIs(c) {
@@ -173,15 +182,12 @@ func askKernel(fd int, want right) (has right, err error) {
 
 // Access implements vfs.FileSystem.
 func (fs *FS) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vfs.Access, error) {
-	n, err := fs.node(op, h)
+	var is look
+	n, err := fs.lookAt(op, h, &is)
 	if err != nil {
 		return 0, err
 	}
 	defer fs.giveBack(op, n)
-	var is look
-	if err = fs.look(op, n, &is); err != nil {
-		return 0, err
-	}
 	n.fill(a, &is)
 	table := fileRights[:]
 	switch n.typ {

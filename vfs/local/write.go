@@ -246,7 +246,7 @@ func keepsMark(c *vfs.Cred, st *unix.Stat_t) bool { return c.UID == 0 || member(
 // attributes st, or for a truncation (bytes 0). nil means the daemon's own identity.
 func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 	switch {
-	case !CanSwitch():
+	case !fs.canSwitch:
 		return nil // every call acts with the daemon's identity
 	case markOnly(st.Mode) && keepsMark(c, st):
 		return &vfs.Cred{UID: c.UID, GID: st.Gid, Groups: c.Groups}
@@ -304,7 +304,7 @@ func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 		return
 	}
 	chmod := func() error { return unix.Fchmod(fd, (st.Mode|lost)&0o7777) }
-	if CanSwitch() {
+	if fs.canSwitch {
 		_ = fs.as(&vfs.Cred{GID: st.Gid}, chmod) // a member of the file's group may set the bit
 		return
 	}

@@ -39,8 +39,11 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 	if err != nil {
 		return 0, err
 	}
+	if op.Try {
+		return 0, vfs.ErrWouldBlock // extended attributes may be in disk blocks of their own
+	}
 	var is look
-	n, err := fs.nodeToLookAt(op, h, &is)
+	n, err := fs.lookAt(op, h, &is)
 	if err != nil {
 		return 0, err
 	}
@@ -63,28 +66,14 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 	return got, nil
 }
 
-// nodeToLookAt returns the node of h with a reference, and reads its attributes into the last
-// argument.
-func (fs *FS) nodeToLookAt(op *vfs.Op, h vfs.Handle, is *look) (*node, error) {
-	if op.Try {
-		return nil, vfs.ErrWouldBlock // extended attributes may be in disk blocks of their own
-	}
-	n, err := fs.node(op, h)
-	if err != nil {
-		return nil, err
-	}
-	if err = fs.look(op, n, is); err != nil {
-		n.put()
-		return nil, err
-	}
-	return n, nil
-}
-
 // ListXattrs implements vfs.Xattrs. The kernel lists attribute names of all kinds to any caller.
 // So this method checks permission itself and returns only the names that begin with "user.".
 func (fs *FS) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
+	if op.Try {
+		return 0, vfs.ErrWouldBlock
+	}
 	var is look
-	n, err := fs.nodeToLookAt(op, h, &is)
+	n, err := fs.lookAt(op, h, &is)
 	if err != nil {
 		return 0, err
 	}
@@ -92,12 +81,8 @@ func (fs *FS) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
 	if n.typ != vfs.Regular && n.typ != vfs.Directory {
 		return 0, nil
 	}
-	has, err := fs.rights(op, n, &is, mayRead)
-	if err != nil {
+	if err = fs.require(op, n, &is, mayRead); err != nil {
 		return 0, err
-	}
-	if has == 0 {
-		return 0, syscall.EACCES
 	}
 	all := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(all)
@@ -153,23 +138,23 @@ func (fs *FS) changeXattr(op *vfs.Op, h vfs.Handle, name []byte, change func(pat
 	}
 	defer n.put()
 	m := n.mark()
-	if err = fs.changeAttr(op, n, &ch, func() error { return change(n.procPath(), full) }); err != nil {
+	if err = n.changeXattr(op, &ch, func() error { return change(n.procPath(), full) }); err != nil {
 		return ch, notSupported(err)
 	}
 	return ch, fs.durable(op, m)
 }
 
-// changeAttr runs the function do, which changes n's attributes, with the caller's identity. It
-// stores the attributes before and after in ch.
-func (fs *FS) changeAttr(op *vfs.Op, n *node, ch *vfs.Change, do func() error) error {
+// changeXattr runs the function do, which changes n's extended attributes, with the caller's
+// identity. It stores the attributes before and after in ch.
+func (n *node) changeXattr(op *vfs.Op, ch *vfs.Change, do func() error) error {
 	n.inode.mu.Lock()
 	defer n.inode.mu.Unlock()
 	var is look
-	if err := fs.look(op, n, &is); err != nil {
+	if err := n.fs.look(op, n, &is); err != nil {
 		return err
 	}
-	c := fs.before(n, &is, ch)
-	err := fs.as(op.Cred, do)
+	c := n.fs.before(n, &is, ch)
+	err := n.fs.as(op.Cred, do)
 	_ = c.after(err == nil, &is)
 	return err
 }
