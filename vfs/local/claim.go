@@ -114,14 +114,8 @@ func (fs *FS) openToClaim(n *node, mode vfs.ClaimMode) (fd int, err error) {
 	fs.makeRoomToOpen()
 	const flags = unix.O_NONBLOCK | unix.O_LARGEFILE
 	fd, err = fs.reopenWithRoom(n.fd, flags|unix.O_RDWR)
-	if err != nil && mode == vfs.ClaimRead && err != syscall.EAGAIN {
+	if err != nil && mode == vfs.ClaimRead && err != vfs.ErrDelay {
 		fd, err = fs.reopenWithRoom(n.fd, flags|unix.O_RDONLY)
-	}
-	switch err {
-	case syscall.EAGAIN:
-		err = vfs.ErrDelay // another process first has to give up its lease on the file
-	case syscall.ENOENT:
-		err = syscall.ESTALE
 	}
 	return fd, err
 }

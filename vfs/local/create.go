@@ -103,25 +103,43 @@ func oldName(name []byte) error {
 	return vfs.CheckName(name, maxName)
 }
 
-// makeObject makes name in dir by calling f, and then applies the attributes in s that f did not
-// set. f runs as the caller and gets the directory's descriptor and the mode.
-func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, f func(dir int, mode uint32) error) (vfs.Object, vfs.Change, error) {
-	var ch vfs.Change
-	d, err := fs.dirToChange(op, dir, false)
+// make changes the directory dir by running do, which makes an object called name with the attributes
+// in s, or finds it. Then it makes the change durable. For inMemory, see dirToChange.
+func (fs *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, inMemory bool, do func(c *dirChange) error) (vfs.Object, vfs.Change, error) {
+	c := dirChange{ch: new(vfs.Change)}
+	d, err := fs.dirToChange(op, dir, inMemory)
 	if err != nil {
-		return vfs.Object{}, ch, err
+		return c.object, *c.ch, err
 	}
-	defer d.put()
+	defer fs.giveBack(op, d)
 	if err = newName(name); err == nil {
 		err = checkOwners(s)
 	}
 	if err != nil {
-		return vfs.Object{}, ch, err
+		return c.object, *c.ch, err
 	}
-	c := dirChange{d: d, ch: &ch}
+	c.d = d
 	m := d.mark()
-	s = fs.masked(d, s)
-	err = c.run(op, func() error {
+	err = c.run(op, func() error { return do(&c) })
+	if c.n == nil {
+		return c.object, *c.ch, err
+	}
+	defer c.n.put()
+	switch {
+	case err != nil:
+	case c.object.Created:
+		err = fs.durableName(op, c.n, m, c.file, c.apart)
+	case s.SetSize:
+		err = fs.durable(op, c.file)
+	}
+	return c.object, *c.ch, err
+}
+
+// makeObject makes name in dir by calling f, and then applies the attributes in s that f did not
+// set. f runs as the caller and gets the directory's descriptor and the mode.
+func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, f func(dir int, mode uint32) error) (vfs.Object, vfs.Change, error) {
+	return fs.make(op, dir, name, s, false, func(c *dirChange) error {
+		d, s := c.d, fs.masked(c.d, s)
 		err := fs.as(op.Cred, func() error { return c.call(func() error { return f(d.fd, modeOf(s)) }) })
 		if err != nil {
 			return err
@@ -131,21 +149,9 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 			return err
 		}
 		c.n.inode.version.made()
+		c.object.Created = true
 		return c.dress(op, &is, s)
 	})
-	return c.finish(op, m, err)
-}
-
-// finish ends a creation: if err is nil, it makes the new name durable; then it releases c.n. dir is
-// the mark (see type mark) of the directory.
-func (c *dirChange) finish(op *vfs.Op, dir mark, err error) (vfs.Object, vfs.Change, error) {
-	if c.n != nil {
-		defer c.n.put()
-		if err == nil {
-			err = c.d.fs.durableName(op, c.n, dir, c.file, c.apart)
-		}
-	}
-	return c.object, *c.ch, err
 }
 
 // durableName makes the new name of n durable; dir and file are the marks of the directory and of
@@ -280,43 +286,21 @@ const tries = 8
 
 // Create implements vfs.FileSystem.
 func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
-	var ch vfs.Change
-	d, err := fs.dirToChange(op, dir, op.Try && fs.mayTryCreate(how))
-	if err != nil {
-		return vfs.Object{}, ch, err
-	}
-	defer fs.giveBack(op, d)
-	if err = newName(name); err == nil {
-		err = checkOwners(&how.Attr)
-	}
-	if err != nil {
-		return vfs.Object{}, ch, err
-	}
-	c := dirChange{d: d, ch: &ch}
-	m := d.mark()
-	err = c.run(op, func() error {
+	return fs.make(op, dir, name, &how.Attr, op.Try && fs.mayTryCreate(how), func(c *dirChange) error {
 		for range tries {
-			err := fs.createNew(op, &c, name, how)
+			err := fs.createNew(op, c, name, how)
 			if err != syscall.EEXIST || how.Mode == vfs.Guarded {
 				return err
 			}
 			if op.Try {
 				return vfs.ErrWouldBlock // the existing file may have to be truncated
 			}
-			if err = fs.createFound(op, &c, name, how); err != syscall.ENOENT {
+			if err = fs.createFound(op, c, name, how); err != syscall.ENOENT {
 				return err
 			}
 		}
 		return vfs.ErrDelay
 	})
-	if c.n != nil && !c.object.Created {
-		defer c.n.put()
-		if how.Attr.SetSize && err == nil {
-			err = fs.durable(op, c.file)
-		}
-		return c.object, ch, err
-	}
-	return c.finish(op, m, err)
 }
 
 // mayTryCreate reports whether a Create with Op.Try may make the file: it sets no attributes but the
@@ -332,16 +316,11 @@ func (fs *FS) mayTryCreate(how *vfs.CreateHow) bool {
 func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow) error {
 	fs.makeRoomToOpen()
 	d, attr := c.d, fs.attrOfFile(c.d, how)
-	open := func() (fd int, err error) {
+	open := func() (int, error) {
 		if how.Mode == vfs.Exclusive {
 			return fs.makeMarked(op, c, name, attr, exclusiveAttr(how.Verifier))
 		}
-		err = fs.as(op.Cred, func() error {
-			return c.call(func() (err error) {
-				fd, err = sysOpenat2(d.fd, name, newFile|unix.O_CREAT|unix.O_EXCL, uint64(modeOf(attr)), 0)
-				return err
-			})
-		})
+		fd, err := callAs(fs, op.Cred, func() (int, error) { return c.openNew(name, attr) })
 		if op.Try && outOfDescriptors(err) {
 			err = vfs.ErrWouldBlock
 		}
@@ -367,6 +346,15 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 	c.n.keep(fd, true).put()
 	c.object.Created = true
 	return c.dress(op, &is, attr)
+}
+
+// openNew makes the file name, with the mode in s, and opens it.
+func (c *dirChange) openNew(name []byte, s *vfs.SetAttr) (fd int, err error) {
+	err = c.call(func() (err error) {
+		fd, err = sysOpenat2(c.d.fd, name, newFile|unix.O_CREAT|unix.O_EXCL, uint64(modeOf(s)), 0)
+		return err
+	})
+	return fd, err
 }
 
 // attrOfFile returns the attributes that a Create in d applies to a new file. An exclusive Create

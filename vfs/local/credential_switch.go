@@ -58,6 +58,15 @@ func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 	return <-result
 }
 
+// callAs runs f like FS.as, and returns its results.
+func callAs[T any](fs *FS, c *vfs.Cred, f func() (T, error)) (result T, err error) {
+	err = fs.as(c, func() (err error) {
+		result, err = f()
+		return err
+	})
+	return result, err
+}
+
 // asIs reports whether a thread can act as c without a switch: its identity is exactly c's, and it
 // has no more capabilities than c would have. If the process cannot switch threads, it is enough
 // that c has the daemon's user and group, and no group that the daemon lacks.

@@ -95,13 +95,7 @@ func (fs *FS) openDir(op *vfs.Op, d *node) (int, error) {
 	fs.makeRoomToOpen()
 	fd, err := fs.reopenWithRoom(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err == syscall.EACCES {
-		err = fs.as(op.Cred, func() (err error) {
-			fd, err = fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
-			return err
-		})
-	}
-	if err == syscall.ENOENT {
-		err = syscall.ESTALE
+		fd, err = callAs(fs, op.Cred, func() (int, error) { return fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY) })
 	}
 	return fd, err
 }

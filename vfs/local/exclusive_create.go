@@ -75,11 +75,7 @@ func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s, mark *vfs.Set
 				return err
 			}
 		}
-		err = c.call(func() (err error) {
-			fd, err = sysOpenat2(d.fd, name, newFile|unix.O_CREAT|unix.O_EXCL, uint64(modeOf(s)), 0)
-			return err
-		})
-		if err == nil {
+		if fd, err = c.openNew(name, s); err == nil {
 			c.apart = true
 			if err = utimens(fd, &times); err != nil {
 				unix.Close(fd)

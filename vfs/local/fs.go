@@ -236,12 +236,20 @@ func (fs *FS) release() error {
 	return err
 }
 
-// reopen opens the file of an O_PATH descriptor once more, with the given flags.
+// reopen opens the file of an O_PATH descriptor once more, with the given flags. ErrDelay: with
+// O_NONBLOCK among the flags, another process first has to give up its lease on the file. ESTALE: the
+// file was removed.
 func (fs *FS) reopen(fd, flags int) (again int, err error) {
 	err = uninterrupted(func() (err error) {
 		again, err = unix.Openat(fs.proc, strconv.Itoa(fd), flags|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 		return err
 	})
+	switch err {
+	case syscall.EAGAIN:
+		err = vfs.ErrDelay
+	case syscall.ENOENT:
+		err = syscall.ESTALE
+	}
 	return again, err
 }
 

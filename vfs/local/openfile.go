@@ -105,8 +105,6 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if op.Try {
 		return nil, vfs.ErrWouldBlock
 	}
-	// With O_NONBLOCK the open fails with EAGAIN if another process first has to give up its lease
-	// on the file.
 	flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_LARGEFILE
 	if write {
 		flags = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
@@ -117,22 +115,14 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 		// The daemon may act as callers, but may not read every file itself. Each caller's rights
 		// are checked before it uses a descriptor; so a descriptor that is opened as one caller
 		// may serve all callers.
-		if asErr := fs.as(op.Cred, func() error {
-			var again error
-			fd, again = fs.reopen(n.fd, flags)
-			return again
-		}); asErr == nil {
-			err = nil
+		again, asErr := callAs(fs, op.Cred, func() (int, error) { return fs.reopen(n.fd, flags) })
+		if asErr == nil {
+			fd, err = again, nil
 		} else if err == syscall.EACCES {
 			fd, err = fs.openAsOwner(op, n, flags)
 		}
 	}
-	switch {
-	case err == syscall.EAGAIN:
-		return nil, vfs.ErrDelay
-	case err == syscall.ENOENT:
-		return nil, syscall.ESTALE
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	return n.keep(fd, write), nil

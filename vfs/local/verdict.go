@@ -128,7 +128,7 @@ func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	said := verdict{caller: caller, round: fs.nodes.round.Load(), change: is.change, known: want}
 	last := is.still && fs.settled(is)
 	fs.stats.verdicts.Add(1)
-	has, err := fs.judge(op.Cred, n.fd, want)
+	has, err := callAs(fs, op.Cred, func() (right, error) { return askKernel(n.fd, want) })
 	if err != nil {
 		return 0, err
 	}
@@ -151,19 +151,7 @@ func (fs *FS) require(op *vfs.Op, n *node, is *look, want right) error {
 	return err
 }
 
-// judge asks the kernel, with the identity of c, and returns the subset of want that c has.
-func (fs *FS) judge(c *vfs.Cred, fd int, want right) (right, error) {
-	if fs.asIs(c) {
-		return askKernel(fd, want)
-	}
-	var has right
-	err := fs.as(c, func() (err error) {
-		has, err = askKernel(fd, want)
-		return err
-	})
-	return has, err
-}
-
+// askKernel returns the subset of want that the calling thread has.
 func askKernel(fd int, want right) (has right, err error) {
 	for _, r := range [...]right{mayRead, mayWrite, mayExec} {
 		if want&r == 0 {

@@ -100,7 +100,7 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 		if as == nil {
 			done, err = fs.store(op, f.fd, offset, data)
 		} else {
-			done, err = fs.storeAs(as, op, f.fd, offset, data)
+			done, err = callAs(fs, as, func() (int, error) { return fs.store(op, f.fd, offset, data) })
 		}
 		if done > 0 {
 			n.wrote()
@@ -254,15 +254,6 @@ func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 		return c
 	}
 	return nil
-}
-
-// storeAs calls store with c's identity. It is called only if op.Try is not set.
-func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]byte) (done int, err error) {
-	err = fs.as(c, func() (err error) {
-		done, err = fs.store(op, fd, offset, data)
-		return err
-	})
-	return done, err
 }
 
 // asWriter calls the function in its last argument with the identity c, which writesAs returned.

@@ -53,10 +53,7 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 	if len(room) == 0 {
 		room = make([]byte, 1)
 	}
-	err = fs.as(op.Cred, func() (err error) {
-		got, err = unix.Getxattr(n.procPath(), full, room)
-		return err
-	})
+	got, err = callAs(fs, op.Cred, func() (int, error) { return unix.Getxattr(n.procPath(), full, room) })
 	if err == nil && got > len(buf) {
 		err = syscall.ERANGE
 	}
