@@ -4,6 +4,7 @@ package mountinfo
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -103,16 +104,15 @@ func unescape(s string) string {
 
 // A Tree finds the mounts that are mounted on a given mount.
 type Tree struct {
-	all []Mount
-	on  map[uint64][]int // indices into all, by Parent
+	on map[uint64][]*Mount // by Parent
 }
 
 // NewTree returns the tree of a list of mounts, which the caller must not modify any more.
 func NewTree(all []Mount) *Tree {
-	t := &Tree{all: all, on: make(map[uint64][]int)}
+	t := &Tree{make(map[uint64][]*Mount)}
 	for i := range all {
 		if m := &all[i]; m.ID != m.Parent {
-			t.on[m.Parent] = append(t.on[m.Parent], i)
+			t.on[m.Parent] = append(t.on[m.Parent], m)
 		}
 	}
 	return t
@@ -128,20 +128,17 @@ func (t *Tree) Below(top uint64, dir string, visit func(m, under *Mount) bool) {
 
 func (t *Tree) below(top uint64, dir string, under *Mount, visit func(m, under *Mount) bool) {
 	prefix := strings.TrimSuffix(dir, "/") + "/"
-	points := make(map[string]int)
-	var sorted []string
-	for _, i := range t.on[top] {
-		if p := t.all[i].Point; len(p) > len(prefix) && strings.HasPrefix(p, prefix) {
-			points[p] = i
-			sorted = append(sorted, p)
+	points := make(map[string]*Mount)
+	for _, m := range t.on[top] {
+		if len(m.Point) > len(prefix) && strings.HasPrefix(m.Point, prefix) {
+			points[m.Point] = m
 		}
 	}
-	slices.Sort(sorted)
-	for _, p := range sorted {
+	for _, p := range slices.Sorted(maps.Keys(points)) {
 		if hidden(points, p, len(prefix)) {
 			continue
 		}
-		if m := t.uppermost(&t.all[points[p]]); visit(m, under) {
+		if m := t.uppermost(points[p]); visit(m, under) {
 			t.below(m.ID, m.Point, m, visit)
 		}
 	}
@@ -150,7 +147,7 @@ func (t *Tree) below(top uint64, dir string, under *Mount, visit func(m, under *
 // hidden reports whether one of the mount points in points lies between a directory and the path p,
 // which is below the directory. The mount at that point hides p. The parameter start is the length
 // of the directory's path and the slash behind it.
-func hidden(points map[string]int, p string, start int) bool {
+func hidden(points map[string]*Mount, p string, start int) bool {
 	for p = path.Dir(p); len(p) > start; p = path.Dir(p) {
 		if _, there := points[p]; there {
 			return true
@@ -164,11 +161,11 @@ func hidden(points map[string]int, p string, start int) bool {
 func (t *Tree) uppermost(m *Mount) *Mount {
 	// A mount can only be mounted onto an older one; so this loop ends.
 	for {
-		i := slices.IndexFunc(t.on[m.ID], func(i int) bool { return t.all[i].Point == m.Point })
+		i := slices.IndexFunc(t.on[m.ID], func(over *Mount) bool { return over.Point == m.Point })
 		if i < 0 {
 			return m
 		}
-		m = &t.all[t.on[m.ID][i]]
+		m = t.on[m.ID][i]
 	}
 }
 

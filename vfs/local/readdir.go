@@ -184,10 +184,6 @@ func (l *listing) restByPlace(s *dirStream, cookie uint64) (eof bool, err error)
 		return false, err
 	}
 	s.at = cookie
-	return l.read(s)
-}
-
-func (l *listing) read(s *dirStream) (eof bool, err error) {
 	buf := direntBuffers.Get().(*[]byte)
 	defer direntBuffers.Put(buf)
 	room := *buf
