@@ -1,7 +1,11 @@
 package local
 
 import (
+	"math"
 	"path"
+	"slices"
+	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -86,4 +90,200 @@ func numberIn(dir int, name string) (ino uint64, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// SetAttr implements vfs.FileSystem.
+func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) (vfs.Change, error) {
+	var ch vfs.Change
+	if fs.readOnly {
+		return ch, syscall.EROFS
+	}
+	if op.Try {
+		return ch, vfs.ErrWouldBlock
+	}
+	n, err := fs.node(op, h)
+	if err != nil {
+		return ch, err
+	}
+	defer n.put()
+	m := n.mark()
+	if err = checkOwners(s); err == nil {
+		err = fs.setAttr(op, n, s, guard, &ch, false)
+	}
+	if err != nil {
+		return ch, err
+	}
+	if s.IsZero() {
+		return ch, nil
+	}
+	return ch, fs.durable(op, m)
+}
+
+// setAttr applies s to n. judged is true if s sets only the size and the caller has n open for
+// writing; then setAttr checks no rights.
+func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *vfs.Change, judged bool) error {
+	if s.SetSize {
+		if err := fs.makeRoomForData(op, n); err != nil {
+			return err
+		}
+	}
+	n.inode.mu.Lock()
+	defer n.inode.mu.Unlock()
+	var is look
+	if err := fs.look(op, n, &is); err != nil {
+		return err
+	}
+	var err error
+	if guard != nil && *guard != timeOf(is.Ctim) {
+		err = vfs.ErrNotSync
+	} else {
+		err = fs.maySetAttr(op, n, &is, s, judged)
+	}
+	if err != nil {
+		n.unchanged(&is, ch)
+		return err
+	}
+	c := fs.before(n, &is, ch)
+	err = fs.apply(op, n, &is.Stat_t, s)
+	_ = c.after(!s.IsZero(), &is)
+	return err
+}
+
+// checkOwners refuses the owner and group IDs that mean "unchanged" to the kernel. No file can
+// have them.
+func checkOwners(s *vfs.SetAttr) error {
+	if s.SetUID && s.UID == noID || s.SetGID && s.GID == noID {
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+// maySetAttr predicts the kernel's decision on each part of s, so that no part is applied if the
+// kernel would refuse another. The kernel still checks each part.
+func (fs *FS) maySetAttr(op *vfs.Op, n *node, is *look, s *vfs.SetAttr, judged bool) error {
+	c := op.Cred
+	owner := c.UID == 0 || fs.owns(c, &is.Stat_t)
+	switch {
+	case s.SetMode && !owner,
+		s.SetUID && c.UID != 0 && !(owner && s.UID == is.Uid),
+		s.SetGID && c.UID != 0 && !(owner && (s.GID == is.Gid || member(c, s.GID))),
+		(s.AtimeHow == vfs.ClientTime || s.MtimeHow == vfs.ClientTime) && !owner:
+		return syscall.EPERM
+	}
+	touch := s.AtimeHow == vfs.ServerTime || s.MtimeHow == vfs.ServerTime
+	if s.SetSize {
+		if err := n.regular(); err != nil {
+			return err
+		}
+		if s.Size > math.MaxInt64 {
+			return syscall.EFBIG
+		}
+		if judged {
+			return nil
+		}
+		if err := fs.mayUseData(op, n, is, true); err != nil {
+			return err
+		}
+	} else if touch && !owner {
+		return fs.mayUseData(op, n, is, true)
+	}
+	return nil
+}
+
+// apply makes the changes in an order in which none undoes another: truncation and a change of
+// owner clear set-uid bits that the mode may set, and truncation sets mtime.
+func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error {
+	if s.SetSize {
+		if err := fs.truncate(op, n, st, int64(s.Size)); err != nil {
+			return err
+		}
+	}
+	keepsTimes := s.AtimeHow == vfs.KeepTime && s.MtimeHow == vfs.KeepTime
+	if !s.SetMode && !s.SetUID && !s.SetGID && keepsTimes {
+		return nil
+	}
+	c := *op.Cred
+	if c.UID == 0 && fs.canSwitch && (markOnly(st.Mode) || s.SetMode && s.Mode&unix.S_ISGID != 0) {
+		// Without CAP_FSETID even root may keep or set set-gid only for a group that it is in.
+		// Root may be in any group. So add the file's present group and its new one.
+		c.Groups = append(slices.Clone(c.Groups), st.Gid)
+		if s.SetGID {
+			c.Groups = append(c.Groups, s.GID)
+		}
+	}
+	uid, gid := noID, noID // these stay
+	if s.SetUID {
+		uid = s.UID
+	}
+	if s.SetGID {
+		gid = s.GID
+	}
+	n.inode.modes.Lock()
+	err := fs.as(&c, func() error {
+		if s.SetUID || s.SetGID {
+			if err := unix.Fchownat(n.fd, "", int(uid), int(gid), unix.AT_EMPTY_PATH); err != nil {
+				return err
+			}
+		}
+		if s.SetMode && n.typ != vfs.Symlink { // a symlink has no mode to set on Linux
+			return fs.chmod(n.fd, s.Mode&0o7777)
+		}
+		return nil
+	})
+	n.inode.modes.Unlock()
+	if err != nil || keepsTimes {
+		return err
+	}
+	times := [2]unix.Timespec{timeToSet(s.AtimeHow, s.Atime), timeToSet(s.MtimeHow, s.Mtime)}
+	if owner := c.UID == 0 || fs.owns(&c, st); !owner && times[0].Nsec != times[1].Nsec {
+		// A caller that may write, but is not the owner, may set both times to now. The kernel
+		// allows this only for both together. If the caller wants to set only one of them, the
+		// daemon tries that with its own rights. If the daemon may not, both are set below.
+		if err = utimens(n.fd, &times); err != syscall.EPERM {
+			return err
+		}
+		times = [2]unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
+	}
+	// Set the times with the caller's identity. This works even if the code above gave the file to
+	// another user: only root may do that, and root may set the times of any file.
+	return fs.as(op.Cred, func() error { return utimens(n.fd, &times) })
+}
+
+// truncate sets the size through the daemon's descriptor. With the owner's identity, the kernel
+// would refuse to open a file whose mode denies the owner to write; but NFS lets the owner change
+// the data whatever the mode.
+func (fs *FS) truncate(op *vfs.Op, n *node, was *unix.Stat_t, size int64) error {
+	f, err := fs.file(op, n, true)
+	if err != nil {
+		return err
+	}
+	defer f.put()
+	err = fs.asWriter(fs.writesAs(op.Cred, was, 0), func() error {
+		return uninterrupted(func() error { return unix.Ftruncate(f.fd, size) })
+	})
+	if err != nil {
+		return err
+	}
+	n.wrote()
+	fs.clearSetID(op.Cred, f.fd, was)
+	return nil
+}
+
+func timeToSet(how vfs.TimeHow, t vfs.Time) unix.Timespec {
+	switch how {
+	case vfs.ServerTime:
+		return unix.Timespec{Nsec: unix.UTIME_NOW}
+	case vfs.ClientTime:
+		return unix.Timespec{Sec: t.Sec, Nsec: int64(min(t.Nsec, 999_999_999))}
+	}
+	return unix.Timespec{Nsec: unix.UTIME_OMIT}
+}
+
+// chmod uses the name in /proc/self/fd, because chmod by an O_PATH descriptor needs Linux 6.6.
+func (fs *FS) chmod(fd int, mode uint32) error {
+	return unix.Fchmodat(fs.proc, strconv.Itoa(fd), mode, 0)
+}
+
+func utimens(fd int, times *[2]unix.Timespec) error {
+	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
 }

@@ -18,7 +18,7 @@
 // have claims (descriptors.go). For holes, copies and extended attributes the package calls the
 // kernel.
 //
-// Caches remember a caller's rights (verdict.go), names (lookup.go), listings (remembered_list.go),
+// Caches remember a caller's rights (verdict.go), names (lookup.go), listings (dir_stream.go),
 // and whether a read leaves atime unchanged (read.go). An entry is used only while the inode's
 // Change is the one that the entry records (version.go). Attributes are not cached: every call asks
 // the kernel for them, so that clients see changes by local programs at once, and returns them with
