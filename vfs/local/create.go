@@ -3,7 +3,6 @@ package local
 import (
 	"bytes"
 	"encoding/binary"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -217,17 +216,14 @@ func (c *dirChange) tell(is *look) {
 // masked returns s without the bits of its umask, for a new object in d. If d has a default ACL,
 // the ACL decides instead (umask(2)), and s stays. The process's own umask is 0.
 func (fs *FS) masked(d *node, s *vfs.SetAttr) *vfs.SetAttr {
-	if !s.UseUmask || hasDefaultACL(d.fd) {
+	if !s.UseUmask {
+		return s
+	}
+	if n, err := unix.Getxattr(d.procPath(), "system.posix_acl_default", nil); err == nil && n > 0 {
 		return s
 	}
 	m := s.Masked()
 	return &m
-}
-
-// hasDefaultACL reports whether new objects in the directory dir inherit an ACL.
-func hasDefaultACL(dir int) bool {
-	n, err := unix.Getxattr("/proc/self/fd/"+strconv.Itoa(dir), "system.posix_acl_default", nil)
-	return err == nil && n > 0
 }
 
 func modeOf(s *vfs.SetAttr) uint32 {

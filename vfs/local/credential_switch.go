@@ -19,11 +19,11 @@ import (
 )
 
 // A switched thread has the caller's groups, fsgid and fsuid. Unless the caller is user 0, it has no
-// effective capabilities except the two that it needs to switch back, and those that the caller of
-// asWith lets it keep. The system calls that switch it are raw, because the functions of Go and C
-// would change every thread of the process.
+// effective capabilities except the two that it needs to switch back, and those in the argument keep
+// of asWith. The system calls that switch it are raw, because the functions of Go and C would change
+// every thread of the process.
 
-// fs.as(c, f) runs f with c's identity and returns its error. EPERM: this process cannot act as c,
+// as runs f with c's identity and returns its error. EPERM: this process cannot act as c,
 // and f did not run. f may only make system calls: it starts no goroutine and waits for none.
 //
 // If a switch is needed, f runs on another goroutine, whose thread is switched. If the thread's
@@ -104,9 +104,8 @@ func switchThread(c *vfs.Cred, own *vfs.Cred, keep uint64) bool {
 	return err == nil && is == want || rawCapset(want) == nil
 }
 
-// setThreadIDs sets fsgid and fsuid, reads them back, and returns false if they are not as they
-// should be. The system calls themselves report no failure, and if only one ID is mapped in the
-// user namespace they always fail.
+// setThreadIDs sets fsgid and fsuid, and reports whether that succeeded. It reads them back, because
+// the system calls report no failure; if only one ID is mapped in the user namespace they always fail.
 func setThreadIDs(uid, gid uint32) bool {
 	if rawSetfsid(unix.SYS_SETFSGID, noID) != gid {
 		rawSetfsid(unix.SYS_SETFSGID, gid)
@@ -184,10 +183,9 @@ func member(c *vfs.Cred, g uint32) bool { return c.GID == g || slices.Contains(c
 // switchedThreads are threads that do nothing but act as callers, with the callers' user and group
 // IDs. They are used after KeepThreadsClean, which makes the process switch no other threads.
 //
-// Each switch gives a thread a new credential, and switching back makes another one: the kernel
-// never gives a thread its first credential back. A driver that compares the credential of a call
-// with the credential that opened its file, as RDMA drivers do, refuses such a thread from then
-// on.
+// The kernel never gives a switched thread its first credential back. A driver that compares the
+// credential of a call with the one that opened its file, as RDMA drivers do, refuses such a thread
+// from then on.
 var switchedThreads struct {
 	apart atomic.Bool
 	idle  atomic.Int32

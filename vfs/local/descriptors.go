@@ -9,11 +9,8 @@ import (
 )
 
 // Descriptors is a budget: the number of descriptors that the FSs of a process may keep open
-// between calls, for nodes (O_PATH), for data and for listings. Each FS has an equal part and
-// cannot take another's. So a client that uses up one export's part leaves the parts of the other
-// exports. Descriptors that are open only during a call do not count.
-//
-// Its methods may be called from any goroutine.
+// between calls, for nodes (O_PATH), for data and for listings. Each FS has an equal part, so a
+// client cannot use up the parts of other exports. Any goroutine may call its methods.
 type Descriptors struct {
 	part atomic.Int64 // number of descriptors that each FS may keep open
 
@@ -40,10 +37,11 @@ func (d *Descriptors) SetLimit(limit int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.limit = limit
-	if n := len(d.members); n > 0 {
-		d.part.Store(int64(limit / n))
-	}
+	d.divideLocked()
 }
+
+// divideLocked gives each FS an equal part of the budget.
+func (d *Descriptors) divideLocked() { d.part.Store(int64(d.limit / max(len(d.members), 1))) }
 
 // Held returns the number of descriptors of the budget that are open now.
 func (d *Descriptors) Held() int {
@@ -59,11 +57,11 @@ func (d *Descriptors) Held() int {
 const (
 	// minPart is the number of descriptors that an FS needs at least.
 	minPart = 32
-	// fixedDescriptors is an upper bound of the number of descriptors that an FS always has open: for
-	// its mount, /proc and the index.
+	// fixedDescriptors is the number of descriptors that an FS always has open, or more: for its mount,
+	// /proc and the index.
 	fixedDescriptors = 4
-	// maxDescriptors is the largest default budget. There is such a limit because the sweeper
-	// visits each open file every second.
+	// maxDescriptors is the largest default budget, because the sweeper visits each open file every
+	// second.
 	maxDescriptors = 1 << 17
 )
 
@@ -87,7 +85,7 @@ func (d *Descriptors) join(fs *FS) error {
 		return fmt.Errorf("%d descriptors are too few for %d file systems, which need %d each: raise the limit of open files (ulimit -n, or LimitNOFILE= in the unit) or serve fewer directories", d.limit, all, minPart)
 	}
 	d.members[fs] = struct{}{}
-	d.part.Store(int64(d.limit / all))
+	d.divideLocked()
 	return nil
 }
 
@@ -95,9 +93,7 @@ func (d *Descriptors) leave(fs *FS) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.members, fs)
-	if n := len(d.members); n > 0 {
-		d.part.Store(int64(d.limit / n))
-	}
+	d.divideLocked()
 }
 
 // makeRoomToOpen closes idle files and listings if the FS is at its limit. It is called before a

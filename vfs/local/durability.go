@@ -207,11 +207,10 @@ func (d *durability) dirty() bool {
 }
 
 // unsyncedFiles is the list of nodes with data that is not on stable storage; the one that has
-// waited longest is first. Each keeps its writable descriptor open, because only that descriptor is
-// sure to get the error if storing the data fails. So the cache cannot drop the node before.
-//
-// A node is in the list exactly while it is among the writers of its inode's durability. Callers of
-// add and remove hold mu of that durability.
+// waited longest is first. Each stays in the cache and keeps its writable descriptor open, because
+// only that descriptor is sure to get the error if storing the data fails. A node is in the list
+// exactly while it is among the writers of its inode's durability. Callers of add and remove hold mu
+// of that durability.
 type unsyncedFiles struct {
 	mu    sync.Mutex
 	nodes list.List // of *node
@@ -317,8 +316,8 @@ func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
 	return nil
 }
 
-// flusher is the goroutine that syncs files whose data has been unsynced for too long, and the
-// oldest files if too many have unsynced data. While a disk is slow, the sweeper does not wait for it.
+// flusher is a goroutine of its own, so that the sweeper does not wait for a slow disk. It syncs files
+// whose data has been unsynced for too long, and the oldest files if too many have unsynced data.
 func (fs *FS) flusher() {
 	for {
 		select {

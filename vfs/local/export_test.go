@@ -270,10 +270,9 @@ func (f full) Room(try bool) bool {
 	return !try
 }
 
-// KeepAhead puts inodes into a table and removes them again. All are in one shard, which can keep
-// the Change of one fewer. ahead says how far each Change is ahead of its ctime. KeepAhead returns
-// the number of Changes kept. It returns -1 if the Change that is least ahead was kept, or another
-// one was dropped.
+// KeepAhead puts inodes into a table and gives them back. All are in one shard, which can keep one
+// fewer. ahead says how far each Change is ahead of its ctime. KeepAhead returns the number of inodes
+// kept. It returns -1 if the one whose Change is least ahead was kept, or another one was dropped.
 func KeepAhead(ahead []uint64) (kept int) {
 	t := newInodeTable(inodeShards * (len(ahead) - 1))
 	least := ahead[0]
@@ -286,7 +285,7 @@ func KeepAhead(ahead []uint64) (kept int) {
 	}
 	for i, by := range ahead {
 		h := noFile(0)
-		_, ok := t.shard(&h).pushed[inodeKey{uint64(i), h}]
+		_, ok := t.shard(&h).m[inodeKey{uint64(i), h}]
 		if ok == (by == least) {
 			return -1
 		}
@@ -311,7 +310,7 @@ func (w *Watched) Undisturbed(ctime, now time.Time) bool {
 	w.fs.SetClock(func() time.Time { return now })
 	is := look{Stat_t: unix.Stat_t{Ctim: unix.NsecToTimespec(ctime.UnixNano())}}
 	if v := &w.i.version; v.change.Load() == 0 {
-		v.init(&is.Stat_t, lastTold{})
+		v.init(&is.Stat_t)
 	} else {
 		v.beginLook(&is)
 		v.tell(&is)

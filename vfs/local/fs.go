@@ -170,8 +170,12 @@ func (fs *FS) open() error {
 	if err != nil {
 		return fmt.Errorf("name_to_handle_at: %w", err)
 	}
-	switch byIndex := fs.cfg.IndexHandles || !canOpenHandles(fs.mount, h); {
-	case !byIndex:
+	again, err := fs.openKernelHandle(&h)
+	if err == nil {
+		unix.Close(again)
+	}
+	switch {
+	case err == nil && !fs.cfg.IndexHandles:
 		fs.resolver = kernelResolver{fs}
 	case fs.cfg.KernelHandles:
 		return errors.New("its files have no handles, or the daemon may not open them by handles (CAP_DAC_READ_SEARCH)")

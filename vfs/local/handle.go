@@ -98,7 +98,9 @@ func (fs *FS) fsid(fd int, dev uint64) uint64 {
 	}
 	id, _ := fsidOf(fd, readable, dev)
 	if fs.cfg.FSID != 0 {
-		id = mix(fs.cfg.FSID, id)
+		h := fnv.New64a()
+		h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, fs.cfg.FSID), id))
+		id = h.Sum64()
 	}
 	fs.fsids.Store(dev, id)
 	return id
@@ -149,12 +151,6 @@ func IdentifyDirectory(fd int) (id DirectoryID, err error) {
 	id.FSID, id.Lasting = fsidOf(fd, readable, st.Dev)
 	id.Handle, err = identify(fd, &st)
 	return id, err
-}
-
-func mix(a, b uint64) uint64 {
-	h := fnv.New64a()
-	h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, a), b))
-	return h.Sum64()
 }
 
 // fsIocGetUUID is FS_IOC_GETFSUUID (Linux 6.9): one length byte and 16 bytes for the UUID.
@@ -267,20 +263,6 @@ func openHandle(mount int, kind int32, handle []byte) (fd int, err error) {
 		}
 	}
 	return fd, err
-}
-
-// canOpenHandles reports whether open_by_handle_at opens the root's own handle.
-func canOpenHandles(mount int, root vfs.Handle) bool {
-	b := root.Bytes()
-	if b[0] != kernelHandle {
-		return false
-	}
-	fd, err := openHandle(mount, int32(b[1]), b[2:])
-	if err != nil {
-		return false
-	}
-	unix.Close(fd)
-	return true
 }
 
 // indexedTree implements index.Tree for the served tree.

@@ -26,9 +26,9 @@ type node struct {
 	confinedAt atomic.Uint32
 	inode      *inode
 
-	// opens is the number of Files that callers have open, plus one while there are claims. nameless
-	// is true if the file has no name any more; the cache then drops the node when opens falls to 0.
-	// The mutex of the node's shard guards both.
+	// opens is the number of Files that callers have open, plus one while there are claims. If the file
+	// has no name any more (nameless), the cache drops the node when opens falls to 0. The mutex of the
+	// node's shard guards both.
 	opens    int
 	nameless bool
 
@@ -75,12 +75,11 @@ const nodeShards = 16
 
 // nodeCache maps handles to nodes and limits the number of nodes.
 type nodeCache struct {
-	fs    *FS
-	seed  maphash.Seed
-	count atomic.Int64
-	round atomic.Uint32 // rounds of the sweeper so far, one a second
-	// shrinks is the number of calls of shrink.
-	shrinks atomic.Uint32
+	fs      *FS
+	seed    maphash.Seed
+	count   atomic.Int64
+	round   atomic.Uint32 // rounds of the sweeper so far, one a second
+	shrinks atomic.Uint32 // number of calls of shrink
 	shards  [nodeShards]nodeShard
 }
 
@@ -160,9 +159,9 @@ func (c *nodeCache) removeLocked(s *nodeShard, n *node) bool {
 	return true
 }
 
-// shrink removes idle nodes, at most the number in want. For each element of patiences, which are in
-// falling order, it goes over the cache and removes nodes that were unused for that many rounds of
-// the sweeper (seconds). Each call begins with another shard, so that no shard always goes first.
+// shrink removes at most want idle nodes. For each element of patiences, which are in falling order,
+// it removes nodes that were unused for that many rounds of the sweeper (seconds). Each call begins
+// with another shard, so that no shard always goes first.
 func (c *nodeCache) shrink(want int, patiences ...uint32) {
 	now := c.round.Load()
 	first := c.shrinks.Add(1)
@@ -191,9 +190,9 @@ func (c *nodeCache) shrink(want int, patiences ...uint32) {
 	}
 }
 
-// forget is called if n's file has no name any more. It removes n from the cache and returns true.
-// If callers have the file open, forget returns false, and n stays in the cache until the last of
-// them closes the file. If n is the root, forget returns true, but n stays.
+// forget removes n, whose file has no name any more, from the cache and returns true. If callers have
+// the file open, forget returns false, and n stays until the last of them closes the file. If n is
+// the root, forget returns true, but n stays.
 func (c *nodeCache) forget(n *node) bool {
 	if n == c.fs.root {
 		return true
@@ -390,9 +389,8 @@ func (n *node) stat(l *look) error {
 	return err
 }
 
-// roundsSince returns by how many rounds the first argument is later than the second. If it is
-// earlier, roundsSince returns 0; that happens if a round begins after the caller has read the
-// number for the first argument.
+// roundsSince returns by how many rounds now is later than was. It returns 0 if now is earlier, which
+// happens if a round begins after the caller has read now.
 func roundsSince(now, was uint32) uint32 { return uint32(max(0, int32(now-was))) }
 
 // hold takes a reference. It returns false if the last reference was released already.

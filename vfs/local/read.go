@@ -172,13 +172,10 @@ func sysPreadv2(fd int, buf []byte, offset int64, flags int) (int, error) {
 	}
 }
 
-// A read makes the kernel update the file's atime, even with RWF_NOWAIT. On a file system with a
-// log, this update waits for the disk whenever the log does. On most mounts (relatime) the kernel
-// updates atime only at the first read after a change of the file, and once a day. A call with
-// Op.Try makes no read that may update atime, as far as the FS knows: a change that another process
-// has just made shows only in attributes that are read later.
-
-// quietReads records that reads of a node do not update its atime for now.
+// quietReads records that reads of a node do not update its atime for now. A read makes the kernel
+// update atime, even with RWF_NOWAIT, and on a file system with a log this update waits for the disk
+// whenever the log does. Therefore a call with Op.Try makes no read that may update atime, as far as
+// the FS knows: a change that another process has just made shows only in attributes read later.
 type quietReads struct {
 	change atomic.Uint64 // the record is valid only while this is the inode's Change
 	until  atomic.Uint32 // and only while the number of the sweeper's round is lower than this

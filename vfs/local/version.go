@@ -46,9 +46,7 @@ type inodeKey struct {
 }
 
 // A version holds the state of an inode that the process saw last: its Change, and a fingerprint
-// of the attributes that belong to that Change.
-//
-// Owner. Each inode of the process has one version; all exports that reach the inode share it.
+// of the attributes that belong to that Change. All exports that reach the inode share it.
 //
 // A Change names one state. A look, which is one reading of the attributes, gets the present
 // Change if the attributes are unchanged. If it shows a new state, that state gets a new Change:
@@ -115,18 +113,13 @@ func fingerprint(st *unix.Stat_t) uint64 {
 	return max(h, 1)
 }
 
-// init sets v for an inode that is new in the inode table. st holds the inode's attributes. The
-// second argument is the part of the version that the table kept when it removed the inode earlier;
-// it is zero if the table kept none.
-func (v *version) init(st *unix.Stat_t, was lastTold) {
+// init sets v for an inode that is new in the inode table. st holds the inode's attributes.
+func (v *version) init(st *unix.Stat_t) {
 	v.ctime = stamp(st)
 	v.seen.Store(fingerprint(st))
 	v.foreign.Store(max(v.ctime, 1))
 	v.quiet.Store(int64(leastQuiet))
-	if was.change > 0 && was.seen != v.seen.Load() {
-		was.change++
-	}
-	v.change.Store(max(v.ctime, was.change))
+	v.change.Store(v.ctime)
 }
 
 // beginLook stores the version's counters in l. Then the caller reads the inode's attributes to l
@@ -196,47 +189,36 @@ func (v *version) still(change uint64) bool {
 	return v.moves.Load()&movesNow == 0 && v.change.Load() == change
 }
 
-// lastTold is the part of a version that the inode table keeps after it removed the inode, so that
-// its Change does not fall.
-type lastTold struct {
-	change, seen uint64
-	ahead        uint64 // how far change is ahead of the ctime
-}
-
-// lastTold returns the part of v to keep after the inode is removed from the table. needed is
-// false if the ctime alone keeps the Change from falling.
-func (v *version) lastTold() (t lastTold, needed bool) {
+// ahead returns how far the Change is ahead of the ctime. needed is false if the ctime alone keeps
+// the Change from falling.
+func (v *version) ahead() (by uint64, needed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	t = lastTold{change: v.change.Load(), seen: v.seen.Load()}
-	if t.seen != 0 {
-		t.ahead = t.change - v.ctime
+	if v.seen.Load() == 0 {
+		return 0, true
 	}
-	return t, t.seen == 0 || t.ahead > 0
+	by = v.change.Load() - v.ctime
+	return by, by > 0
 }
 
-// vfs.Change.Atomic means that no other change of the object came between the two readings of its
-// attributes, one before the change and one after it. If this process made another change in
-// between, version.moves shows that.
+// vfs.Change.Atomic means that no other change of the object came between the readings of its
+// attributes before and after the change. If this process made another change in between,
+// version.moves shows that.
 //
 // A change by another process between the two readings, some microseconds apart, cannot be seen.
-// But the first reading shows whether another process changed the object earlier. If it did so
-// lately, or may have, it may do so again; then Atomic is false. Atomic stays false for a second
-// after a single change. After repeated changes it stays false for twice the time between the last
-// two, but at most 10 seconds (see quietAfter).
-//
-// If Atomic is false, a client drops its cache of a directory. Linux then sends an ACCESS for
-// each user and a LOOKUP for each name.
+// But the first reading shows whether another process changed the object lately. Then it may do so
+// again, and Atomic is false for the time quietAfter. If Atomic is false, a client drops its cache of
+// a directory. Linux then sends an ACCESS for each user and a LOOKUP for each name.
 
-// leastQuiet and mostQuiet are the shortest and the longest time for which Atomic is false after a
-// change by another process.
+// leastQuiet and mostQuiet limit the result of quietAfter.
 const (
 	leastQuiet = time.Second
 	mostQuiet  = 10 * time.Second
 )
 
-// quietAfter returns how long Atomic is false after a change by another process. gap is the time
-// between that change and the other process's change before it.
+// quietAfter returns how long Atomic is false after a change by another process: twice the time
+// since the other process's change before that (gap), within the limits. After a single change it is
+// leastQuiet.
 func quietAfter(gap time.Duration) time.Duration {
 	if gap >= mostQuiet {
 		return leastQuiet
@@ -275,9 +257,9 @@ func (v *version) undisturbed(fs *FS) bool {
 	return last == 0 || fs.now().Sub(time.Unix(0, last)) >= time.Duration(v.quiet.Load())+grainOf(last%1e9)
 }
 
-// A change is one change of a file by this process that is reported in a vfs.Change, from the call
-// of FS.before to the call of change.after. A change that is not reported, for example of the link
-// count when a name is removed, calls only version.before and version.after.
+// A change is one change of a file by this process that is reported in a vfs.Change. It begins with
+// FS.before and ends with change.after. A change that is not reported, for example of the link count
+// when a name is removed, calls only version.before and version.after.
 type change struct {
 	n     *node
 	ch    *vfs.Change
@@ -367,34 +349,32 @@ func (n *node) fill(a *vfs.Attr, l *look) { fill(a, n.fsid, l) }
 
 const inodeShards = 64
 
-// maxPushed is the largest number of Changes that the table keeps for inodes that it removed. Each
-// shard may keep an equal part of them; if it has more, it drops the Change that is least ahead of
-// its ctime.
-const maxPushed = 1 << 16
+// maxKept is the largest number of inodes without users in the table. A shard that has more than its
+// equal part drops the inode whose Change is least ahead of its ctime.
+const maxKept = 1 << 15
 
-// inodeTable holds the inodes in use by nodes and calls. The process has one: inodes.
+// inodeTable holds the inodes in use by nodes and calls. Because a Change must never go back, it also
+// keeps inodes without users whose Change is, or may be, ahead of the ctime. The process has one
+// table: inodes.
 type inodeTable struct {
 	seed   maphash.Seed
-	pushed int // largest number of entries in a shard's pushed
+	kept   int // largest number of inodes without users in a shard
 	shards [inodeShards]inodeShard
 }
 
 type inodeShard struct {
-	mu sync.Mutex
-	m  map[inodeKey]*inode
-	// pushed holds the Changes of inodes that were removed from m, if they are or may be ahead of
-	// the ctime. It is needed because a Change must never go back.
-	pushed map[inodeKey]lastTold
-	taken  atomic.Uint64 // number of inodes put into m so far
+	mu    sync.Mutex
+	m     map[inodeKey]*inode
+	kept  int           // number of inodes in m without users
+	taken atomic.Uint64 // number of inodes put into m so far
 }
 
-var inodes = newInodeTable(maxPushed)
+var inodes = newInodeTable(maxKept)
 
-func newInodeTable(maxPushed int) *inodeTable {
-	t := &inodeTable{seed: maphash.MakeSeed(), pushed: maxPushed / inodeShards}
+func newInodeTable(maxKept int) *inodeTable {
+	t := &inodeTable{seed: maphash.MakeSeed(), kept: maxKept / inodeShards}
 	for i := range t.shards {
 		t.shards[i].m = make(map[inodeKey]*inode)
-		t.shards[i].pushed = make(map[inodeKey]lastTold)
 	}
 	return t
 }
@@ -412,30 +392,33 @@ func (t *inodeTable) acquire(k inodeKey, st *unix.Stat_t, d *device) *inode {
 	i := s.m[k]
 	if i == nil {
 		i = &inode{key: k}
-		i.version.init(st, s.pushed[k])
+		i.version.init(st)
 		i.durability.confirmed = d.failures.Load() // failed syncs until now came before any change of i
-		delete(s.pushed, k)
 		s.m[k] = i
 		s.taken.Add(1)
+	} else if i.users == 0 {
+		s.kept--
 	}
 	i.users++
 	return i
 }
 
-// find returns the inode with key k and counts one more user. It returns nil if the table has
-// none.
+// find returns the inode with key k and counts one more user. It returns nil if no node or call uses
+// the inode.
 func (t *inodeTable) find(k inodeKey) *inode {
 	s := t.shard(&k.handle)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.m[k]
-	if i != nil {
-		i.users++
+	if i == nil || i.users == 0 {
+		return nil
 	}
+	i.users++
 	return i
 }
 
-// giveBack counts one user less. If i has no user left, giveBack removes it from the table.
+// giveBack counts one user less. If i has no user left, giveBack removes it from the table, unless
+// it must be kept.
 func (t *inodeTable) giveBack(i *inode) {
 	s := t.shard(&i.key.handle)
 	s.mu.Lock()
@@ -443,29 +426,27 @@ func (t *inodeTable) giveBack(i *inode) {
 	if i.users--; i.users > 0 {
 		return
 	}
-	delete(s.m, i.key)
-	last, needed := i.version.lastTold()
+	least, needed := i.version.ahead()
 	if !needed || i.gone.Load() {
+		delete(s.m, i.key)
 		return
 	}
-	s.pushed[i.key] = last
-	if len(s.pushed) > t.pushed {
-		least, ahead := i.key, last.ahead
-		for k, l := range s.pushed {
-			if l.ahead < ahead {
-				least, ahead = k, l.ahead
+	if s.kept++; s.kept > t.kept {
+		for _, other := range s.m {
+			if ahead, _ := other.version.ahead(); other.users == 0 && ahead < least {
+				i, least = other, ahead
 			}
 		}
-		delete(s.pushed, least)
+		delete(s.m, i.key)
+		s.kept--
 	}
 }
 
-// A sighting is for a file without a node, whose attributes are read by its name. It is made before
-// the reading, and records how many inodes the file's shard of the table has taken so far. After
-// the reading, ctimeSays reports whether the ctime is also the inode's Change.
+// A sighting is made before the attributes of a file without a node are read by its name. After the
+// reading, ctimeSays reports whether the ctime is also the inode's Change.
 type sighting struct {
 	shard *inodeShard
-	taken uint64
+	taken uint64 // number of inodes that the shard had taken
 }
 
 func (t *inodeTable) sight(h *vfs.Handle) sighting {
@@ -474,11 +455,10 @@ func (t *inodeTable) sight(h *vfs.Handle) sighting {
 }
 
 // ctimeSays reports whether the ctime just read is the Change of the inode with key k. That is so
-// if the table has neither the inode nor a pushed Change for it, and the shard took no inode since
-// the sighting: a change through a node could have raised the inode's Change above the ctime.
+// if the table does not have the inode, and the shard took none since the sighting: a change through
+// a node could have raised the inode's Change above the ctime.
 func (g *sighting) ctimeSays(k inodeKey) bool {
 	g.shard.mu.Lock()
 	defer g.shard.mu.Unlock()
-	_, pushed := g.shard.pushed[k]
-	return !pushed && g.shard.m[k] == nil && g.shard.taken.Load() == g.taken
+	return g.shard.m[k] == nil && g.shard.taken.Load() == g.taken
 }

@@ -157,7 +157,7 @@ func (fs *FS) store(op *vfs.Op, fd int, offset int64, data [][]byte) (int, error
 				iov = iov[1:]
 				n -= int(take)
 			} else {
-				iov[0].Base = advance(iov[0].Base, take)
+				iov[0].Base = (*byte)(unsafe.Add(unsafe.Pointer(iov[0].Base), take))
 				iov[0].Len -= take
 				n = 0
 			}
@@ -222,8 +222,6 @@ func sysPwritev2(fd int, iov []unix.Iovec, offset int64, flags int) (int, error)
 		}
 	}
 }
-
-func advance(p *byte, by uint64) *byte { return (*byte)(unsafe.Add(unsafe.Pointer(p), by)) }
 
 // The daemon's thread writes data, after the caller's rights were checked. In two cases the kernel
 // decides by the identity of the thread, which then has to act as the caller: for the set-gid bit

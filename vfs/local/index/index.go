@@ -134,9 +134,6 @@ func (x *Index) Close() error {
 // Open returns an O_PATH descriptor of h's file. ESTALE: the file does not exist, or a search did
 // not find it. ErrDelay: the file needs a search, which has not ended yet.
 func (x *Index) Open(h vfs.Handle) (int, error) {
-	if h == x.root {
-		return x.tree.OpenRoot()
-	}
 	x.mu.Lock()
 	_, dead := x.dead[h]
 	x.mu.Unlock()
@@ -149,8 +146,11 @@ func (x *Index) Open(h vfs.Handle) (int, error) {
 	return x.find(&h)
 }
 
-// openPlace opens the file h by the first of its known names that still belongs to it.
+// openPlace opens the root, or the file h by the first of its known names that still belongs to it.
 func (x *Index) openPlace(h *vfs.Handle) (int, error) {
+	if *h == x.root {
+		return x.tree.OpenRoot()
+	}
 	err := error(syscall.ESTALE)
 	for _, p := range x.places(h) {
 		var fd int
@@ -185,18 +185,11 @@ func (x *Index) openAt(h *vfs.Handle, p place) (int, error) {
 		}
 		fd = next
 	}
-	err = x.confirm(h, &fd)
-	return fd, err
-}
-
-// confirm returns nil if *fd is open on h; otherwise it closes *fd and returns ESTALE.
-func (x *Index) confirm(h *vfs.Handle, fd *int) error {
-	if is, _, err := x.tree.Identify(*fd); err == nil && is == *h {
-		return nil
+	if is, _, err := x.tree.Identify(fd); err != nil || is != *h {
+		unix.Close(fd)
+		return -1, syscall.ESTALE
 	}
-	unix.Close(*fd)
-	*fd = -1
-	return syscall.ESTALE
+	return fd, nil
 }
 
 // A Tree is the directory tree in which an Index finds files. All descriptors are O_PATH. Any
@@ -244,15 +237,8 @@ func openResident(file string) (*bolt.DB, error) {
 		MmapFlags: unix.MAP_POPULATE})
 }
 
-// view is db.View, but first calls populate, so that the transaction should not have to wait for
-// the disk in a page fault.
-func (r *residence) view(db *bolt.DB, f func(*bolt.Tx) error) error {
-	r.populate()
-	return db.View(f)
-}
-
-// update is db.Update, but first calls populate, as view does. Only one goroutine at a time may
-// call it.
+// update is db.Update, but first calls populate, so that the transaction should not have to wait for
+// the disk in a page fault. Only one goroutine at a time may call it.
 func (r *residence) update(db *bolt.DB, f func(*bolt.Tx) error) error {
 	r.populate()
 	if err := db.Update(f); err != nil {

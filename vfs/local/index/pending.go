@@ -144,7 +144,8 @@ func (x *Index) places(h *vfs.Handle) (ps places) {
 	}
 	x.mu.Unlock()
 	if !since[0].all && !since[1].all {
-		_ = x.pages.view(x.db, func(tx *bolt.Tx) error {
+		x.pages.populate()
+		_ = x.db.View(func(tx *bolt.Tx) error {
 			ps = decodePlaces(tx.Bucket(placesBucket).Get(h.Bytes()))
 			return nil
 		})

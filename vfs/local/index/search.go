@@ -247,7 +247,7 @@ func (x *Index) walk(s *search) {
 // scan calls Note for each name in the directory h and returns the number of names. If sub is not
 // nil, it calls sub for each directory.
 func (x *Index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int) {
-	dir, err := x.openDir(h)
+	dir, err := x.openPlace(h)
 	if err != nil {
 		s.partial = s.partial || outOfDescriptors(err)
 		return 0
@@ -268,14 +268,6 @@ func (x *Index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int)
 	})
 	s.partial = s.partial || outOfDescriptors(err)
 	return names
-}
-
-// openDir opens the directory with handle h, which is the root or has one of its known names.
-func (x *Index) openDir(h *vfs.Handle) (int, error) {
-	if *h == x.root {
-		return x.tree.OpenRoot()
-	}
-	return x.openPlace(h)
 }
 
 // noteEntry calls Note for name in the directory dir, whose handle is h. If name is a directory
