@@ -315,7 +315,7 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 	d, attr := c.d, fs.attrOfFile(c.d, how)
 	open := func() (int, error) {
 		if how.Mode == vfs.Exclusive {
-			return fs.makeMarked(op, c, name, attr, exclusiveAttr(how.Verifier))
+			return fs.makeMarked(op, c, name, attr, exclusiveTimes(how.Verifier))
 		}
 		fd, err := callAs(fs, op.Cred, func() (int, error) { return c.openNew(name, attr) })
 		if op.Try && outOfDescriptors(err) {
@@ -417,36 +417,33 @@ const (
 	topBitSet   = 750_000_000
 )
 
-func exclusiveTime(half []byte) vfs.Time {
+func exclusiveTime(half []byte) unix.Timespec {
 	v := binary.BigEndian.Uint32(half)
-	t := vfs.Time{Sec: int64(v &^ (1 << 31)), Nsec: topBitClear}
 	if v>>31 != 0 {
-		t.Nsec = topBitSet
+		return unix.Timespec{Sec: int64(v &^ (1 << 31)), Nsec: topBitSet}
 	}
-	return t
+	return unix.Timespec{Sec: int64(v), Nsec: topBitClear}
 }
 
-func exclusiveAttr(v [8]byte) *vfs.SetAttr {
-	return &vfs.SetAttr{AtimeHow: vfs.ClientTime, Atime: exclusiveTime(v[4:]), MtimeHow: vfs.ClientTime, Mtime: exclusiveTime(v[:4])}
+// exclusiveTimes returns the atime and the mtime that hold the verifier v.
+func exclusiveTimes(v [8]byte) [2]unix.Timespec {
+	return [2]unix.Timespec{exclusiveTime(v[4:]), exclusiveTime(v[:4])}
 }
 
 // exclusiveMatches reports whether an exclusive create with verifier v made the file with
 // attributes st, and the file is still empty and has the same times. Nanoseconds of 0 also match,
 // because some file systems store whole seconds.
 func exclusiveMatches(st *unix.Stat_t, v [8]byte) bool {
-	mark := exclusiveAttr(v)
-	same := func(t unix.Timespec, mark vfs.Time) bool {
-		return t.Sec == mark.Sec && (t.Nsec == int64(mark.Nsec) || t.Nsec == 0)
-	}
-	return st.Size == 0 && same(st.Atim, mark.Atime) && same(st.Mtim, mark.Mtime)
+	same := func(t, mark unix.Timespec) bool { return t == mark || t == unix.Timespec{Sec: mark.Sec} }
+	mark := exclusiveTimes(v)
+	return st.Size == 0 && same(st.Atim, mark[0]) && same(st.Mtim, mark[1])
 }
 
 // makeMarked makes a file with the mode in s. Its times hold the verifier from the moment it has a
 // name, so that a process killed in between leaves no file without a verifier. On a file system
 // without unnamed files (O_TMPFILE) the file gets its name before its times.
-func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s, mark *vfs.SetAttr) (fd int, err error) {
+func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s *vfs.SetAttr, times [2]unix.Timespec) (fd int, err error) {
 	d := c.d
-	times := [2]unix.Timespec{timeToSet(mark.AtimeHow, mark.Atime), timeToSet(mark.MtimeHow, mark.Mtime)}
 	err = fs.as(op.Cred, func() (err error) {
 		if !fs.noUnnamed.Load() {
 			// Look up the name first, so that a repeated create does not make another file, even

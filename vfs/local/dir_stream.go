@@ -25,7 +25,7 @@ type dirStream struct {
 	count *atomic.Int64
 	// ahead holds the next entries if listings are ordered by name (see listing.restByName). last is
 	// true if no entries follow these.
-	ahead []namedEntry
+	ahead []listedName
 	last  bool
 }
 
@@ -163,12 +163,6 @@ func nextDirent(b []byte) (e dirent, rest []byte) {
 // of them, it reads the whole directory again.
 const namesAhead = 1 << 11
 
-// A namedEntry is an entry of a listing by name.
-type namedEntry struct {
-	cookie, ino uint64
-	name        []byte
-}
-
 // cookieOfName returns a cookie between dotDotCookie and endCookie. The hash makes it infeasible
 // to find two names with the same cookie; otherwise a user could make a name that hides another
 // user's file.
@@ -215,7 +209,7 @@ func (s *dirStream) readAhead() error {
 	defer direntBuffers.Put(buf)
 	s.last = true
 	keep := func() {
-		slices.SortFunc(s.ahead, func(a, b namedEntry) int { return cmp.Compare(a.cookie, b.cookie) })
+		slices.SortFunc(s.ahead, func(a, b listedName) int { return cmp.Compare(a.cookie, b.cookie) })
 		if len(s.ahead) > namesAhead {
 			s.ahead, s.last = slices.Clone(s.ahead[:namesAhead]), false
 		}
@@ -225,7 +219,7 @@ func (s *dirStream) readAhead() error {
 			return err
 		}
 		if cookie := cookieOfName(e.name); cookie > s.at {
-			s.ahead = append(s.ahead, namedEntry{cookie, e.ino, slices.Clone(e.name)})
+			s.ahead = append(s.ahead, listedName{cookie: cookie, ino: e.ino, name: slices.Clone(e.name)})
 		}
 		if len(s.ahead) > 4*namesAhead {
 			keep()
@@ -248,7 +242,7 @@ type rememberedList struct {
 	ends map[uint64]int
 }
 
-// A listedName is an entry in a rememberedList.
+// A listedName is an entry of a directory. Only a rememberedList has its handle.
 type listedName struct {
 	name        []byte
 	cookie, ino uint64

@@ -3,6 +3,7 @@ package local
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os/signal"
 	"strconv"
 	"sync"
@@ -81,7 +82,7 @@ type FS struct {
 	descriptors *Descriptors
 	nodes       nodeCache
 	unsynced    unsyncedFiles
-	reserve     reserve
+	reserveLeft atomic.Int64 // number of bytes that may be written until lookAtReserve has to be called again
 	flushNow    chan struct{}
 	fsids       sync.Map   // st_dev -> FSID
 	whole       durability // for objects that cannot be synced alone, such as symlinks
@@ -162,7 +163,7 @@ func (fs *FS) open() error {
 	fs.whole.confirmed = fs.device.failures.Load()
 	fs.self, fs.unmapped, fs.canSwitch = Identity(), unmappedUser(), CanSwitch()
 	fs.nodes.init(fs)
-	fs.newVerifier()
+	fs.verifier.Store(rand.Uint64())
 	syscall.Umask(0)
 	signal.Ignore(syscall.SIGXFSZ) // beyond RLIMIT_FSIZE a write returns EFBIG
 

@@ -106,39 +106,33 @@ func (fs *FS) lookAndJudge(op *vfs.Op, n *node, is *look, judged bool) error {
 	return err
 }
 
-// fetch reads from an open file. ended reports EOF: the file ends after the bytes read. ended is
-// always false if op.Try is set. If an error stops a read after some bytes, fetch returns these
-// bytes without the error; the next call returns the error.
+// fetch reads from an open file. ended reports EOF: the file ends after the bytes read. If op.Try is
+// set, fetch reads only data that is in memory, and ended is always false. If no data is in memory,
+// it returns ErrWouldBlock. If an error stops a read after some bytes, fetch returns these bytes
+// without the error; the next call returns the error.
 func (fs *FS) fetch(op *vfs.Op, fd int, offset uint64, buf []byte) (got int, ended bool, err error) {
 	if offset >= math.MaxInt64 {
 		return 0, false, nil
 	}
 	// The kernel refuses a read beyond its last offset.
 	buf = buf[:min(uint64(len(buf)), math.MaxInt64-offset)]
-	if op.Try {
-		got, err = fs.readCached(fd, buf, int64(offset))
-		return got, false, err
+	if !op.Try {
+		return readAll(fd, buf, int64(offset))
 	}
-	return readAll(fd, buf, int64(offset))
-}
-
-// readCached reads only data that is in memory. If none is, it returns ErrWouldBlock.
-func (fs *FS) readCached(fd int, buf []byte, offset int64) (int, error) {
 	flags := unix.RWF_NOWAIT
 	if fs.kind.pages {
 		flags = 0
+	} else if fs.noTryReads.Load() {
+		return 0, false, vfs.ErrWouldBlock
 	}
-	if flags != 0 && fs.noTryReads.Load() {
-		return 0, vfs.ErrWouldBlock
-	}
-	n, err := sysPreadv2(fd, buf, offset, flags)
+	got, err = sysPreadv2(fd, buf, int64(offset), flags)
 	if err == syscall.EOPNOTSUPP {
 		fs.noTryReads.Store(true)
 	}
 	if err == syscall.EAGAIN || err == syscall.EOPNOTSUPP {
 		err = vfs.ErrWouldBlock
 	}
-	return n, err
+	return got, false, err
 }
 
 // readAll reads until buf is full, the file ends, or an error comes.

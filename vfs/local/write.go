@@ -1,11 +1,9 @@
 package local
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"math"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -254,15 +252,6 @@ func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 	return nil
 }
 
-// asWriter calls the function in its last argument with the identity c, which writesAs returned.
-// If c is nil, the daemon's own identity is used.
-func (fs *FS) asWriter(c *vfs.Cred, call func() error) error {
-	if c == nil {
-		return call()
-	}
-	return fs.as(c, call)
-}
-
 // clearSetID clears the set-id bits that the kernel would clear if c itself wrote to the file. The
 // last argument holds the file's attributes before the write. The call is needed if the process
 // still has CAP_FSETID (see DropCapabilities), because the kernel then keeps the bits.
@@ -302,15 +291,7 @@ func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 
 // newVerifier changes the verifier. The new verifier tells clients that data which they wrote and
 // did not commit may be lost.
-func (fs *FS) newVerifier() {
-	var b [8]byte
-	for {
-		rand.Read(b[:])
-		if v := binary.BigEndian.Uint64(b[:]); v != 0 && v != fs.verifier.Swap(v) {
-			return
-		}
-	}
-}
+func (fs *FS) newVerifier() { fs.verifier.Add(1) }
 
 // Verifier implements vfs.FileSystem.
 func (fs *FS) Verifier() (v [8]byte) {
@@ -322,12 +303,6 @@ func (fs *FS) Verifier() (v [8]byte) {
 // thread that writes, usually user 0, so clients could use up the reserve. Switching the thread to
 // the caller costs tens of microseconds; so the daemon writes as the caller only when the free space
 // above the reserve is low.
-
-// A reserve tracks the free space above a file system's reserved blocks.
-type reserve struct {
-	// left is the number of bytes that may be written until lookAtReserve has to be called again.
-	left atomic.Int64
-}
 
 const (
 	// nearReserve is the free space above the reserve, in bytes, below which calls write as the
@@ -348,7 +323,7 @@ func (fs *FS) nearsReserve(bytes int) bool {
 	if !fs.kind.reserves {
 		return false
 	}
-	return fs.reserve.left.Add(-int64(bytes)-roundUp) < 0 && fs.lookAtReserve()
+	return fs.reserveLeft.Add(-int64(bytes)-roundUp) < 0 && fs.lookAtReserve()
 }
 
 // lookAtReserve asks the file system for its free space and reports whether it is below
@@ -356,12 +331,12 @@ func (fs *FS) nearsReserve(bytes int) bool {
 func (fs *FS) lookAtReserve() bool {
 	var s unix.Statfs_t
 	if unix.Fstatfs(fs.mount, &s) != nil {
-		fs.reserve.left.Store(0)
+		fs.reserveLeft.Store(0)
 		return true
 	}
 	unit := int64(max(s.Frsize, 1))
 	near := min(nearReserve, int64(s.Blocks)*unit/2)
 	left := int64(s.Bavail)*unit - near
-	fs.reserve.left.Store(min(left, farReserve))
+	fs.reserveLeft.Store(min(left, farReserve))
 	return left <= 0
 }
