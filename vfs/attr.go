@@ -143,13 +143,12 @@ type Usage struct {
 	TotalFiles, FreeFiles, AvailableFiles uint64
 }
 
-// Info holds the fixed properties of a file system (RFC 1813 §3.3.19, §3.3.20).
+// Info holds the fixed properties of a file system (RFC 1813 §3.3.19, §3.3.20). Every file system
+// refuses names that are too long, restricts chown, keeps the case of names, and is homogeneous.
 type Info struct {
-	MaxFileSize                       uint64
-	MaxName, MaxLink                  uint32
-	TimeGranularity                   Time
-	HardLinks, Symlinks               bool
-	NoTruncate, ChownRestricted       bool
-	CaseInsensitive, CasePreserving   bool
-	Homogeneous, CanSetTime, ReadOnly bool
+	MaxFileSize                          uint64
+	MaxName, MaxLink                     uint32
+	TimeGranularity                      Time
+	HardLinks, Symlinks, CaseInsensitive bool
+	CanSetTime, ReadOnly                 bool
 }

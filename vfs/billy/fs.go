@@ -156,10 +156,6 @@ func (f *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 		TimeGranularity: vfs.Time{Nsec: 1},
 		HardLinks:       f.unix != nil,
 		Symlinks:        true,
-		NoTruncate:      true,
-		ChownRestricted: true,
-		CasePreserving:  true,
-		Homogeneous:     true,
 		CanSetTime:      f.change != nil,
 		ReadOnly:        f.readOnly,
 	}

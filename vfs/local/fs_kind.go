@@ -135,11 +135,8 @@ func (fs *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	}
 	return vfs.Info{
 		MaxFileSize: fs.kind.maxFile, MaxName: uint32(min(s.Namelen, maxName)), MaxLink: fs.kind.maxLink,
-		TimeGranularity: fs.kind.times,
-		HardLinks:       !fs.kind.noLinks, Symlinks: !fs.kind.noLinks,
-		NoTruncate: true, ChownRestricted: true,
-		CaseInsensitive: fs.kind.caseFolding, CasePreserving: true,
-		Homogeneous: true, CanSetTime: true, ReadOnly: fs.readOnly,
+		TimeGranularity: fs.kind.times, CanSetTime: true, ReadOnly: fs.readOnly,
+		HardLinks: !fs.kind.noLinks, Symlinks: !fs.kind.noLinks, CaseInsensitive: fs.kind.caseFolding,
 	}, nil
 }
 

@@ -134,10 +134,6 @@ func (f *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 		TimeGranularity: vfs.Time{Nsec: 1},
 		HardLinks:       true,
 		Symlinks:        true,
-		NoTruncate:      true,
-		ChownRestricted: true,
-		CasePreserving:  true,
-		Homogeneous:     true,
 		CanSetTime:      true,
 	}, nil
 }

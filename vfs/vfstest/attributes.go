@@ -183,7 +183,7 @@ func testGuard(x *fixture) {
 func testFacts(x *fixture) {
 	u := x.self
 	i := x.info
-	if i.MaxName == 0 || i.MaxFileSize < 1<<20 || i.TimeGranularity == (vfs.Time{}) || !i.NoTruncate {
+	if i.MaxName == 0 || i.MaxFileSize < 1<<20 || i.TimeGranularity == (vfs.Time{}) {
 		x.Errorf("facts: %+v", i)
 	}
 	usage, err := x.fs.Usage(u.op, x.dir)

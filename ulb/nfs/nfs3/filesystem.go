@@ -47,7 +47,7 @@ func (r *request) fsinfo(args *wire.Fsinfo3Args, res *wire.Fsinfo3Res) error {
 			bit uint32
 		}{
 			{i.HardLinks, wire.FSF3Link}, {i.Symlinks, wire.FSF3Symlink},
-			{i.Homogeneous, wire.FSF3Homogeneous}, {i.CanSetTime, wire.FSF3CanSetTime},
+			{true, wire.FSF3Homogeneous}, {i.CanSetTime, wire.FSF3CanSetTime},
 		} {
 			if p.has {
 				res.ResOK.Properties |= p.bit
@@ -63,8 +63,7 @@ func (r *request) pathconf(args *wire.Pathconf3Args, res *wire.Pathconf3Res) err
 	if res.Status = export.StatusOf(err); err == nil {
 		res.ResOK = wire.Pathconf3ResOK{
 			ObjAttributes: postOp(&r.attr), LinkMax: i.MaxLink, NameMax: i.MaxName,
-			NoTrunc: i.NoTruncate, ChownRestricted: i.ChownRestricted,
-			CaseInsensitive: i.CaseInsensitive, CasePreserving: i.CasePreserving,
+			NoTrunc: true, ChownRestricted: true, CaseInsensitive: i.CaseInsensitive, CasePreserving: true,
 		}
 	}
 	return err

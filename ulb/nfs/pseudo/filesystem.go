@@ -67,8 +67,7 @@ func (f Seen) Info(_ *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 		return vfs.Info{}, err
 	}
 	return vfs.Info{
-		MaxName: 255, MaxLink: 1, TimeGranularity: vfs.Time{Nsec: 1}, NoTruncate: true,
-		ChownRestricted: true, CasePreserving: true, Homogeneous: true, ReadOnly: true,
+		MaxName: 255, MaxLink: 1, TimeGranularity: vfs.Time{Nsec: 1}, ReadOnly: true,
 	}, nil
 }
 
