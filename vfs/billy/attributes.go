@@ -177,7 +177,9 @@ func (f *FS) stat(n *node) (vfs.Attr, error) {
 	case !f.alone:
 		return a, errAlone
 	}
-	f.lose(n)
+	for len(n.links) > 0 {
+		f.detach(n.links[0]) // the last call removes the node, too
+	}
 	return a, syscall.ESTALE
 }
 

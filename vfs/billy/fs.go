@@ -77,7 +77,9 @@ var _ vfs.FileSystem = (*FS)(nil)
 // Handler.Mount once for all clients, with a connection that carries no data.
 func New(handler nfs.Handler, opt Options) (*FS, error) {
 	opt.Path = cmp.Or(opt.Path, "/")
-	status, bfs, _ := handler.Mount(context.Background(), newMountConn(), nfs.MountRequest{Dirpath: []byte(opt.Path)})
+	conn, _ := net.Pipe()
+	conn.Close()
+	status, bfs, _ := handler.Mount(context.Background(), mountConn{conn}, nfs.MountRequest{Dirpath: []byte(opt.Path)})
 	if status != nfs.MountStatusOk || bfs == nil {
 		return nil, fmt.Errorf("billy: mount of %q: %w", opt.Path, ofStatus(nfs.NFSStatus(status)))
 	}
@@ -193,12 +195,6 @@ func (f *FS) Close() error { return nil }
 // then. Handlers read its addresses. The net.Conn is one end of a closed pipe, so no data can
 // pass.
 type mountConn struct{ net.Conn }
-
-func newMountConn() net.Conn {
-	c, _ := net.Pipe()
-	c.Close()
-	return mountConn{c}
-}
 
 func (mountConn) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 func (mountConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }

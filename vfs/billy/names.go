@@ -212,8 +212,12 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 		return err
 	case old == n:
 		return nil
+	case old != nil && n.kind == vfs.Directory && old.kind != vfs.Directory:
+		return syscall.ENOTDIR
+	case old != nil && n.kind != vfs.Directory && old.kind == vfs.Directory:
+		return syscall.EISDIR
 	case old != nil:
-		if err := f.mayReplace(n, old); err != nil {
+		if err := f.empty(old); err != nil {
 			return err
 		}
 	}
@@ -249,17 +253,6 @@ func (f *FS) rename(from, to string, old *node) error {
 		_ = f.bfs.MkdirAll(to, osMode(old.seen.Mode).Perm())
 	}
 	return err
-}
-
-// mayReplace returns nil if n may be renamed over old, and the error otherwise.
-func (f *FS) mayReplace(n, old *node) error {
-	switch {
-	case n.kind == vfs.Directory && old.kind != vfs.Directory:
-		return syscall.ENOTDIR
-	case n.kind != vfs.Directory && old.kind == vfs.Directory:
-		return syscall.EISDIR
-	}
-	return f.empty(old)
 }
 
 // above reports whether n is the directory d or an ancestor of d.

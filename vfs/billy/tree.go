@@ -229,14 +229,6 @@ func (f *FS) detach(e *entry) {
 	}
 }
 
-// lose removes all names of n, and with them the node n itself, because its file is no longer at
-// its path.
-func (f *FS) lose(n *node) {
-	for len(n.links) > 0 {
-		f.detach(n.links[0])
-	}
-}
-
 // invalidate tells the handler that the path in n's handle is no longer valid. It ignores an error
 // of the handler, because the client's call has succeeded.
 func (f *FS) invalidate(n *node) {

@@ -74,22 +74,14 @@ func mountedOn(fd int, own uint64) uint64 {
 		return own
 	}
 	defer unix.Close(above)
-	if ino, ok := numberIn(above, path.Base(on.Point)); ok {
-		return ino
-	}
-	return own
-}
-
-// numberIn returns the inode number of name in the listing of the open directory dir.
-func numberIn(dir int, name string) (ino uint64, ok bool) {
 	buf := direntBuffers.Get().(*[]byte)
 	defer direntBuffers.Put(buf)
-	for e := range dirents(dir, *buf) {
-		if string(e.name) == name {
-			return e.ino, true
+	for e := range dirents(above, *buf) {
+		if string(e.name) == path.Base(on.Point) {
+			return e.ino
 		}
 	}
-	return 0, false
+	return own
 }
 
 // SetAttr implements vfs.FileSystem.

@@ -114,7 +114,12 @@ func (fs *FS) syncLocked(m mark) {
 	d := m.d
 	running, upTo := make(chan struct{}), d.changes
 	d.running = running
-	others := d.holdWritersLocked(m.n)
+	var others []*node
+	for _, w := range d.writers {
+		if w != m.n && w.hold() {
+			others = append(others, w)
+		}
+	}
 	d.mu.Unlock()
 	call, err := fs.syncNode(m.n, d)
 	for _, n := range others {
@@ -144,16 +149,6 @@ func (fs *FS) syncLocked(m mark) {
 	}
 	d.running = nil
 	close(running)
-}
-
-// holdWritersLocked returns all nodes in d.writers except n, each with a reference.
-func (d *durability) holdWritersLocked(n *node) (others []*node) {
-	for _, w := range d.writers {
-		if w != n && w.hold() {
-			others = append(others, w)
-		}
-	}
-	return others
 }
 
 // wrote records that data was stored through n and is not synced yet.

@@ -89,10 +89,10 @@ type FS struct {
 	device      *device
 	verifier    atomic.Uint64
 
-	stop       chan struct{}
-	sweeperEnd chan struct{}
-	closed     atomic.Bool
-	stats      counters
+	stop    chan struct{}
+	running sync.WaitGroup // the sweeper and the flusher
+	closed  atomic.Bool
+	stats   counters
 	// volatile is true if the file system loses everything with the machine's memory, so that a
 	// sync makes nothing durable. If Config.SyncHook is set, volatile is false, because the hook
 	// shall see syncs on every file system.
@@ -111,8 +111,8 @@ var _ vfs.FileSystem = (*FS)(nil)
 // error names it.
 func New(cfg Config) (*FS, error) {
 	fs := &FS{cfg: cfg, readOnly: cfg.ReadOnly, mount: -1, proc: -1, now: time.Now,
-		stop: make(chan struct{}), sweeperEnd: make(chan struct{}),
-		descriptors: cfg.Descriptors, flushNow: make(chan struct{}, 1)}
+		stop: make(chan struct{}), descriptors: cfg.Descriptors, flushNow: make(chan struct{}, 1)}
+	fs.nodes.init(fs)
 	if fs.descriptors == nil {
 		fs.descriptors = processDescriptors()
 	}
@@ -120,7 +120,8 @@ func New(cfg Config) (*FS, error) {
 		fs.release()
 		return nil, fmt.Errorf("vfs/local: %s: %w", cfg.Root, err)
 	}
-	go fs.sweep()
+	fs.running.Go(fs.sweep)
+	fs.running.Go(fs.flusher)
 	return fs, nil
 }
 
@@ -162,7 +163,6 @@ func (fs *FS) open() error {
 	fs.device = devices.join(fs)
 	fs.whole.confirmed = fs.device.failures.Load()
 	fs.self, fs.unmapped, fs.canSwitch = Identity(), unmappedUser(), CanSwitch()
-	fs.nodes.init(fs)
 	fs.verifier.Store(rand.Uint64())
 	syscall.Umask(0)
 	signal.Ignore(syscall.SIGXFSZ) // beyond RLIMIT_FSIZE a write returns EFBIG
@@ -216,27 +216,21 @@ func (fs *FS) Close() error {
 		return nil
 	}
 	close(fs.stop)
-	<-fs.sweeperEnd
+	fs.running.Wait()
 	return fs.release()
 }
 
 func (fs *FS) release() error {
 	var err error
 	devices.leave(fs)
-	if fs.nodes.fs != nil {
-		fs.nodes.each(fs.dropClaims)
-	}
+	fs.nodes.each(fs.dropClaims)
 	fs.nodes.drain()
 	fs.closing.ended.Wait()
 	if fs.resolver != nil {
 		err = fs.resolver.Close()
 	}
-	if fs.mount >= 0 {
-		unix.Close(fs.mount)
-	}
-	if fs.proc >= 0 {
-		unix.Close(fs.proc)
-	}
+	unix.Close(fs.mount) // EBADF if FS.open failed before it opened them
+	unix.Close(fs.proc)
 	fs.descriptors.leave(fs)
 	return err
 }

@@ -272,9 +272,6 @@ func (c *nodeCache) each(f func(*node)) {
 
 // drain empties the cache when the FS is closed.
 func (c *nodeCache) drain() {
-	if c.fs == nil {
-		return // open failed before init
-	}
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()

@@ -2,7 +2,6 @@ package local
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,10 +22,6 @@ const (
 // because an open descriptor keeps a removed file's space, makes exec of the file fail with ETXTBSY,
 // and prevents leases of local programs on the file (fcntl(2)).
 func (fs *FS) sweep() {
-	defer close(fs.sweeperEnd)
-	var flushing sync.WaitGroup
-	flushing.Go(fs.flusher)
-	defer flushing.Wait()
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {

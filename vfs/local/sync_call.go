@@ -83,7 +83,10 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 // cannot be opened, syncNode syncs the whole file system. If n was removed, it syncs nothing.
 func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
 	if n != nil {
-		f, err := fs.file(&daemonOp, n, n.files.writable())
+		f, err := n.held(true), error(nil)
+		if f == nil {
+			f, err = fs.file(&daemonOp, n, false)
+		}
 		if err == nil {
 			defer f.put()
 			return Fsync, fs.syncAndConfirm(Fsync, f.fd, d, n, f.fd)
@@ -94,12 +97,6 @@ func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
 		}
 	}
 	return Syncfs, fs.syncAndConfirm(Syncfs, fs.mount, d, fs.root, fs.mount)
-}
-
-func (o *openFiles) writable() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.rw != nil
 }
 
 // daemonOp is the Op of calls that the daemon makes on its own behalf.
