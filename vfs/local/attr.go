@@ -51,8 +51,7 @@ func (fs *FS) tellWanted(op *vfs.Op, n *node, a *vfs.Attr) error {
 	return nil
 }
 
-// tellBirth adds the time of birth of name in dir to a, if name is still the file with a's inode
-// number.
+// tellBirth adds the time of birth of name in dir to a, if name still has a's inode number.
 func tellBirth(dir int, name string, flags int, a *vfs.Attr) {
 	var sx unix.Statx_t
 	err := unix.Statx(dir, name, flags|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_INO|unix.STATX_BTIME, &sx)
@@ -141,8 +140,7 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 	return err
 }
 
-// checkOwners refuses the owner and group IDs that mean "unchanged" to the kernel. No file can
-// have them.
+// checkOwners refuses the user and group IDs that mean "unchanged" to the kernel; no file has them.
 func checkOwners(s *vfs.SetAttr) error {
 	if s.SetUID && s.UID == noID || s.SetGID && s.GID == noID {
 		return syscall.EINVAL
@@ -241,9 +239,8 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 	return fs.as(op.Cred, func() error { return utimens(n.fd, &times) })
 }
 
-// truncate sets the size through the daemon's descriptor. With the owner's identity, the kernel
-// would refuse to open a file whose mode denies the owner to write; but NFS lets the owner change
-// the data whatever the mode.
+// truncate sets the size through the daemon's descriptor, because NFS lets the owner change the data
+// whatever the mode, and the kernel would not open the file for writing as the owner.
 func (fs *FS) truncate(op *vfs.Op, n *node, was *unix.Stat_t, size int64) error {
 	f, err := fs.file(op, n, true)
 	if err != nil {

@@ -26,8 +26,7 @@ type nodeClaims struct {
 
 var _ vfs.Claimer = (*FS)(nil)
 
-// claimable returns the node of the regular file h, with a reference. It checks that start and
-// length are a valid range.
+// claimable checks the range, and returns the node of the regular file h with a reference.
 func (fs *FS) claimable(h vfs.Handle, start, length uint64) (*node, error) {
 	if err := vfs.CheckRange(start, length); err != nil {
 		return nil, err
@@ -61,8 +60,7 @@ func (fs *FS) Claim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) erro
 	return vfs.ErrDelay
 }
 
-// errLetGo means that the cache dropped the node during a Claim. Claim then looks the node up
-// again.
+// errLetGo: the cache dropped the node during a Claim. Claim then looks the node up again.
 var errLetGo error = syscall.EREMCHG
 
 // claim is Claim's body. The caller holds n.claims.mu.
@@ -86,8 +84,7 @@ func (fs *FS) claim(n *node, start, length uint64, mode vfs.ClaimMode) error {
 	return err
 }
 
-// openClaims opens the claims descriptor of n and keeps n in the cache as an open File does. mode
-// is the mode of the first claim.
+// openClaims opens n's claims descriptor and keeps n in the cache. mode is that of the first claim.
 func (fs *FS) openClaims(n *node, mode vfs.ClaimMode) error {
 	if fs.stats.pinned.Add(1) > fs.maxPinned() {
 		fs.stats.pinned.Add(-1)

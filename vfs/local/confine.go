@@ -16,8 +16,7 @@ import (
 // handle, and the kernel opens a handle wherever the directory is.
 //
 // A directory that was found by a name in its parent lies below the root if the parent does.
-// FS.below checks any other directory. Each directory in use is checked again after FS.moves has
-// changed:
+// FS.below checks any other directory. Each directory in use is checked again if FS.moves changes:
 //
 //   - The sweeper increments FS.moves every 5 seconds, because a local program may have moved a
 //     directory.
@@ -40,9 +39,8 @@ func (fs *FS) confine(op *vfs.Op, n *node) error {
 		err = fs.below(n.fd, &st)
 	}
 	if err == syscall.EACCES {
-		// The daemon lacks permission to look up names in n, even "..". So it lacks
-		// CAP_DAC_READ_SEARCH, and the index found n by a path from the root. Ask the index to
-		// find it again.
+		// The daemon may not look up ".." in n. So it lacks CAP_DAC_READ_SEARCH, and the index found n
+		// by a path from the root. Ask the index to find it again.
 		var fd int
 		if fd, err = fs.resolver.Open(n.handle); err == nil {
 			unix.Close(fd)
@@ -54,8 +52,7 @@ func (fs *FS) confine(op *vfs.Op, n *node) error {
 	return err
 }
 
-// below returns nil if the directory dir, whose attributes are st, is the root or lies below it,
-// and ESTALE otherwise.
+// below returns nil if dir, whose attributes are st, is the root or lies below it, and otherwise ESTALE.
 func (fs *FS) below(dir int, st *unix.Stat_t) error {
 	if fs.isRoot(st) {
 		return nil
@@ -76,8 +73,7 @@ func (fs *FS) below(dir int, st *unix.Stat_t) error {
 		unix.Close(up)
 		return err
 	}
-	// Keep the parent in the cache, so that knownBelow finds it when another directory in it is
-	// checked.
+	// Keep the parent in the cache, for knownBelow when another directory in it is checked.
 	p := fs.nodes.adopt(up, &upStat, h)
 	p.confinedAt.Store(moves)
 	p.put()
@@ -98,8 +94,7 @@ func (fs *FS) knownBelow(dir int, h vfs.Handle, moves uint32) error {
 	return fs.climb(dir)
 }
 
-// maxMoves is the number of times that climb tries. It tries again if the directory was moved
-// meanwhile.
+// climb tries again if the directory was moved meanwhile; maxMoves is the number of its tries.
 const maxMoves = 8
 
 // climb checks that dir lies below the root. It computes by how many levels dir is deeper than the

@@ -66,9 +66,8 @@ func (c *dirChange) call(f func() error) error {
 }
 
 // dirToChange returns the node of a directory that the caller is about to change, with a reference.
-// If op.Try is set, it returns ErrWouldBlock, unless the caller can make its change without
-// blocking: inMemory is set if the kind of the change allows that, and namesInMemory returns true
-// if the file system does.
+// If op.Try is set, it returns ErrWouldBlock, unless neither this kind of change (inMemory is true) nor
+// the file system (namesInMemory is true) has to wait.
 func (fs *FS) dirToChange(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
 	if fs.readOnly {
 		return nil, syscall.EROFS
@@ -184,8 +183,7 @@ func (c *dirChange) dress(op *vfs.Op, is *look, s *vfs.SetAttr) error {
 	if rest.SetSize && (n.typ != vfs.Regular || rest.Size == uint64(st.Size)) {
 		rest.SetSize = false
 	}
-	// Set the mode again if it has set-id bits: mkdir ignores them, and a change of owner clears
-	// them.
+	// Set set-id bits again: mkdir ignores them, and a change of owner clears them.
 	const setID = unix.S_ISUID | unix.S_ISGID
 	rest.SetMode = rest.SetMode && n.typ != vfs.Symlink && rest.Mode&setID&^st.Mode != 0 ||
 		rest.SetMode && rest.Mode&setID != 0 && (rest.SetUID || rest.SetGID)
@@ -277,8 +275,7 @@ func (fs *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.
 // newFile is the set of open flags that every way to make a file needs.
 const newFile = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
 
-// tries is the number of times that a call tries. It tries again if other programs make or remove
-// the name or the file meanwhile.
+// tries is the number of times that a call tries, if other programs make or remove the file meanwhile.
 const tries = 8
 
 // Create implements vfs.FileSystem.
@@ -327,8 +324,7 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 	if err != nil {
 		return err
 	}
-	// From here on the file exists. If one of these calls fails, Create fails although it made a
-	// file.
+	// From here on the file exists, even if one of these calls, and so Create, fails.
 	path, err := fs.reopenWithRoom(fd, unix.O_PATH)
 	if err != nil {
 		unix.Close(fd)
@@ -391,8 +387,7 @@ func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.Create
 			err = fs.look(op, n, &is)
 		}
 	case how.Mode == vfs.Exclusive:
-		// The client's first request may have made the file and then failed before it set all
-		// attributes.
+		// The client's first request may have made the file and then failed.
 		err = c.dress(op, &is, fs.attrOfFile(d, how))
 		c.object.Created = err == nil
 	}
@@ -409,9 +404,8 @@ func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.Create
 // sets the times; so the verifier survives a restart. Each time holds half of it: 31 bits in the
 // seconds, because not every file system stores 32, and the top bit in the nanoseconds.
 
-// topBitClear and topBitSet are the nanoseconds for a top bit of 0 and 1. They survive if a file
-// system rounds times. If a file system stores no fractions of a second, the nanoseconds are 0 and
-// the top bit is lost.
+// topBitClear and topBitSet are the nanoseconds for a top bit of 0 and 1. They survive rounding, except
+// that a file system without fractions of a second loses the top bit.
 const (
 	topBitClear = 250_000_000 // ns
 	topBitSet   = 750_000_000
@@ -446,8 +440,7 @@ func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s *vfs.SetAttr, 
 	d := c.d
 	err = fs.as(op.Cred, func() (err error) {
 		if !fs.noUnnamed.Load() {
-			// Look up the name first, so that a repeated create does not make another file, even
-			// for a moment.
+			// Look up the name first, so that a repeated create never makes another file.
 			var st unix.Stat_t
 			if unix.Fstatat(d.fd, string(name), &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 				return syscall.EEXIST

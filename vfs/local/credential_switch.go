@@ -18,10 +18,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A switched thread has the caller's groups, fsgid and fsuid. Unless the caller is user 0, it has no
-// effective capabilities except the two that it needs to switch back, and those in the argument keep
-// of asWith. The system calls that switch it are raw, because the functions of Go and C would change
-// every thread of the process.
+// A switched thread has the caller's groups, fsgid and fsuid. Unless the caller is user 0, its effective
+// capabilities are the two to switch back and those in keep (asWith). The system calls that switch it
+// are raw, because the functions of Go and C would change every thread of the process.
 
 // as runs f with c's identity, or the daemon's own if c is nil. EPERM: this process cannot act as c,
 // and f did not run. f may only make system calls: it starts no goroutine and waits for none.
@@ -116,8 +115,7 @@ func setThreadIDs(uid, gid uint32) bool {
 	return rawSetfsid(unix.SYS_SETFSUID, noID) == uid && rawSetfsid(unix.SYS_SETFSGID, noID) == gid
 }
 
-// restoreThread gives the calling thread, which was switched to c, the daemon's identity again. It
-// reports whether that succeeded.
+// restoreThread reports whether it gave the thread, which was switched to c, the daemon's identity again.
 func restoreThread(c *vfs.Cred, own *vfs.Cred) bool {
 	if !setThreadIDs(own.UID, own.GID) {
 		return false
@@ -131,8 +129,7 @@ func restoreThread(c *vfs.Cred, own *vfs.Cred) bool {
 	return len(groupsToSet(c)) == 0 && len(own.Groups) == 0 || rawSetgroups(own.Groups) == nil
 }
 
-// groupsToSet returns c's groups, or none if they only repeat its GID, because fsgid grants that
-// already.
+// groupsToSet returns c's groups, or none if they only repeat its GID, which fsgid grants.
 func groupsToSet(c *vfs.Cred) []uint32 {
 	if slices.ContainsFunc(c.Groups, func(g uint32) bool { return g != c.GID }) {
 		return c.Groups
@@ -143,8 +140,7 @@ func groupsToSet(c *vfs.Cred) []uint32 {
 // noID is no user's ID. Setting it changes nothing and returns the current ID.
 const noID = ^uint32(0)
 
-// CanSwitch reports whether this process can act as another user. The first call finds out by
-// trying.
+// CanSwitch reports whether this process can act as another user. The first call tries it.
 func CanSwitch() bool { return canSwitch() }
 
 var canSwitch = sync.OnceValue(func() bool {
@@ -159,8 +155,7 @@ var canSwitch = sync.OnceValue(func() bool {
 			}
 			c := vfs.Cred{UID: id, GID: id, Groups: []uint32{id}}
 			can = switchThread(&c, &own, 0)
-			// The main thread does not end with its goroutine. So it must be restored here as
-			// well.
+			// The main thread does not end with its goroutine. So it must be restored here, too.
 			if restored = restoreThread(&c, &own); can || !restored {
 				break
 			}
@@ -184,8 +179,7 @@ func member(c *vfs.Cred, g uint32) bool { return c.GID == g || slices.Contains(c
 // IDs. They are used after KeepThreadsClean, which makes the process switch no other threads.
 //
 // The kernel never gives a switched thread its first credential back. A driver that compares the
-// credential of a call with the one that opened its file, as RDMA drivers do, refuses such a thread
-// from then on.
+// credentials of a call and of the opening of its file, as RDMA drivers do, then refuses the thread.
 var switchedThreads struct {
 	apart atomic.Bool
 	idle  atomic.Int32
@@ -197,16 +191,14 @@ var switchedThreads struct {
 const idleThreads = 64
 
 // KeepThreadsClean makes the process act as callers only on separate threads from now on, so that
-// every other thread keeps the credential that the process began with. A program calls it before
-// it opens any file system.
+// every other thread keeps its first credential. A program calls it before it opens any file system.
 func KeepThreadsClean() {
 	switchedThreads.work = make(chan func() bool)
 	switchedThreads.apart.Store(true)
 }
 
-// onSwitched runs f, which switches its thread, on a thread that no other goroutine uses
-// meanwhile. f returns true if the thread has the daemon's identity again; otherwise the thread
-// ends.
+// onSwitched runs f, which switches its thread, on a thread that no other goroutine uses meanwhile.
+// The thread ends unless f returns true, which means that the thread has the daemon's identity again.
 func onSwitched(f func() (restored bool)) {
 	t := &switchedThreads
 	if !t.apart.Load() {
@@ -281,8 +273,7 @@ const (
 	// CAP_FSETID a write keeps set-uid bits, and with CAP_SYS_RESOURCE it ignores quotas and a
 	// file system's reserve.
 	droppedCaps = 1<<unix.CAP_FSETID | 1<<unix.CAP_SYS_RESOURCE
-	// fileCaps are all capabilities that override a file system's checks of permissions and
-	// limits.
+	// fileCaps are all capabilities that override a file system's checks of rights and limits.
 	fileCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER |
 		1<<unix.CAP_LINUX_IMMUTABLE | 1<<unix.CAP_MKNOD | 1<<unix.CAP_MAC_OVERRIDE | droppedCaps
 )

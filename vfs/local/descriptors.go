@@ -31,8 +31,7 @@ func (d *Descriptors) Limit() int {
 	return d.limit
 }
 
-// SetLimit changes the size of the budget. If the FSs have more open than the new size, they close
-// the surplus within seconds.
+// SetLimit changes the size of the budget. The FSs close a surplus within seconds.
 func (d *Descriptors) SetLimit(limit int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,11 +56,9 @@ func (d *Descriptors) Held() int {
 const (
 	// minPart is the number of descriptors that an FS needs at least.
 	minPart = 32
-	// fixedDescriptors is the number of descriptors that an FS always has open, or more: for its mount,
-	// /proc and the index.
+	// fixedDescriptors is the number that an FS always has open, or more: mount, /proc and index.
 	fixedDescriptors = 4
-	// maxDescriptors is the largest default budget, because the sweeper visits each open file every
-	// second.
+	// maxDescriptors is the largest default budget, because the sweeper visits each file every second.
 	maxDescriptors = 1 << 17
 )
 
@@ -75,8 +72,7 @@ var processDescriptors = sync.OnceValue(func() *Descriptors {
 	return NewDescriptors(int(lim.Cur / 2))
 })
 
-// join gives fs an equal part of the budget. The parts of the other FSs shrink, and their sweepers
-// close the surplus.
+// join gives fs an equal part of the budget. The sweepers of the other FSs close their surplus.
 func (d *Descriptors) join(fs *FS) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,9 +121,8 @@ func (fs *FS) openName(d *node, name []byte) (int, error) {
 	return fs.withRoom(func() (int, error) { return sysOpenat2(d.fd, name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV) })
 }
 
-// makeRoom is called when the process has no descriptors left. It closes idle files, listings and
-// nodes. If no file or listing is idle, it syncs one of the files with the oldest unsynced data,
-// so that it can be closed.
+// makeRoom closes idle files, listings and nodes when the process has no descriptors left. If no file
+// or listing is idle, it syncs one of the files with the oldest unsynced data, to close it.
 func (fs *FS) makeRoom() {
 	if fs.closeSome(1024) == 0 {
 		fs.syncOldest()
@@ -204,9 +199,8 @@ func (fs *FS) letGo(v *named) {
 	}
 }
 
-// closing closes descriptors on a goroutine of its own, because a call with Op.Try must not wait.
-// The last close of a file may wait: for the disk, if it frees a removed file's blocks, or for a
-// file server in user space.
+// closing closes descriptors on a goroutine of its own, because a call with Op.Try must not wait. The
+// last close of a file may wait for the disk, to free a removed file's blocks, or for a file server.
 type closing struct {
 	mu      sync.Mutex
 	queue   []func()

@@ -23,8 +23,7 @@ type dirStream struct {
 	at    uint64 // cookie of the last entry returned
 	used  uint32 // round of the sweeper (one a second) at the last use
 	count *atomic.Int64
-	// ahead holds the next entries if listings are ordered by name (see listing.restByName). last is
-	// true if no entries follow these.
+	// ahead holds the next entries if listings are ordered by name (restByName). last: none follow.
 	ahead []listedName
 	last  bool
 }
@@ -72,8 +71,7 @@ func (s *dirStreams) give(d *dirStream) {
 	}
 }
 
-// drop closes the streams that were not used for patience rounds of the sweeper before the given
-// round, and returns how many.
+// drop closes the streams that were unused for patience rounds before round, and returns how many.
 func (s *dirStreams) drop(round, patience uint32) (closed int) {
 	s.mu.Lock()
 	kept := s.idle[:0]
@@ -100,8 +98,7 @@ func (fs *FS) openDir(op *vfs.Op, d *node) (int, error) {
 	return fd, err
 }
 
-// Offsets, in bytes, of the fields of linux_dirent64: inode (8 bytes), offset (8), length (2),
-// type (1), name.
+// Offsets of fields of linux_dirent64: inode (8 bytes), offset (8), length (2), type (1), name.
 const (
 	direntIno  = 0
 	direntOff  = 8
@@ -163,9 +160,8 @@ func nextDirent(b []byte) (e dirent, rest []byte) {
 // of them, it reads the whole directory again.
 const namesAhead = 1 << 11
 
-// cookieOfName returns a cookie between dotDotCookie and endCookie. The hash makes it infeasible
-// to find two names with the same cookie; otherwise a user could make a name that hides another
-// user's file.
+// cookieOfName returns a cookie between dotDotCookie and endCookie. It is infeasible to find two names
+// with the same cookie; otherwise a user could make a name that hides another user's file.
 func cookieOfName(name []byte) uint64 {
 	sum := sha256.Sum256(name)
 	return binary.BigEndian.Uint64(sum[:])>>2 + dotDotCookie + 1
@@ -199,8 +195,7 @@ func (l *listing) restByName(s *dirStream, cookie uint64) (eof bool, err error) 
 	}
 }
 
-// readAhead reads the directory and keeps the first namesAhead entries after s.at, in the order of
-// their cookies.
+// readAhead reads the directory and keeps the namesAhead entries after s.at with the lowest cookies.
 func (s *dirStream) readAhead() error {
 	if _, err := unix.Seek(s.fd, 0, unix.SEEK_SET); err != nil {
 		return err
@@ -253,9 +248,8 @@ type listedName struct {
 // continues from a cookie that the list does not have.
 const unknownPlace = -1
 
-// listFrom returns the remembered entries after cookie, whether they reach to the end of the
-// directory (whole), and the number of entries before them (at). The caller has just read d's
-// attributes.
+// listFrom returns the remembered entries after cookie, whether they reach to the end of the directory
+// (whole), and the number of entries before them (at). The caller has just read d's attributes.
 func (d *node) listFrom(cookie uint64) (entries []listedName, whole bool, at int) {
 	m := &d.memory
 	m.mu.Lock()

@@ -20,13 +20,11 @@ type durability struct {
 	stable  uint64        // changes up to this number are stable, or lost and reported as lost
 	// failed describes the last sync call that failed; nil if none has.
 	failed atomic.Pointer[SyncError]
-	// confirmed is the value that device.failures, the number of failed syncs, had when a sync of
-	// this inode was last verified (syncAndConfirm). Only the goroutine whose sync call is running
-	// uses it.
+	// confirmed is the number of failed syncs (device.failures) at the last verified sync of this inode
+	// (syncAndConfirm). Only the goroutine whose sync call is running uses it.
 	confirmed uint64
-	// writers are the nodes that stored data which is not known to be stable. All of them are
-	// synced, because the kernel reports a failure only to descriptors that were open when it
-	// happened.
+	// writers are the nodes that stored data which is not known to be stable. All are synced, because
+	// the kernel reports a failure only to descriptors that were open when it happened.
 	writers []*node
 }
 
@@ -83,8 +81,7 @@ func (fs *FS) syncChange(m mark) error {
 	return fs.syncSince(m)
 }
 
-// syncSince makes all changes so far of m's inode durable. If a sync failed since the mark, it
-// returns that failure.
+// syncSince makes all changes so far of m's inode durable, or returns a failure since the mark.
 func (fs *FS) syncSince(m mark) error {
 	d := m.d
 	d.mu.Lock()
@@ -235,9 +232,8 @@ func (u *unsyncedFiles) remove(n *node) {
 	u.count.Add(-1)
 }
 
-// closely is the number of nodes at the head of the list that oldest compares. Of these, the node
-// with the longest time since its last write is synced next, so that a file which is written all
-// the time need not be the first.
+// closely is the number of nodes at the head of the list from which oldest chooses the one with the
+// longest time since its last write, so that a file which is written all the time need not be first.
 const closely = 16
 
 // oldest returns the node to sync next, with a reference, or nil.
@@ -274,8 +270,7 @@ func (n *node) unwritten() uint32 {
 	return roundsSince(n.fs.nodes.round.Load(), n.unsynced.lastWrite.Load())
 }
 
-// syncOldest syncs the node that oldest returns and closes its idle descriptors. It returns false
-// if oldest returned none.
+// syncOldest syncs the node that oldest returns and closes its idle descriptors, or returns false.
 func (fs *FS) syncOldest() bool {
 	n := fs.unsynced.oldest()
 	if n == nil {

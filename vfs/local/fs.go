@@ -23,24 +23,20 @@ import (
 type Config struct {
 	// Root is the directory that is served.
 	Root string
-	// StateDir is the directory for the index of names. The FS needs the index if the kernel cannot
-	// open files by handle; the index must then outlive the process. Otherwise StateDir is unused and
-	// may be empty.
+	// StateDir is the directory for the index of names, which outlives the process. The FS needs it
+	// if the kernel cannot open files by handle. Otherwise it may be empty.
 	StateDir string
-	// Sync makes each change of names and attributes durable before its call returns. Without Sync
-	// they become durable when the file system writes them. Written data is as stable as promised
-	// in either case.
+	// Sync makes each change of names and attributes durable before its call returns, and not only
+	// when the file system writes it. Written data is as stable as promised in either case.
 	Sync bool
 	// ReadOnly refuses every change with EROFS.
 	ReadOnly bool
 	// FSID, if not 0, is mixed into the file system's own identity. Two exports of one file
 	// system with different FSIDs then look like two file systems to clients.
 	FSID uint64
-	// Descriptors is the budget that all FSs of the process share. If nil, it is half of
-	// RLIMIT_NOFILE.
+	// Descriptors is the budget that all FSs share; nil: half of RLIMIT_NOFILE.
 	Descriptors *Descriptors
-	// IndexHandles makes the FS find files by the index even if the kernel could open their
-	// handles.
+	// IndexHandles makes the FS use the index even if the kernel could open handles.
 	IndexHandles bool
 	// KernelHandles makes New fail if the kernel cannot resolve the directory's handles.
 	KernelHandles bool
@@ -66,12 +62,10 @@ type FS struct {
 	// bounded is true if the root is the top of a mount, and the mount shows the top of its file
 	// system. Then no file of the mount lies outside of the tree.
 	bounded bool
-	// moves is incremented whenever a directory may have left the tree (confine.go). If bounded is
-	// set, it stays 0.
+	// moves counts the times that a directory may have left the tree (confine.go); if bounded, it is 0.
 	moves atomic.Uint32
 	// covers is the inode number of the directory that the mount at the root covers, or 0 if no call
-	// has asked for it yet. It is not read in New, because that takes a listing of the parent
-	// directory.
+	// has asked for it yet. It is not read in New, because that takes a listing of the parent.
 	covers    atomic.Uint64
 	kind      fsKind
 	resolver  resolver
@@ -205,8 +199,7 @@ func mountOf(fd int) (on mountinfo.Mount, top bool) {
 			return *m, sx.Attributes_mask&sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 		}
 	}
-	// mountinfo does not list the mount. The device number from statx is right, except for a
-	// subvolume of btrfs.
+	// mountinfo does not list the mount. statx has its device, except of a subvolume of btrfs.
 	return mountinfo.Mount{ID: sx.Mnt_id, Device: fmt.Sprintf("%d:%d", sx.Dev_major, sx.Dev_minor)}, false
 }
 
@@ -236,8 +229,7 @@ func (fs *FS) release() error {
 }
 
 // reopen opens the file of an O_PATH descriptor once more, with the given flags. ErrDelay: with
-// O_NONBLOCK among the flags, another process first has to give up its lease on the file. ESTALE: the
-// file was removed.
+// O_NONBLOCK, another process first has to give up its lease on the file. ESTALE: it was removed.
 func (fs *FS) reopen(fd, flags int) (again int, err error) {
 	err = uninterrupted(func() (err error) {
 		again, err = unix.Openat(fs.proc, strconv.Itoa(fd), flags|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
@@ -252,8 +244,7 @@ func (fs *FS) reopen(fd, flags int) (again int, err error) {
 	return again, err
 }
 
-// A device is one file system of this machine, identified by st_dev. Several FSs of the process
-// may show it.
+// A device is a file system, identified by st_dev. Several FSs of the process may show it.
 type device struct {
 	failures atomic.Uint64    // number of failed syncs
 	shown    map[*FS]struct{} // the FSs that show it
@@ -307,8 +298,7 @@ func (t *deviceTable) moved(dev uint64, by *FS) {
 	}
 }
 
-// lost changes the verifier of every FS of the device: uncommitted data that clients wrote
-// through any of them may be lost.
+// lost changes the verifiers of the device's FSs, because data that clients have not committed may be lost.
 func (d *device) lost() {
 	devices.mu.Lock()
 	defer devices.mu.Unlock()

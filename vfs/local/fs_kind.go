@@ -12,8 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// fsKind holds the properties of a kind of file system, such as ext4 or XFS, on which this package
-// depends.
+// fsKind holds the properties of a kind of file system, such as ext4, that matter to this package.
 type fsKind struct {
 	// memory is true if a file's attributes are in memory while an O_PATH descriptor holds it
 	// open. Then a call with Op.Try may read them.
@@ -21,8 +20,7 @@ type fsKind struct {
 	// rawAttr is true if fstat reads nothing but the inode in memory and waits for no lock that is
 	// held during I/O. Then fstat may be a raw call (raw_syscall.go).
 	rawAttr bool
-	// links is true if a file without a name has a link count of 0. (A FUSE server may report any
-	// link count.)
+	// links is true if a file without a name has a link count of 0, which is not sure on FUSE.
 	links bool
 	// reserves is true if the file system keeps blocks in reserve for some users.
 	reserves bool
@@ -34,9 +32,8 @@ type fsKind struct {
 	// losesLog is true if a failure to write the log shows only to calls that wait for the log at
 	// that moment. A later sync, even of the same inode, finds nothing to do and succeeds.
 	losesLog bool
-	// withDirs is true if a sync of a directory also makes its new symlinks and special files
-	// durable, which cannot be synced alone. On other file systems they need a sync of the whole
-	// file system.
+	// withDirs is true if a sync of a directory also makes its new symlinks and special files durable.
+	// Otherwise they need a sync of the whole file system, because they cannot be synced alone.
 	withDirs bool
 	// noPlaces is true if an entry's offset (d_off) is valid only for one descriptor and while the
 	// directory does not change. Listings are then ordered by name (dir_stream.go).
@@ -98,8 +95,7 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 			k.maxFile = 4<<30 - 1
 		}
 	case zfsMagic, bcachefsMagic:
-		// ZFS has a lock that a rollback holds while it reads the disk. So fstat may wait: no
-		// rawAttr.
+		// No rawAttr: fstat may wait for a lock that a rollback of ZFS holds while it reads the disk.
 		k.memory, k.withDirs = true, true
 	case unix.OVERLAYFS_SUPER_MAGIC:
 		k.links, k.noPlaces = true, true // the layers may be file systems of any kind, so nothing else is known

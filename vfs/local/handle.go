@@ -32,8 +32,7 @@ const (
 // maxKernelHandle is the kernel's MAX_HANDLE_SZ.
 const maxKernelHandle = 128
 
-// identify returns the handle of the file open on fd; st are its attributes. It needs no
-// capability.
+// identify returns the handle of the file open on fd; st are its attributes. It needs no capability.
 func identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
 	h, _, err := kernelHandleOf(fd, nil)
 	switch err {
@@ -85,9 +84,8 @@ func checkHandle(h *vfs.Handle) error {
 	return vfs.ErrBadHandle
 }
 
-// fsid returns the identity of the file system with device number dev; fd is on that file system.
-// The identity stays the same after a restart of the daemon, and after a reboot, too, unless fsidOf
-// has to use the device number.
+// fsid returns the identity of the file system with device number dev, on which fd is. It outlasts a
+// restart of the daemon, and a reboot, too, unless fsidOf has to use the device number.
 func (fs *FS) fsid(fd int, dev uint64) uint64 {
 	if v, ok := fs.fsids.Load(dev); ok {
 		return v.(uint64)
@@ -137,8 +135,7 @@ type DirectoryID struct {
 	Lasting bool
 }
 
-// IdentifyDirectory returns the identity of the directory open on fd. fd may be an O_PATH
-// descriptor.
+// IdentifyDirectory returns the identity of the directory open on fd, perhaps with O_PATH.
 func IdentifyDirectory(fd int) (id DirectoryID, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -172,8 +169,7 @@ func uuidOf(fd int, dev uint64) string {
 	return uuidOfDevice(namesOfUUIDs, dev)
 }
 
-// uuidOfDevice looks in the directory dir for a link to the block device dev, and returns its name
-// without dashes, or "".
+// uuidOfDevice returns the name, without dashes, of a link in dir to the block device dev, or "".
 func uuidOfDevice(dir string, dev uint64) string {
 	names, _ := os.ReadDir(dir)
 	for _, e := range names {
@@ -196,8 +192,7 @@ type resolver interface {
 	// Room reports whether Note can take more names. If too many names wait to be written to disk,
 	// Room waits until fewer do, unless try is set.
 	Room(try bool) bool
-	// Gone records that name in dir no longer belongs to h. last is true if h has no name any more.
-	// Gone never waits.
+	// Gone records that name in dir no longer belongs to h; last: h has no name any more. It never waits.
 	Gone(dir, h vfs.Handle, name []byte, last bool)
 	Close() error
 }

@@ -53,9 +53,8 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 type dirMemory struct {
 	mu     sync.Mutex
 	change uint64
-	// names are the files found under names. Before each use, FS.remembered asks the kernel whether
-	// the name still belongs to that file, because a change of the name may set the directory's
-	// ctime long before it takes effect.
+	// names are the files found under names. Before each use, FS.remembered asks the kernel whether the
+	// name is still the file's, because a change may set the directory's ctime long before it takes effect.
 	names map[string]vfs.Handle
 	list  rememberedList
 }
@@ -65,8 +64,7 @@ const (
 	maxAllNames = 1 << 16 // names and entries in all directories together
 )
 
-// findName returns the file that is remembered for name in d. The caller has just read d's
-// attributes.
+// findName returns the file remembered for name in d. The caller has just read d's attributes.
 func (d *node) findName(name []byte) (h vfs.Handle, ok bool) {
 	m := &d.memory
 	m.mu.Lock()
@@ -116,9 +114,8 @@ func (m *dirMemory) forget(all *atomic.Int64) {
 	m.mu.Unlock()
 }
 
-// remembered returns the node that is remembered for name in d, with a reference, or nil. A call
-// with Op.Try may ask the kernel, too: d has not changed since the name was found, so the kernel
-// has the name in memory.
+// remembered returns the node that is remembered for name in d, with a reference, or nil. A call with
+// Op.Try may ask the kernel, too: d has not changed since, so the kernel has the name in memory.
 func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, is *look) *node {
 	h, ok := d.findName(name)
 	if !ok || !fs.kind.memory {
@@ -144,8 +141,7 @@ func (n *node) liesIn(d *node) {
 	}
 }
 
-// statAt reads n's attributes by name in the directory dir. It returns false if the name belongs
-// to another file.
+// statAt reads n's attributes by name in the directory dir, or returns false if that is another file.
 func (n *node) statAt(dir int, name []byte, l *look) bool {
 	n.inode.version.beginLook(l)
 	if fstatAt(dir, name, &l.Stat_t) != nil || l.Ino != n.ino || l.Dev != n.inode.key.dev {
@@ -163,8 +159,7 @@ func cname(buf *[maxName + 1]byte, name []byte) *byte {
 	return &buf[0]
 }
 
-// fstatAt reads the attributes of name in the directory dir, without following a symlink. An empty
-// name means dir itself.
+// fstatAt reads the attributes of name in dir, or of dir itself if name is empty; it follows no symlink.
 func fstatAt(dir int, name []byte, st *unix.Stat_t) error {
 	var path [maxName + 1]byte
 	_, _, e := syscall.Syscall6(unix.SYS_NEWFSTATAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
@@ -172,8 +167,7 @@ func fstatAt(dir int, name []byte, st *unix.Stat_t) error {
 	return errnoErr(e)
 }
 
-// child returns the node of name in d, with a reference, and reads its attributes. It does not
-// check the caller's rights.
+// child returns the node of name in d with a reference, and its attributes. It checks no rights.
 func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	if vfs.IsDot(name) {
 		return fs.dotChild(op, d, name, is)
@@ -254,8 +248,7 @@ func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, is *look) (*node, error
 	return d, nil
 }
 
-// parent opens the directory above d. ESTALE: that directory is not in the tree. The caller makes
-// sure that d is not the root.
+// parent opens the directory above d, which is not the root. ESTALE: that directory is not in the tree.
 func (fs *FS) parent(d *node) (int, error) {
 	fd, err := sysOpenParent(d.fd, 1)
 	if err != nil {

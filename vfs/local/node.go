@@ -217,8 +217,7 @@ func (c *nodeCache) forget(n *node) bool {
 	return true
 }
 
-// drop calls forget. If forget returns true, drop also closes n's descriptors for data and
-// listings.
+// drop calls forget. If that returns true, drop also closes n's descriptors for data and listings.
 func (c *nodeCache) drop(n *node) bool {
 	if !c.forget(n) {
 		return false
@@ -290,20 +289,17 @@ func (c *nodeCache) drain() {
 
 var _ vfs.Shared = (*FS)(nil)
 
-// Volume implements vfs.Shared. A volume is the device number of a file system as mountinfo
-// (proc(5)) shows it. All subvolumes of a btrfs have the same volume; a handle says which subvolume
-// its file is on.
+// Volume implements vfs.Shared. A volume is a file system's device number in mountinfo (proc(5)). All
+// subvolumes of a btrfs have the same; a handle says which subvolume its file is on.
 func (fs *FS) Volume() any { return fs.volume }
 
 // Root implements vfs.FileSystem.
 func (fs *FS) Root() vfs.Handle { return fs.root.handle }
 
-// Lane implements vfs.FileSystem. All FSs on one file system have the same key, because calls to
-// them stall together.
+// Lane implements vfs.FileSystem. FSs on one file system share a lane, because they stall together.
 func (fs *FS) Lane() any { return fs.device }
 
-// node returns the node of h with a reference. If the file is a directory, node makes sure that it
-// lies below the root.
+// node returns the node of h with a reference. It makes sure that a directory lies below the root.
 func (fs *FS) node(op *vfs.Op, h vfs.Handle) (*node, error) {
 	n := fs.nodes.cached(&h)
 	if n == nil {

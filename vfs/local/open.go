@@ -49,8 +49,7 @@ func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, e
 			f.users.Store(1)
 			return f, nil
 		}
-		// The cache dropped n after openNode checked it. The next try checks whether the file
-		// still exists.
+		// The cache dropped n meanwhile. The next try checks whether the file still exists.
 		fs.unpin(data, n, op.Cred.UID)
 		fs.giveBack(op, n)
 	}
@@ -80,8 +79,7 @@ func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) (*openFile, e
 	return fs.pin(op, n, write)
 }
 
-// mayOpen checks the caller's rights for an Open of n. The third argument has n's attributes,
-// which the caller has just read.
+// mayOpen checks the caller's rights for an Open of n, whose attributes the caller has just read.
 func (fs *FS) mayOpen(op *vfs.Op, n *node, is *look, access vfs.OpenAccess) error {
 	if access&vfs.OpenOwner != 0 && fs.owns(op.Cred, &is.Stat_t) {
 		return nil
@@ -155,8 +153,7 @@ func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
 	return f, nil
 }
 
-// unpin undoes one call of pin, which returned n's descriptor f for the user uid, and releases a
-// reference to f. It never waits.
+// unpin undoes one call of pin for the user uid, which returned n's descriptor f. It never waits.
 func (fs *FS) unpin(f *openFile, n *node, uid uint32) {
 	f.used.Store(fs.nodes.round.Load())
 	n.files.mu.Lock()

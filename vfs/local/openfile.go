@@ -10,8 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An openFile is a descriptor for a file's data that all callers share. Before a caller uses it,
-// the caller's rights are checked.
+// An openFile is a descriptor for a file's data. All callers share it, after a check of their rights.
 type openFile struct {
 	fd       int
 	writable bool
@@ -34,16 +33,14 @@ func (f *openFile) close() {
 	f.count.Add(-1)
 }
 
-// openFiles holds a node's descriptors for data: at most one for reading and one for reading and
-// writing.
+// openFiles holds a node's descriptors for data: at most one to read and one to read and write.
 type openFiles struct {
 	mu      sync.Mutex
 	ro, rw  *openFile
 	writers map[uint32]int // number of Files open for writing, by user
 }
 
-// held returns n's open file with a reference, or nil if there is none. If write is set, it returns
-// only a writable one.
+// held returns n's open file, a writable one if write is set, with a reference, or nil if it has none.
 func (n *node) held(write bool) *openFile {
 	o := &n.files
 	o.mu.Lock()
@@ -92,8 +89,7 @@ func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	return fs.openFile(op, n, write)
 }
 
-// openFile opens n for reading, and also for writing if write is set. It returns the open file with
-// a reference.
+// openFile opens n to read, and also to write if write is set. It returns it with a reference.
 func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	switch {
 	case n.typ == vfs.Directory && !write:
@@ -112,9 +108,8 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	fs.makeRoomToOpen()
 	fd, err := fs.reopenWithRoom(n.fd, flags)
 	if err == syscall.EACCES || err == syscall.EPERM {
-		// The daemon may act as callers, but may not read every file itself. Each caller's rights
-		// are checked before it uses a descriptor; so a descriptor that is opened as one caller
-		// may serve all callers.
+		// The daemon may act as callers, but may not read every file itself. A descriptor opened as one
+		// caller may serve all, because each caller's rights are checked before it uses a descriptor.
 		again, asErr := callAs(fs, op.Cred, func() (int, error) { return fs.reopen(n.fd, flags) })
 		if asErr == nil {
 			fd, err = again, nil
@@ -166,8 +161,7 @@ func (fs *FS) maxOpen() int64 { return fs.part() / 2 }
 func (fs *FS) manyUnsynced() int64 { return fs.maxOpen() / 8 }
 func (fs *FS) mostUnsynced() int64 { return fs.maxOpen() / 4 }
 
-// maxPinned returns the limit of descriptors that vfs.Files and claims keep open. Many Files can
-// share one descriptor.
+// maxPinned returns the limit of descriptors that vfs.Files, which can share one, and claims keep open.
 func (fs *FS) maxPinned() int64 { return fs.maxOpen() * 5 / 8 }
 
 // opened returns the number of descriptors that are open for data or for listings.

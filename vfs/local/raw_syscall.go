@@ -56,8 +56,7 @@ func rawSetfsid(trap uintptr, id uint32) uint32 {
 	return uint32(was)
 }
 
-// rawSetgroups sets the calling thread's supplementary groups. The kernel copies and sorts them in
-// memory and does nothing else.
+// rawSetgroups sets the thread's supplementary groups. The kernel only sorts a copy in memory.
 func rawSetgroups(groups []uint32) error {
 	_, _, e := syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(unsafe.SliceData(groups))), 0)
 	return errnoErr(e)

@@ -96,8 +96,7 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, 
 	return got, ended || end >= uint64(is.Size), nil
 }
 
-// lookAndJudge reads n's attributes. Unless judged is set, it also checks that the caller may read
-// n's data.
+// lookAndJudge reads n's attributes, and checks that the caller may read n's data unless judged is set.
 func (fs *FS) lookAndJudge(op *vfs.Op, n *node, is *look, judged bool) error {
 	err := fs.look(op, n, is)
 	if err == nil && !judged {

@@ -24,9 +24,8 @@ const (
 	endCookie    = math.MaxInt64
 )
 
-// namesAtOnce and plusAtOnce are the sizes, in bytes, of one read of a directory. With attributes
-// (plus) fewer entries fit into a reply, and the next call has to read again those that did not
-// fit; so plusAtOnce is smaller.
+// namesAtOnce and plusAtOnce are the sizes, in bytes, of one read of a directory. plusAtOnce is smaller,
+// because fewer entries with attributes fit into a reply, and the next call reads the others again.
 const (
 	namesAtOnce = 32 << 10
 	plusAtOnce  = 8 << 10
@@ -91,14 +90,13 @@ type listing struct {
 	at int
 	// mount is the ID of dir's mount; 0: not known yet.
 	mount int32
-	// handed is the number of entries that hand has taken. yielded is when the listing last yielded
-	// the processor, or began.
+	// handed is the number of entries that hand has taken; yielded is the time of the last yield, or
+	// of the beginning.
 	handed  int
 	yielded time.Time
 }
 
-// dots emits "." and "..". It skips an entry whose cookie is not greater than the argument cookie.
-// It returns false if emit did.
+// dots emits those of "." and ".." whose cookie is greater than cookie. It returns false if emit did.
 func (l *listing) dots(cookie uint64) bool {
 	for _, e := range []struct {
 		name   string
@@ -321,9 +319,8 @@ func (l *listing) byName(e *vfs.DirEntry) (h vfs.Handle, ok bool) {
 	return l.complete(e, is, l.dir.fd, e.Name)
 }
 
-// namesInode reports whether a kernel's handle contains an inode number. The handles of the usual
-// file systems contain at least the low 32 bits of the number, aligned, in the machine's byte
-// order.
+// namesInode reports whether a kernel's handle contains an inode number. Those of the usual file systems
+// contain at least its low 32 bits, aligned, in the machine's byte order.
 func namesInode(handle []byte, ino uint64) bool {
 	for ; len(handle) >= 4; handle = handle[4:] {
 		if binary.NativeEndian.Uint32(handle) == uint32(ino) {

@@ -84,9 +84,8 @@ func (v *named) after(changed bool) {
 	}
 }
 
-// nameless is called after the change. It reports whether the file has no name any more. It uses
-// the attributes that were read after the change, because another call may have made or removed a
-// name of the file just before it.
+// nameless reports, after the change, whether the file has no name any more. It uses the attributes after
+// the change, because another call may have made or removed a name of the file just before it.
 func (v *named) nameless() bool {
 	return v.n != nil && (v.n.typ == vfs.Directory || v.seen && v.is.Nlink == 0)
 }
@@ -111,9 +110,8 @@ func (v *named) put() {
 	}
 }
 
-// known returns the file of name in d. If the kernel resolves handles, this takes one system call.
-// Otherwise known opens the file, because after the change the index must learn whether the file
-// still has a name.
+// known returns the file of name in d, by one system call if the kernel resolves handles. Otherwise it
+// opens the file, because the index must learn afterwards whether the file still has a name.
 func (fs *FS) known(d *node, name []byte) (v named) {
 	key := inodeKey{dev: d.inode.key.dev}
 	err := error(syscall.EOPNOTSUPP)

@@ -79,9 +79,8 @@ func notSupported(err error) error {
 	return err
 }
 
-// Allocate implements vfs.Sparse. It returns ENOSPC if length is more than the free space and the
-// file's own blocks together. Without this check the kernel would first allocate all free space and
-// then free it again.
+// Allocate implements vfs.Sparse. ENOSPC: length is more than the free space and the file's own blocks.
+// Without this check the kernel would first allocate all free space and then free it again.
 func (fs *FS) Allocate(op *vfs.Op, of vfs.File, offset, length uint64) error {
 	f, err := fs.own(of)
 	switch {
@@ -171,8 +170,7 @@ func (fs *FS) Seek(op *vfs.Op, of vfs.File, offset uint64, what vfs.SeekWhat) (a
 }
 
 const (
-	// copyAtOnce is the largest number of bytes that one CopyRange copies. Other writers of the
-	// target file wait meanwhile.
+	// copyAtOnce is the limit of one CopyRange, in bytes. Other writers of the target wait meanwhile.
 	copyAtOnce = 16 << 20
 	// copyBuffer is the size, in bytes, of one read if the kernel cannot copy the range itself.
 	copyBuffer = 256 << 10

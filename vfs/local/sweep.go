@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweepEvery is the time between two rounds of the sweeper. The other intervals are numbers of
-// rounds.
+// sweepEvery is the time between two rounds of the sweeper. The others are numbers of rounds.
 const (
 	sweepEvery     = time.Second
 	closeAfter     = 2  // rounds without use after which open files are closed
@@ -61,8 +60,7 @@ func (fs *FS) sweepOnce() {
 	if fs.kind.reserves {
 		fs.lookAtReserve()
 	}
-	// The FS's part of the budget of descriptors may have shrunk, because another FS joined or
-	// SetLimit was called.
+	// The FS's part of the budget may have shrunk, because another FS joined or SetLimit was called.
 	fs.makeRoomToOpen()
 	if over := fs.nodes.count.Load() - fs.maxNodes(); over > 0 {
 		fs.nodes.shrink(int(over), 2, 1, 0)

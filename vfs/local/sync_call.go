@@ -132,8 +132,7 @@ func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, open
 	return err
 }
 
-// touchAtime sets the atime of the file open on fd to its present value, so that the next sync has
-// to write the inode.
+// touchAtime sets the file's atime to its present value, so that the next sync has to write the inode.
 func touchAtime(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

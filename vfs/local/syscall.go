@@ -15,8 +15,7 @@ import (
 // resolveCached is openat2's RESOLVE_CACHED (Linux 5.12).
 const resolveCached = 0x20
 
-// sysOpenat2 opens name, one component, in the directory dir. It adds O_CLOEXEC and O_NOFOLLOW to
-// the flags.
+// sysOpenat2 opens name, one component, in dir. It adds O_CLOEXEC and O_NOFOLLOW to the flags.
 func sysOpenat2(dir int, name []byte, flags uint64, mode, resolve uint64) (int, error) {
 	var buf [maxName + 1]byte
 	return openat2(dir, cname(&buf, name), flags, mode, resolve)
@@ -33,8 +32,7 @@ func openat2(dir int, path *byte, flags uint64, mode, resolve uint64) (int, erro
 	}
 }
 
-// maxClimb is the largest number of levels that one path of "../" can go up: a path has at most
-// PATH_MAX bytes, including its NUL.
+// maxClimb is the most levels that a path of "../" goes up: it has at most PATH_MAX bytes with its NUL.
 const maxClimb = (unix.PathMax - 1) / len("../")
 
 var wayUp = append(bytes.Repeat([]byte("../"), maxClimb), 0)
@@ -69,8 +67,7 @@ func sysNameToHandleAt(dir int, name, buf []byte) (n int, kind, mount int32, err
 	return copy(buf, fh.data[:fh.bytes]), fh.kind, mount, nil
 }
 
-// sysFaccess asks the kernel whether the thread's effective identity has the given rights on fd's
-// file.
+// sysFaccess asks the kernel for rights of the thread's effective identity on fd's file.
 func sysFaccess(fd int, rights uint32) error {
 	var empty byte
 	_, _, e := syscall.Syscall6(unix.SYS_FACCESSAT2, uintptr(fd), uintptr(unsafe.Pointer(&empty)), uintptr(rights),
@@ -84,8 +81,7 @@ func (fs *FS) link(fd, dir int, name []byte) error {
 	return unix.Linkat(fs.proc, strconv.Itoa(fd), dir, string(name), unix.AT_SYMLINK_FOLLOW)
 }
 
-// uninterrupted repeats a call for as long as signals of the Go runtime interrupt it, as happens
-// on some file systems.
+// uninterrupted repeats a call that signals of the Go runtime interrupt, as on some file systems.
 func uninterrupted(call func() error) error {
 	for {
 		if err := call(); err != syscall.EINTR {

@@ -63,8 +63,7 @@ type verdicts struct {
 	asked atomic.Bool
 }
 
-// holds reports whether e can be used: it is about caller, is not too old, and is about n's present
-// state.
+// holds reports whether e is about caller and about n's present state, and not too old.
 func (e *verdict) holds(n *node, caller uint64) bool {
 	return e.caller == caller && roundsSince(n.fs.nodes.round.Load(), e.round) < askAnew && n.inode.version.still(e.change)
 }

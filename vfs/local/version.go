@@ -77,9 +77,8 @@ type version struct {
 	// change is the highest Change so far. seen is the fingerprint of the attributes that belong
 	// to it. seen is 0 if the attributes have not been read since this Change was made.
 	change, seen atomic.Uint64
-	// foreign is the latest ctime that another process is known to have set, in the form that stamp
-	// returns, or 0. quiet is the time after that, in nanoseconds, during which Atomic is false
-	// (see quietAfter).
+	// foreign is the latest ctime (a stamp) that another process is known to have set, or 0. quiet is the
+	// time after that, in nanoseconds, during which Atomic is false (see quietAfter).
 	foreign atomic.Uint64
 	quiet   atomic.Int64
 
@@ -93,8 +92,7 @@ const (
 	movesNow   = 1<<32 - 1
 )
 
-// A look is one reading of an inode's attributes, with the Change that identifies the state that
-// was read.
+// A look is one reading of an inode's attributes, with the Change of the state that was read.
 type look struct {
 	unix.Stat_t
 	change uint64 // identifies this state or an older one
@@ -122,8 +120,7 @@ func (v *version) init(st *unix.Stat_t) {
 	v.change.Store(v.ctime)
 }
 
-// beginLook stores the version's counters in l. Then the caller reads the inode's attributes to l
-// and calls version.tell.
+// beginLook stores the counters in l. Then the caller reads the attributes to l and calls version.tell.
 func (v *version) beginLook(l *look) {
 	l.moves, l.change = v.moves.Load(), v.change.Load()
 }
@@ -189,8 +186,7 @@ func (v *version) still(change uint64) bool {
 	return v.moves.Load()&movesNow == 0 && v.change.Load() == change
 }
 
-// ahead returns how far the Change is ahead of the ctime. needed is false if the ctime alone keeps
-// the Change from falling.
+// ahead returns how far the Change is ahead of the ctime. needed: the ctime alone would let it fall.
 func (v *version) ahead() (by uint64, needed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -247,8 +243,7 @@ func (v *version) foreignChange(ctime uint64) {
 	v.quiet.Store(int64(quietAfter(gap)))
 }
 
-// made records that this process made the file. So the file's ctime does not count as set by
-// another process.
+// made records that this process made the file, so that its ctime does not count as foreign.
 func (v *version) made() { v.foreign.Store(0) }
 
 // undisturbed reports whether no other process is known to have changed the inode lately.
@@ -277,8 +272,7 @@ func (fs *FS) before(n *node, l *look, ch *vfs.Change) change {
 	return c
 }
 
-// unchanged stores l in ch as the attributes before and after. Atomic is true, because both come
-// from one reading.
+// unchanged stores l in ch as the attributes before and after: one reading, so Atomic is true.
 func (n *node) unchanged(l *look, ch *vfs.Change) {
 	n.fill(&ch.Before, l)
 	ch.After, ch.HasBefore, ch.HasAfter, ch.Atomic = ch.Before, true, true, true

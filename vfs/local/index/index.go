@@ -19,8 +19,7 @@ import (
 
 // An Index finds the files of a Tree.
 type Index struct {
-	// Patience is how long a call waits for a search for its file. It is 2 s, unless a test sets
-	// it before the first call.
+	// Patience is how long a call waits for a search for its file: 2 s, unless a test sets it.
 	Patience time.Duration
 
 	tree Tree
@@ -53,8 +52,8 @@ const (
 
 var placesBucket = []byte("places")
 
-// Open opens the index in stateDir for the tree whose root has the handle root. Only one process
-// at a time can use an index.
+// Open opens the index in stateDir for the tree with the given root. Only one process at a time can
+// use it.
 func Open(tree Tree, stateDir string, root vfs.Handle) (*Index, error) {
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return nil, err
@@ -102,8 +101,7 @@ var indexFiles = struct {
 	open map[string]bool
 }{open: map[string]bool{}}
 
-// claimFile returns the name of an index file that begins with base and is not open, and counts it
-// as open.
+// claimFile returns the name, beginning with base, of an index file that is not open, and notes it as open.
 func claimFile(base string) string {
 	indexFiles.Lock()
 	defer indexFiles.Unlock()
@@ -192,17 +190,15 @@ func (x *Index) openAt(h *vfs.Handle, p place) (int, error) {
 	return fd, nil
 }
 
-// A Tree is the directory tree in which an Index finds files. All descriptors are O_PATH. Any
-// goroutine may call the methods.
+// A Tree is the tree in which an Index finds files. Descriptors are O_PATH. Any goroutine may use it.
 type Tree interface {
 	OpenRoot() (fd int, err error)
 	// OpenName opens name in the directory dir. It follows no symlink and crosses no mount point.
 	OpenName(dir int, name []byte) (fd int, err error)
 	// Identify returns the handle of the file open on fd, and whether it is a directory.
 	Identify(fd int) (h vfs.Handle, directory bool, err error)
-	// Names calls a function, its last argument, for every name in the directory dir except "." and
-	// "..", until the function returns false. The name is valid only during that call of the
-	// function.
+	// Names calls each for every name in the directory dir except "." and "..", until each returns
+	// false. The name is valid only during that call.
 	Names(dir int, each func(name []byte) bool) error
 }
 
@@ -223,8 +219,7 @@ func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == s
 // residentFor is how long pages are assumed to stay in memory after populate has read them.
 const residentFor = time.Second
 
-// residence holds the address and the size of a database's memory mapping. The zero value is
-// ready.
+// residence is the memory mapping of a database. The zero value is ready.
 type residence struct {
 	at     atomic.Uintptr // address of the mapping
 	length atomic.Int64   // bytes of the mapping that the database uses
@@ -255,10 +250,9 @@ func (r *residence) update(db *bolt.DB, f func(*bolt.Tx) error) error {
 	})
 }
 
-// populate makes the kernel read pages of the mapping that are not in memory. It does nothing if
-// it did so less than residentFor ago. If the mapping was replaced meanwhile, it reads some other
-// memory, or nothing. A kernel before 5.14 does not have MADV_POPULATE_READ; there a page fault
-// may wait for the disk.
+// populate makes the kernel read the pages of the mapping that are not in memory, unless it did so less
+// than residentFor ago. If the mapping was replaced meanwhile, it reads some other memory, or nothing.
+// A kernel before 5.14 has no MADV_POPULATE_READ; there a page fault may wait for the disk.
 func (r *residence) populate() {
 	at, length, now := r.at.Load(), r.length.Load(), time.Now().UnixNano()
 	if at == 0 || now < r.until.Load() {

@@ -17,15 +17,13 @@ import (
 // searches, and by the goroutine that writes. Note and Gone never read it and never wait.
 
 const (
-	// If maxPending files or more have changes that are not on disk yet, Room returns false or
-	// waits. Note and Gone drop a change if 2*maxPending files have such changes; a search finds
-	// the file when a call needs it.
+	// If maxPending files have changes that are not on disk yet, Room returns false or waits. If
+	// 2*maxPending have, Note and Gone drop changes; a search then finds the file when a call needs it.
 	maxPending  = 1 << 16
 	writeBehind = 100 * time.Millisecond
-	// maxWrite is the largest number of files that one transaction writes. For each key inserted
-	// between two others, the database moves the contents of a page, and it splits pages only at
-	// the end of a transaction; so the time of a transaction grows with the square of the number
-	// of keys.
+	// maxWrite is the largest number of files that one transaction writes. The database moves a page for
+	// each key inserted between two others, and splits pages only at the end of a transaction; so the
+	// time of a transaction grows with the square of the number of keys.
 	maxWrite = 1 << 11
 )
 
@@ -76,8 +74,7 @@ func (x *Index) Note(dir, h vfs.Handle, name []byte) {
 	delete(x.dead, h)
 }
 
-// Gone records that name in dir no longer belongs to h. last is true if h has no name any more.
-// Gone never waits.
+// Gone records that name in dir no longer belongs to h; last: h has no name any more. It never waits.
 func (x *Index) Gone(dir, h vfs.Handle, name []byte, last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -122,8 +119,7 @@ func (x *Index) pendLocked(h vfs.Handle) *learnt {
 	return l
 }
 
-// Room reports whether fewer than maxPending files wait to be written. Unless try is set, it waits
-// until that is so.
+// Room reports whether fewer than maxPending files wait to be written, or waits for that unless try is set.
 func (x *Index) Room(try bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -216,8 +212,7 @@ type place struct {
 	name string
 }
 
-// places are the names under which a file was seen, the latest first. A places value is never
-// modified.
+// places are the names under which a file was seen, the latest first. They are never modified.
 type places []place
 
 // maxPlaces is the largest number of places that the index keeps for one file. If all of them are

@@ -26,8 +26,7 @@ const (
 	maxWanted   = 1 << 12 // most files that one search looks for
 	maxVain     = 1 << 16 // most files in searches.vain
 	vainFor     = time.Minute
-	// maxSearchWaiters is the largest number of calls that wait for a search; searchPatience is
-	// how long each waits.
+	// At most maxSearchWaiters calls wait for a search, each for searchPatience.
 	maxSearchWaiters = 8
 	searchPatience   = 2 * time.Second
 )
@@ -55,9 +54,8 @@ type search struct {
 // A missing is a file that the search looks for.
 type missing struct {
 	met chan struct{} // closed when the search finds the file, or ends
-	// late is true if a call asked for the file after the search had begun to read directories. If
-	// the search does not find the file, it may be in a directory that was read before. So the
-	// next search looks for it.
+	// late is true if a call asked for the file after the search had begun to read directories. The
+	// file may be in a directory that was read before; so the next search looks for it, too.
 	late bool
 }
 
@@ -86,9 +84,8 @@ func (x *Index) find(h *vfs.Handle) (int, error) {
 	return -1, vfs.ErrDelay
 }
 
-// want adds h to the running or the next search. If the caller may wait, want counts it as a
-// waiter and returns a channel that is closed when the search finds h or ends. Otherwise met is
-// nil, and the caller returns err.
+// want adds h to the running or the next search. If the caller may wait, it counts as a waiter, and met
+// is closed when the search finds h or ends. Otherwise met is nil, and the caller returns err.
 func (x *Index) want(h *vfs.Handle) (met <-chan struct{}, err error) {
 	if x.soughtInVain(h) {
 		return nil, syscall.ESTALE
@@ -117,8 +114,7 @@ func (x *Index) want(h *vfs.Handle) (met <-chan struct{}, err error) {
 	return m.met, nil
 }
 
-// soughtInVain reports whether a search for h has failed within the last vainFor. Until that time
-// has passed, h counts as stale.
+// soughtInVain reports whether h counts as stale, because a search failed within the last vainFor.
 func (x *Index) soughtInVain(h *vfs.Handle) bool {
 	now := x.now()
 	x.mu.Lock()
@@ -234,8 +230,7 @@ func (x *Index) missingOf(s *search) []vfs.Handle {
 	return slices.Collect(maps.Keys(s.missing))
 }
 
-// walk reads the whole tree, breadth first, with one directory open at a time. It stops after
-// maxWalk names.
+// walk reads the tree, breadth first, with one directory open at a time, up to maxWalk names.
 func (x *Index) walk(s *search) {
 	x.walks.Add(1)
 	todo := []vfs.Handle{x.root}
@@ -270,8 +265,7 @@ func (x *Index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int)
 	return names
 }
 
-// noteEntry calls Note for name in the directory dir, whose handle is h. If name is a directory
-// and sub is not nil, it calls sub.
+// noteEntry calls Note for name in dir, whose handle is h, and sub, if not nil, if name is a directory.
 func (x *Index) noteEntry(dir int, h *vfs.Handle, name []byte, sub func(vfs.Handle)) error {
 	fd, err := x.tree.OpenName(dir, name)
 	if err != nil {
