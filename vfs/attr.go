@@ -53,26 +53,22 @@ type Attr struct {
 	Mtime        Time
 	Ctime        Time
 	// Change is NFSv4's change attribute. It grows with each change of the content or of the
-	// attributes, and never falls. It need not grow if only Atime or Used changes. If a change runs
-	// while the attributes are read, the other attributes may be newer than Change, but never
-	// older. In vfs/local, Change is the ctime; if the ctime does not grow with each change,
-	// vfs/local raises Change in memory.
+	// attributes, except Atime and Used, and never falls. If a change runs while the attributes are
+	// read, the other attributes may be newer than Change, but never older. In vfs/local, Change is
+	// the ctime, or more if the ctime does not grow with each change.
 	Change uint64
 
-	// Birth is the time of the file's creation; it is known if HasBirth is set. MountedOn is a
-	// file number. If this file is the root of a mounted file system, MountedOn is the number of
-	// the directory that the mount covers. For any other file it is the file's own number. It is 0
-	// if unknown. The file system fills these fields in if Op.Want asks for them; otherwise they
-	// are zero.
+	// Birth is the time of the file's creation; it is known if HasBirth is set. MountedOn is the file's
+	// own number or, for the root of a mounted file system, the number of the directory that the mount
+	// covers; 0: unknown. These fields are zero unless Op.Want asks for them.
 	Birth     Time
 	HasBirth  bool
 	MountedOn uint64
 }
 
-// Want is a set of attributes, as bits. These attributes cost more to read than the others. If a
-// bit is set in Op.Want, GetAttr, Lookup and ReadDir fill in that attribute of each file that they
-// return, but not of the directory in which they found it. Other methods may leave these attributes
-// zero.
+// Want is a set of attributes, as bits, that cost more to read than the others. If a bit is set in
+// Op.Want, GetAttr, Lookup and ReadDir fill in that attribute of each file that they return, but not
+// of the directory in which they found it. Other methods may leave these attributes zero.
 type Want uint8
 
 // Attributes that are filled in on request.
@@ -110,8 +106,7 @@ func (s *SetAttr) IsZero() bool {
 	return !s.SetMode && !s.SetUID && !s.SetGID && !s.SetSize && s.AtimeHow == KeepTime && s.MtimeHow == KeepTime
 }
 
-// Masked returns s without the bits of Umask in Mode. An implementation calls it when it creates a
-// file and no default ACL decides.
+// Masked returns s without the bits of Umask in Mode, for a new file without a default ACL.
 func (s SetAttr) Masked() SetAttr {
 	if s.UseUmask {
 		s.Mode &^= s.Umask & 0o777
@@ -120,16 +115,14 @@ func (s SetAttr) Masked() SetAttr {
 	return s
 }
 
-// OfExclusive returns the part of s that an Exclusive Create applies: everything but times and
-// size.
+// OfExclusive returns the part of s that an Exclusive Create applies: all but times and size.
 func (s SetAttr) OfExclusive() SetAttr {
 	s.AtimeHow, s.MtimeHow, s.SetSize = KeepTime, KeepTime, false
 	return s
 }
 
-// Change holds an object's attributes before and after a change. If HasBefore or HasAfter is
-// false, that half is unknown. Atomic means that no other change of the object came between the
-// two.
+// Change holds an object's attributes before and after a change; HasBefore and HasAfter say which are
+// known. Atomic means that no other change of the object came between the two.
 type Change struct {
 	Before, After       Attr
 	HasBefore, HasAfter bool

@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// ClaimMode is the kind of a claim. A claim is a byte-range lock that belongs to this process (see
-// Claimer).
+// ClaimMode is the kind of a claim, a byte-range lock that belongs to this process (see Claimer).
 type ClaimMode uint8
 
 // Modes of claims. Several processes may hold ClaimRead on the same range. ClaimWrite excludes
@@ -19,8 +18,7 @@ const (
 	ClaimWrite
 )
 
-// ToEnd is the length of a range that always reaches to the end of the file, even if the file
-// grows (RFC 8881 §18.10.3).
+// ToEnd is the length of a range up to the end of the file, even if it grows (RFC 8881 §18.10.3).
 const ToEnd = math.MaxUint64
 
 // Claimed is a range and the mode of the claim on it. Length may be ToEnd.
@@ -39,14 +37,12 @@ type Claimed struct {
 // open the file, and then blocks until the file is open; it waits for no other process. A file with
 // claims stays alive as if it were open (see File).
 type Claimer interface {
-	// Claim sets the mode of a whole range of a regular file. It replaces the former claims
-	// inside the range and keeps those outside. It claims the whole range, or fails and changes
-	// nothing.
+	// Claim sets the mode of a whole range of a regular file, whatever the former claims inside the
+	// range, or fails and changes nothing.
 	//
-	// EAGAIN: another process holds a conflicting lock. EINVAL: length is 0, or the range ends
-	// beyond 2^64-1. ENOLCK, ErrDelay: the kernel or the FileSystem cannot hold more claims.
-	// EROFS: a file that cannot be written cannot be claimed with ClaimWrite. ErrNotSupported: the
-	// file system has no locks.
+	// EAGAIN: another process holds a conflicting lock. EINVAL: length is 0, or the range ends beyond
+	// 2^64-1. ENOLCK, ErrDelay: there is no room for more claims. EROFS: the file cannot be written, and
+	// so not claimed with ClaimWrite. ErrNotSupported: the file system has no locks.
 	Claim(h Handle, start, length uint64, mode ClaimMode) error
 	// TestClaim finds a lock of another process that conflicts with a claim of this range and
 	// mode. It returns false if there is no such lock now.
@@ -67,8 +63,7 @@ type span struct {
 	mode        ClaimMode
 }
 
-// spanOf returns the span that begins at start and is length bytes long. EINVAL: length is 0, or
-// the range ends beyond 2^64-1.
+// spanOf returns the span of a range. EINVAL: length is 0, or the range ends beyond 2^64-1.
 func spanOf(start, length uint64, mode ClaimMode) (span, error) {
 	s := span{start, math.MaxUint64, mode}
 	if length == 0 || length != ToEnd && length-1 > math.MaxUint64-start {
@@ -100,8 +95,7 @@ func (c *Claims) Set(start, length uint64, mode ClaimMode) error {
 	for to < len(c.held) && c.held[to].start <= s.last {
 		to++
 	}
-	// Build the spans that replace held[from:to] and the two neighbours, which may merge with
-	// them: at most 5 spans.
+	// Replace held[from:to] and the two neighbours, which may merge, by at most 5 spans.
 	var place [5]span
 	with := place[:0]
 	if from > 0 {

@@ -18,8 +18,7 @@ type Handle struct {
 	b [MaxHandle]byte
 }
 
-// MakeHandle returns the handle with the given bytes. It returns false if b is empty or longer
-// than MaxHandle.
+// MakeHandle returns the handle with the given bytes, or false if b is empty or too long.
 func MakeHandle(b []byte) (Handle, bool) {
 	var h Handle
 	if len(b) == 0 || len(b) > MaxHandle {
@@ -66,29 +65,25 @@ var (
 	// ErrWouldBlock: with Op.Try, the method could not answer without blocking, and did nothing.
 	// The same call without Try will do the work.
 	ErrWouldBlock = errors.New("vfs: would block")
-	// ErrBadHandle: the bytes were never a handle of this file system. For a handle of a removed
-	// file the error is syscall.ESTALE.
+	// ErrBadHandle: the bytes were never a handle here. ESTALE: they were that of a removed file.
 	ErrBadHandle = errors.New("vfs: not a handle")
 	// ErrNotSync: SetAttr's guard is not the object's ctime (RFC 1813 §3.3.2).
 	ErrNotSync = errors.New("vfs: object changed meanwhile")
 	// ErrBadCookie: the cookie is not a position in this directory.
 	ErrBadCookie = errors.New("vfs: bad directory cookie")
-	// ErrDelay: the file system cannot serve the call now. The client shall try again later (RFC
-	// 1813: NFS3ERR_JUKEBOX).
+	// ErrDelay: the client shall try again later (RFC 1813: NFS3ERR_JUKEBOX).
 	ErrDelay = errors.New("vfs: try again later")
 	// ErrNotSupported: the file system does not have this operation.
 	ErrNotSupported = errors.New("vfs: not supported")
 )
 
-// A Cred is the identity of a caller, after squashing. The file system checks this user's
-// permissions as the kernel would.
+// A Cred is the identity of a caller, after squashing. The file system checks its permissions.
 type Cred struct {
 	UID, GID uint32
 	Groups   []uint32 // supplementary, at most 65536, in any order
 }
 
-// Op holds the circumstances of one call of a FileSystem. A method may keep it only until it
-// returns.
+// Op holds the circumstances of one call of a FileSystem. A method keeps it only until it returns.
 type Op struct {
 	// Cred is never nil.
 	Cred *Cred
@@ -113,8 +108,7 @@ const (
 	AccessExtend
 	AccessDelete
 	AccessExecute
-	// Rights to extended attributes (RFC 8276 §8.3). A FileSystem without Xattrs never grants
-	// them.
+	// Rights to extended attributes (RFC 8276 §8.3), which need a FileSystem with Xattrs.
 	AccessXattrRead
 	AccessXattrWrite
 	AccessXattrList
@@ -158,8 +152,7 @@ type CreateHow struct {
 type DirEntry struct {
 	Name   []byte
 	FileID uint64
-	// Cookie is the position after this entry: a ReadDir with this cookie starts there. It is
-	// never 0.
+	// Cookie is the position after this entry, where a ReadDir with it starts; never 0.
 	Cookie uint64
 	// Handle and Attr are set if the caller asked for them and they are available.
 	Handle  Handle
@@ -172,8 +165,7 @@ type Object struct {
 	Handle  Handle
 	Attr    Attr
 	HasAttr bool
-	// Create sets Created. True: this call made the file, or it repeats the Exclusive Create that
-	// made it. False: the file existed.
+	// Created: this Create made the file, or repeats the Exclusive Create that made it.
 	Created bool
 }
 
@@ -201,14 +193,12 @@ type FileSystem interface {
 	Usage(op *Op, h Handle) (Usage, error)
 
 	GetAttr(op *Op, h Handle, a *Attr) error
-	// SetAttr applies s. If guard is not nil and differs from the ctime, it fails with
-	// ErrNotSync. It checks permission for all of s first, so a missing permission leaves
-	// everything unchanged.
+	// SetAttr applies s. If guard is not nil and differs from the ctime, it fails with ErrNotSync. It
+	// checks permission for all of s first, so a missing permission leaves everything unchanged.
 	SetAttr(op *Op, h Handle, s *SetAttr, guard *Time) (Change, error)
 	// Access returns the subset of want that op.Cred has, and stores the attributes of h in a.
 	Access(op *Op, h Handle, want Access, a *Attr) (Access, error)
-	// Lookup finds name in dir. It stores the directory's attributes in dirAttr, also if it fails
-	// with ENOENT.
+	// Lookup finds name in dir. It stores dir's attributes in dirAttr, also if it fails with ENOENT.
 	Lookup(op *Op, dir Handle, name []byte, dirAttr *Attr) (Object, error)
 	// ReadLink writes the symlink's text to buf and returns its length. If buf is too short, it
 	// fails with ENAMETOOLONG. It stores the attributes of h in a.
@@ -218,9 +208,8 @@ type FileSystem interface {
 	// or right after the bytes read. Read stores the attributes of h in a.
 	Read(op *Op, h Handle, offset uint64, buf []byte, a *Attr) (n int, eof bool, err error)
 	// Write stores the pieces of data in order at offset, and makes them at least as stable as the
-	// argument stable demands. It returns the number of bytes stored and how stable they are. If
-	// an error comes after some bytes were stored, Write returns their number without the error;
-	// the next call reports the error.
+	// argument stable demands. It returns the number of bytes stored and how stable they are. An error
+	// after some bytes were stored is left to the next call.
 	Write(op *Op, h Handle, offset uint64, data [][]byte, stable Stability) (n int, done Stability, ch Change, err error)
 	// Commit puts the data written to the range (count 0: to the end) on stable storage. If
 	// op.Cred's user has the file open for writing (see Opener), Commit does not check the file's
@@ -265,10 +254,9 @@ type Wrapper interface {
 	Unwrap() FileSystem
 }
 
-// As finds the optional interface T of fs. If fs implements T, it returns fs; otherwise it returns
-// the nearest wrapped FileSystem that does. ok is false if none does. A wrapper that wants to
-// change T's methods has to implement T itself, because calls through T bypass every wrapper that
-// does not.
+// As finds the optional interface T of fs, or of the nearest wrapped FileSystem that implements it;
+// otherwise ok is false. A wrapper that wants to change T's methods has to implement T itself, because
+// calls through T bypass every wrapper that does not.
 func As[T any](fs FileSystem) (t T, ok bool) {
 	for {
 		if t, ok = fs.(T); ok {

@@ -30,9 +30,8 @@ type Opener interface {
 // An OpenCounter is an optional interface of an Opener that limits the number of open files.
 // Callers that open files for clients divide this limit among the clients.
 type OpenCounter interface {
-	// OpenFiles returns the number of open files and its upper limit. A file that is open several
-	// times counts once for OpenRead and once for OpenWrite; a file with claims counts once more.
-	// OpenFiles never waits.
+	// OpenFiles returns the number of open files and its upper limit, and never waits. A file counts once
+	// if it is open for OpenRead, once for OpenWrite, however often, and once more if it has claims.
 	OpenFiles() (open, most int)
 }
 
@@ -52,8 +51,7 @@ type File interface {
 	Commit(op *Op, offset uint64, count uint32) (Change, error)
 	// SetSize cuts or extends the file. The file must be open for writing.
 	SetSize(op *Op, size uint64) (Change, error)
-	// Close never waits. A method that is already running finishes normally. A second Close does
-	// nothing.
+	// Close never waits for a method that is running. A second Close does nothing.
 	Close()
 }
 
@@ -66,17 +64,15 @@ const (
 	SeekHole
 )
 
-// Sparse is an optional interface of a FileSystem that can find and make holes in files. A File
-// argument must come from this FileSystem and be open for the access that the method needs;
-// otherwise the method returns EBADF. As with File's methods, no permission is checked, and quotas
-// and the clearing of set-id bits depend on op.Cred. Changes are as durable as changes of
-// attributes.
+// Sparse is an optional interface of a FileSystem that can find and make holes in files. EBADF: a File
+// is not of this FileSystem, or not open for the access that the method needs. As with File's methods,
+// no permission is checked, and quotas and the clearing of set-id bits depend on op.Cred. Changes are
+// as durable as changes of attributes.
 type Sparse interface {
 	// Allocate reserves storage for a range, so that a write to it cannot run out of space. The
 	// content stays. If the file was shorter, it grows to the end of the range (RFC 7862 §15.1).
 	Allocate(op *Op, f File, offset, length uint64) error
-	// Deallocate zeroes a range and frees the storage blocks that lie entirely within it. The
-	// size stays (RFC 7862 §15.4).
+	// Deallocate zeroes a range and frees the blocks within it. The size stays (RFC 7862 §15.4).
 	Deallocate(op *Op, f File, offset, length uint64) error
 	// Seek returns the first offset, at or after the given one, that lies in data (SeekData) or in
 	// a hole (SeekHole). The range after the end of the file counts as a hole. If there is no such

@@ -17,8 +17,7 @@ import (
 // File is the path of the list.
 const File = "/proc/self/mountinfo"
 
-// A Mount is a line of /proc/self/mountinfo. Its strings keep the text of the whole file in
-// memory.
+// A Mount is a line of /proc/self/mountinfo. Its strings keep the text of the file in memory.
 type Mount struct {
 	// ID is the mount's ID, and Parent the ID of the mount on which it is mounted. The kernel uses
 	// an ID again once its mount is gone.
@@ -82,8 +81,7 @@ func Find(all []Mount, id uint64) *Mount {
 	return nil
 }
 
-// unescape decodes blanks, line ends and backslashes, which the file has as a backslash and three
-// octal digits.
+// unescape decodes blanks, line ends and backslashes from a backslash and three octal digits.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -169,8 +167,7 @@ func (t *Tree) uppermost(m *Mount) *Mount {
 	}
 }
 
-// A Watcher waits for changes of the mounts. The kernel reports them by poll(2) on
-// /proc/self/mountinfo (proc(5)).
+// A Watcher waits for changes of the mounts, by poll(2) on /proc/self/mountinfo (proc(5)).
 type Watcher struct {
 	fd, stop int
 }
@@ -205,8 +202,7 @@ func (w *Watcher) Changed() bool {
 	}
 }
 
-// Stop makes the present call of Changed and all later ones return false. Any goroutine may call it
-// before Close.
+// Stop makes this and all later calls of Changed return false. Any goroutine may call it before Close.
 func (w *Watcher) Stop() { _, _ = unix.Write(w.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
 // Close releases the Watcher's descriptors. After it, the caller must not call Changed or Stop.

@@ -115,8 +115,7 @@ func (f *FS) lstat(n *node, name string) (a vfs.Attr, err error) {
 	return a, err
 }
 
-// done is the kind of change that calls have made to a file since the last call of note. 0 means no
-// change.
+// done is the kind of change that calls made to a file since the last call of note; 0: no change.
 type done uint8
 
 const (

@@ -16,10 +16,9 @@ import (
 // files. FS.look then repeats the call while no other call runs.
 var errAlone = errors.New("billy: the call has to be the only one")
 
-// look runs the function do, which changes nothing in the file system. Meanwhile other such calls
-// and reads of data may run. If do has to record something new about the files, look runs it
-// again; then only reads of data may run meanwhile. Because do may run twice, it may set only its
-// results.
+// look runs the function do, which changes nothing in the file system, beside other such calls and reads
+// of data. If do has to record something new about the files, look runs it again, beside reads of data
+// only. Because do may run twice, it may set only its results.
 func (f *FS) look(op *vfs.Op, do func() error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
@@ -56,8 +55,7 @@ func (f *FS) beside(do func() error) error {
 	return do()
 }
 
-// exclusively runs the function do while no other call runs. If quiet is false, reads of data may
-// run at the same time.
+// exclusively runs the function do while no other call runs, except reads of data if quiet is false.
 func (f *FS) exclusively(quiet bool, do func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,9 +77,8 @@ func (f *FS) get(h vfs.Handle, a *vfs.Attr) (*node, error) {
 	return n, err
 }
 
-// within runs the function do, which may change the file of a handle, and stores the attributes
-// before and after in ch. If reading the attributes after the change fails, the change still
-// counts as made.
+// within runs the function do, which may change the file of a handle, and stores the attributes before
+// and after in ch. If the attributes cannot be read after the change, it still counts as made.
 func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
 	n, err := f.get(h, &ch.Before)
 	if err != nil {
@@ -169,8 +166,7 @@ func errno(err error) error {
 	return syscall.EIO
 }
 
-// ofStatus converts a status of NFSv3, or of MOUNT (which has the same numbers), to an error of
-// package vfs.
+// ofStatus converts a status of NFSv3, or of MOUNT (the same numbers), to an error of package vfs.
 func ofStatus(s nfs.NFSStatus) error {
 	if err, ok := statuses[s]; ok {
 		return err

@@ -25,8 +25,7 @@ func (n *node) isFile() error {
 	return syscall.EINVAL
 }
 
-// forWriting returns the flag to open a file for writing, or for reading and writing if the file
-// system supports both.
+// forWriting returns the flag to open a file for writing, and for reading, too, if that is supported.
 func (f *FS) forWriting() int {
 	if gobilly.CapabilityCheck(f.bfs, gobilly.ReadAndWriteCapability) {
 		return os.O_RDWR
@@ -175,8 +174,7 @@ func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch v
 	return ch, err
 }
 
-// stabilise puts the written data on stable storage, if there is a way to do so. It returns how
-// stable the data is.
+// stabilise puts the written data on stable storage, if possible, and returns how stable the data is.
 func (f *FS) stabilise(file gobilly.File) (stable vfs.Stability, err error) {
 	if s, ok := file.(interface{ Sync() error }); ok {
 		err = s.Sync()

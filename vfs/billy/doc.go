@@ -4,8 +4,7 @@
 //
 //	fs, err := billy.New(handler, billy.Options{})
 //
-// A billy file system knows paths, and not much else. The package adds what is missing where it
-// can do so correctly:
+// A billy file system knows little but paths. The package adds what is missing where it can:
 //
 //   - The package makes handles of its own, which stay with a file when it is renamed; handles made
 //     of paths cannot. If the handler makes handles that it still understands after a restart, and

@@ -61,10 +61,9 @@ type FS struct {
 	restless bool // true if times of files change although the files do not
 	verifier atomic.Uint64
 
-	// mu is locked during every call of the file system, except reads of data. Read-only calls
-	// lock it shared. Calls that may change the file system lock it exclusively and also wait for
-	// running reads. mu guards the tree; a read-only call that has to change the tree locks mu
-	// exclusively (see look).
+	// mu is locked during every call of the file system, except reads of data: shared by read-only
+	// calls, exclusively by calls that may change the file system, which also wait for running reads,
+	// and by read-only calls that have to change the tree (see look). mu guards the tree.
 	mu      sync.RWMutex
 	reading sync.WaitGroup // running reads of data; they begin with mu locked
 	alone   bool           // true while mu is locked exclusively
@@ -142,8 +141,7 @@ func (f *FS) Root() vfs.Handle { return f.root.handle }
 // Lane implements vfs.FileSystem.
 func (f *FS) Lane() any { return f }
 
-// Verifier implements vfs.FileSystem. It also changes when a sync fails, because written data may
-// be lost then.
+// Verifier implements vfs.FileSystem. It also changes when a sync fails, which may lose data.
 func (f *FS) Verifier() (v [8]byte) {
 	binary.BigEndian.PutUint64(v[:], f.verifier.Load())
 	return v
@@ -167,8 +165,7 @@ func (f *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	return info, f.look(op, func() error { _, err := f.find(h); return err })
 }
 
-// Usage implements vfs.FileSystem. If the handler's FSStat sets nothing, the file system counts as
-// large and empty, as in go-nfs.
+// Usage implements vfs.FileSystem. If FSStat sets nothing, the file system counts as large and empty.
 func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (u vfs.Usage, err error) {
 	const plenty = 1 << 62
 	s := nfs.FSStat{TotalSize: plenty, FreeSize: plenty, AvailableSize: plenty,
@@ -191,9 +188,8 @@ func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (u vfs.Usage, err error) {
 // Close implements vfs.FileSystem. Nothing is open between calls.
 func (f *FS) Close() error { return nil }
 
-// mountConn is the connection that New passes to Handler.Mount, because no client has connected
-// then. Handlers read its addresses. The net.Conn is one end of a closed pipe, so no data can
-// pass.
+// mountConn is the connection that New passes to Handler.Mount, because no client has connected then.
+// Handlers read its addresses. The net.Conn is one end of a closed pipe, so no data can pass.
 type mountConn struct{ net.Conn }
 
 func (mountConn) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }

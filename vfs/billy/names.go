@@ -83,8 +83,7 @@ func (n *node) mayName(name []byte) error {
 	return vfs.CheckName(name, maxName)
 }
 
-// alterDir runs the function do, which changes name in the directory dir, while no other call
-// runs.
+// alterDir runs the function do, which changes name in the directory dir, while no other call runs.
 func (f *FS) alterDir(op *vfs.Op, dir vfs.Handle, name []byte, do func(d *node) error) (ch vfs.Change, err error) {
 	err = f.alter(op, dir, &ch, func(d *node) error {
 		if err := d.mayName(name); err != nil {
@@ -360,8 +359,7 @@ func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, d
 	return o, ch, err
 }
 
-// existing handles a creation whose name exists already; n is the file of that name and a its
-// attributes.
+// existing handles a creation whose name is that of the file n, which has the attributes a.
 func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (err error) {
 	switch {
 	case how.Mode == vfs.Guarded, n.kind != vfs.Regular,
@@ -377,8 +375,7 @@ func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (err error) {
 	return err
 }
 
-// child makes a file called name in d by calling the function do, and returns its node. No such
-// file exists yet.
+// child makes a new file called name in d by calling the function do, and returns its node.
 func (f *FS) child(d *node, name string, how *vfs.CreateHow, do func(path string) error) (n *node, a vfs.Attr, err error) {
 	if how.Attr.SetSize && how.Attr.Size > f.opt.MaxFileSize {
 		return n, a, syscall.EFBIG

@@ -19,15 +19,13 @@ type node struct {
 	kind   vfs.Type
 	links  []*entry // its names; empty for the root and for a removed file
 	directory
-	// seen holds the attributes at the last call of FS.note, without Atime and Used; zero before
-	// the first call.
+	// seen holds the attributes at the last call of FS.note, without Atime and Used, or zero.
 	seen vfs.Attr
 	// stamp is the file's Change. It grows with each change that a call saw or made. If the file
 	// system has no ctime, stamp is also the ctime that clients get.
 	stamp int64 // nanoseconds since 1970
-	// mtime is the time of a client's change after which the file system did not update its own
-	// mtime. Clients get the later of the two. It is zero if there was no such change, or if a
-	// client has set the mtime since.
+	// mtime is the time of a client's change after which the file system did not update its own mtime.
+	// Clients get the later one. It is zero without such a change, or if a client has set mtime since.
 	mtime     vfs.Time
 	did       done     // what calls did to the file since the last call of FS.note
 	made      bool     // true if a client of this process made the file
@@ -83,8 +81,7 @@ func (f *FS) newNode(path []string, a *vfs.Attr) *node {
 			n.id++
 		}
 	}
-	// The handle contains the file number, because after a rename a handler may give a file the
-	// handle that another file had.
+	// The handle contains the file number, because a handler may give a handle to another file later.
 	b := binary.LittleEndian.AppendUint64([]byte{handlerHandle}, n.id)
 	b = append(b, f.handler.ToHandle(f.bfs, path)...)
 	if len(b) == theirsAt || len(b) > vfs.MaxHandle {
@@ -201,8 +198,7 @@ func (n *node) attach(dir *node, name string) {
 	n.links = append(n.links, e)
 }
 
-// detach removes the entry e. If that was the node's last name, detach removes the node, too. It
-// does nothing if e is nil.
+// detach removes the entry e, unless it is nil, and the node if that was its last name.
 func (f *FS) detach(e *entry) {
 	if e == nil {
 		return
@@ -246,9 +242,8 @@ const (
 	dotDotCookie = 2
 )
 
-// A directory holds those names in one directory that the FS has seen, in the order in which it
-// first saw them. An entry's cookie is computed from its number in that order, so it stays the same
-// when other entries come or go.
+// A directory holds the names in one directory that the FS has seen, in the order in which it first
+// saw them. An entry's cookie comes from its number in that order, so other entries do not change it.
 type directory struct {
 	names map[string]*entry // nil if the node is not a directory
 	order []*entry          // sorted by cookie; detach takes out removed entries when there are many
