@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -233,13 +232,8 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 }
 
 // memoryTries is the number of times that openHandle tries if the kernel reports ENOMEM, which it
-// also does for a short time while a file is being removed or made. The first memoryTriesSoon tries
-// follow one another at once; the later ones are a millisecond apart, in case the process that makes
-// or removes the file is not running.
-const (
-	memoryTries     = 16
-	memoryTriesSoon = 8
-)
+// also does for a short time while a file is being removed or made.
+const memoryTries = 16
 
 // openHandle returns an O_PATH descriptor of the file with the given kernel handle.
 func openHandle(mount int, kind int32, handle []byte) (fd int, err error) {
@@ -251,11 +245,7 @@ func openHandle(mount int, kind int32, handle []byte) (fd int, err error) {
 		if err != syscall.ENOMEM {
 			break
 		}
-		if i < memoryTriesSoon {
-			runtime.Gosched()
-		} else {
-			time.Sleep(time.Millisecond)
-		}
+		time.Sleep(time.Duration(i) * 100 * time.Microsecond)
 	}
 	return fd, err
 }

@@ -387,13 +387,16 @@ func (n *node) stat(l *look) error {
 func roundsSince(now, was uint32) uint32 { return uint32(max(0, int32(now-was))) }
 
 // hold takes a reference. It returns false if the last reference was released already.
-func (n *node) hold() bool {
+func (n *node) hold() bool { return countUp(&n.refs) }
+
+// countUp increments a count, unless it is 0; then it returns false.
+func countUp(count *atomic.Int32) bool {
 	for {
-		refs := n.refs.Load()
-		if refs == 0 {
+		is := count.Load()
+		if is == 0 {
 			return false
 		}
-		if n.refs.CompareAndSwap(refs, refs+1) {
+		if count.CompareAndSwap(is, is+1) {
 			return true
 		}
 	}

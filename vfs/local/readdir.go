@@ -88,8 +88,6 @@ type listing struct {
 	// at is the number of entries of dir, without "." and "..", that come before the entry that is
 	// emitted next. It is unknownPlace if that number is not known.
 	at int
-	// mount is the ID of dir's mount; 0: not known yet.
-	mount int32
 	// handed is the number of entries that hand has taken; yielded is the time of the last yield, or
 	// of the beginning.
 	handed  int
@@ -305,15 +303,8 @@ func (l *listing) byName(e *vfs.DirEntry) (h vfs.Handle, ok bool) {
 	if _, byKernel := l.fs.resolver.(kernelResolver); !byKernel {
 		return h, false
 	}
-	if l.mount == 0 {
-		_, mount, err := kernelHandleOf(l.dir.fd, nil)
-		if err != nil {
-			return h, false
-		}
-		l.mount = mount
-	}
 	is, mount, err := kernelHandleOf(l.dir.fd, e.Name)
-	if err != nil || mount != l.mount {
+	if err != nil || uint64(mount) != l.fs.mountID {
 		return h, false
 	}
 	return l.complete(e, is, l.dir.fd, e.Name)
