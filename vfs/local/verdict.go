@@ -127,7 +127,12 @@ func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	said := verdict{caller: caller, round: fs.nodes.round.Load(), change: is.change, known: want}
 	last := is.still && fs.settled(is)
 	fs.stats.verdicts.Add(1)
-	has, err := callAs(fs, op.Cred, func() (right, error) { return askKernel(n.fd, want) })
+	var err error
+	if fs.asIs(op.Cred) { // without callAs, nothing is allocated
+		has, err = askKernel(n.fd, want)
+	} else {
+		has, err = callAs(fs, op.Cred, func() (right, error) { return askKernel(n.fd, want) })
+	}
 	if err != nil {
 		return 0, err
 	}
