@@ -40,9 +40,10 @@ type Session struct {
 	// flags are the status flags of the last SEQUENCE reply.
 	flags atomic.Uint32
 	// delay fires when it is time to repeat the delayed requests. wake wakes the keeper (the
-	// goroutine of keep).
+	// goroutine of keep), for the tasks in tasks.
 	delay *time.Timer
 	wake  chan struct{}
+	tasks atomic.Uint32
 
 	mu     sync.Mutex
 	phase  phase
@@ -57,10 +58,6 @@ type Session struct {
 	// slot: in parked they wait for a connection, in delayed for the time to be repeated.
 	waiting, parked, delayed compoundList
 	recovering               bool // a goroutine is making a new session
-	// Tasks of the session's own goroutine; each is true until the goroutine begins the task.
-	// rebind: bind a connection as the backchannel. tell: report a smaller number of slots to the
-	// server. reoffer: offer another RPCSEC_GSS context for callbacks.
-	rebind, tell, reoffer bool
 	// offered is the server's handle of the context offered for callbacks, or nil.
 	offered []byte
 }
@@ -175,7 +172,7 @@ func (s *Session) begin(ctx context.Context, conn *Conn) error {
 		s.mu.Lock()
 		s.lease = time.Duration(attr.LeaseTime) * time.Second
 		s.mu.Unlock()
-		s.lookAround()
+		s.ask(0) // the keeper looks at the lease
 	}
 	if _, refused := errors.AsType[*OpError](err); refused {
 		return nil // this caller may not read attributes of the root; keep defaultLease
@@ -271,12 +268,11 @@ func (s *Session) setFlags(flags uint32) {
 	if before == flags {
 		return
 	}
-	bind, offer := flags&needsBinding != 0 && before&needsBinding == 0, flags&needsContext != 0
-	if bind || offer {
-		s.mu.Lock()
-		s.rebind, s.reoffer = s.rebind || bind, s.reoffer || offer
-		s.mu.Unlock()
-		s.lookAround()
+	if flags&needsBinding != 0 && before&needsBinding == 0 {
+		s.ask(taskBind)
+	}
+	if flags&needsContext != 0 {
+		s.ask(taskOffer)
 	}
 	if s.cfg.Callbacks.Status != nil {
 		s.cfg.Callbacks.Status(flags)
@@ -289,11 +285,3 @@ const needsBinding = nfs4wire.Seq4StatusCBPathDown | nfs4wire.Seq4StatusCBPathDo
 // needsContext are the flags by which a server reports that its contexts for callbacks have
 // expired or soon will.
 const needsContext = nfs4wire.Seq4StatusCBGSSContextsExpiring | nfs4wire.Seq4StatusCBGSSContextsExpired
-
-// lookAround wakes the keeper, because there may be a task for it.
-func (s *Session) lookAround() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}

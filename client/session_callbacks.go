@@ -294,9 +294,8 @@ func (s *Session) awaits(lists *nfs4wire.CBSequence4ArgsReferringCallLists) bool
 func (s *Session) recallSlots(target uint32) {
 	s.mu.Lock()
 	s.slots.aim(min(target, s.slots.limit-1))
-	s.tell = true
 	s.mu.Unlock()
-	s.lookAround()
+	s.ask(taskTell)
 }
 
 // backContexts is the largest number of RPCSEC_GSS contexts under which a session accepts

@@ -42,20 +42,33 @@ func (s *Session) keep() {
 			s.dispatch()
 		case <-s.wake:
 			renew.Reset(s.renewal())
-			s.mu.Lock()
-			bind, tell, offer := s.rebind, s.tell, s.reoffer
-			s.rebind, s.tell, s.reoffer = false, false, false
-			s.mu.Unlock()
-			if bind {
+			tasks := s.tasks.Swap(0)
+			if tasks&taskBind != 0 {
 				s.bindAgain()
 			}
-			if tell {
+			if tasks&taskTell != 0 {
 				sequence()
 			}
-			if offer {
+			if tasks&taskOffer != 0 {
 				s.offerAgain()
 			}
 		}
+	}
+}
+
+// Tasks of the keeper, in Session.tasks until the keeper begins them.
+const (
+	taskBind  uint32 = 1 << iota // bind a connection as the backchannel
+	taskTell                     // report a smaller number of slots to the server
+	taskOffer                    // offer another RPCSEC_GSS context for callbacks
+)
+
+// ask wakes the keeper, for the given tasks.
+func (s *Session) ask(tasks uint32) {
+	s.tasks.Or(tasks)
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -67,23 +67,17 @@ func (c *call) finish() {
 		c.reserved.memory.Release()
 	}
 	c.in.recv.Release()
-	c.forget()
+
+	c.responder, c.in, c.charged = nil, inbound{}, 0
+	c.rpc.Reset()
+	c.plan, c.stage, c.claim = rpc.Plan{}, stageChunks, nil
+	c.list.reset()
+	c.reserved.reset()
+	c.reads.reset()
+	c.reply.reset()
 	callPool.Put(c)
 	s.k.leave()
 	s.eased()
-}
-
-// forget clears the call, so that it can be used for another one.
-func (c *call) forget() {
-	c.responder, c.in, c.charged = nil, inbound{}, 0
-	c.rpc.Reset()
-	c.plan = rpc.Plan{}
-	c.stage = stageChunks
-	c.list.reset()
-	c.reserved.reset()
-	c.claim = nil
-	c.reads.reset()
-	c.reply.reset()
 }
 
 // checkAndAdmit checks the header of a call (RFC 8166 §4.5). If the RPC message is inline,
