@@ -121,9 +121,7 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 		c.end()
 		return nil, err
 	}
-	c.mu.Lock()
 	c.link = k
-	c.mu.Unlock()
 	k.start()
 	return c, nil
 }
@@ -244,14 +242,9 @@ func (c *Client) redialLocked() {
 func (c *Client) reconnect() {
 	defer c.working.Done()
 	for {
-		timer := time.NewTimer(c.nextPause())
 		select {
-		case <-timer.C:
+		case <-time.After(c.nextPause()):
 		case <-c.life.Done():
-			timer.Stop()
-			c.mu.Lock()
-			c.dialing = false
-			c.mu.Unlock()
 			return
 		}
 		if k, err := c.connect(c.life); err == nil {

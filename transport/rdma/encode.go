@@ -133,16 +133,13 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	return words, true
 }
 
-// oneSegment is a placeholder for an offered Reply chunk that has no memory yet.
-var oneSegment [1]wire.Segment
-
 // headerSize returns the length of a header without a Read list. withReply says whether it has a
 // Reply chunk. The reply's header has this length, because it returns the call's Write list and Reply
 // chunk. The call's own header is longer by its Read list.
 func (e *exchange) headerSize(withReply bool) int {
 	l := wire.Lists{Writes: e.lists.Writes}
 	if withReply {
-		l.Reply = oneSegment[:]
+		l.Reply = []wire.Segment{{}} // it has no memory yet
 	}
 	return wire.PrefixSize + l.Size()
 }

@@ -42,7 +42,7 @@ func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *
 	s := &responder{
 		k:        k,
 		calls:    calls,
-		conn:     calls.NewConn(k.device.Peer(), k.device.Local(), "rdma", privileged),
+		conn:     calls.NewConn(k.device.Peer(), k.device.Local(), "rdma", true), // privileged, as in knfsd
 		maxCall:  defaultMaxCall,
 		maxReply: defaultMaxReply,
 		peer:     peer,
@@ -53,10 +53,6 @@ func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *
 	k.responder, k.eased = s, s.eased
 	return s
 }
-
-// privileged is true because the server treats every RDMA peer as privileged, as knfsd
-// does.
-const privileged = true
 
 // callCost is an estimate of the heap bytes that a call occupies in addition to its message and to
 // the words of a reply of more than shortWords bytes.
