@@ -29,7 +29,7 @@ type Session struct {
 	// own connections have made.
 	protected *gss.Server
 
-	life    context.Context // ends with Close
+	life    context.Context // ends with kill
 	end     context.CancelFunc
 	working sync.WaitGroup
 	ending  sync.Once

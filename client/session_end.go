@@ -12,7 +12,6 @@ import (
 // waits for them.
 func (s *Session) Close() (err error) {
 	s.kill(ErrSessionClosed)
-	s.end()
 	s.ending.Do(func() {
 		s.working.Wait()
 		err = s.destroy()
@@ -24,20 +23,21 @@ func (s *Session) Close() (err error) {
 // Abandon is like Close, but does not tell the server, as if the client had crashed.
 func (s *Session) Abandon() {
 	s.kill(ErrSessionClosed)
-	s.end()
 	s.ending.Do(func() {
 		s.working.Wait()
 		s.closeAll()
 	})
 }
 
-// kill makes the session refuse new requests, and ends all waiting requests.
+// kill makes the session refuse new requests, and ends all waiting requests and the session's own
+// goroutines.
 func (s *Session) kill(why error) {
 	s.mu.Lock()
 	if s.phase != phaseDead {
 		s.phase, s.why = phaseDead, why
 	}
 	s.mu.Unlock()
+	s.end()
 	s.endWaiting(why)
 }
 

@@ -49,17 +49,10 @@ func (s *Session) redial(l *link, old *Conn) {
 			s.dispatch()
 			return
 		}
-		if s.dead() || !sleep(s.life, wait) {
+		if !sleep(s.life, wait) {
 			return
 		}
 	}
-}
-
-// dead reports whether the session has ended for good.
-func (s *Session) dead() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.phase == phaseDead
 }
 
 // sleep waits for d. It returns false if ctx ends meanwhile.
