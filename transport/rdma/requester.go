@@ -161,34 +161,20 @@ func (q *requester) send(e *exchange) {
 }
 
 // abandon ends e, whose call was not sent: because of err, because it was cancelled, or because the
-// connection ended. If err shows that the connection is about to end, abandon queues e again, and
-// closed passes it to takeOver.
+// connection ended. If err shows that the connection is about to end, takeOver gets e.
 func (q *requester) abandon(e *exchange, err error) {
 	q.mu.Lock()
 	q.credits.inFlight--
-	if err != nil && flushed(err) && e.cancelled == nil && !q.ended {
-		q.mu.Unlock()
-		for _, r := range e.regions {
-			_ = r.Deregister() // no matter: the peer cannot reach the memory any more
-		}
-		e.reset()
-		q.mu.Lock()
-		if e.cancelled == nil && !q.ended {
-			q.dying = true
-			e.stage = stageWaiting
-			q.queue.insert(e)
-			q.mu.Unlock()
-			return
-		}
+	switch {
+	case e.cancelled != nil:
+		err = e.cancelled
+	case q.ended:
+		e.lost, err = true, q.why
+	case flushed(err):
+		q.dying, e.lost = true, true
+		err = fmt.Errorf("%w: %w", rpc.ErrCallLost, err)
 	}
 	e.stage = stageEnded
-	if e.cancelled != nil {
-		err = e.cancelled
-	}
-	e.lost = err == nil || e.cancelled == nil && q.ended
-	if e.lost {
-		err = q.why
-	}
 	q.mu.Unlock()
 	e.parts.Store(1)
 	q.settle(e, err)
