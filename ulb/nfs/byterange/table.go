@@ -9,8 +9,7 @@ type Table[O any] struct {
 	holders uint64 // number of holders that have got a number
 }
 
-// A Holder holds the ranges that one owner has locked in the file of one Table. A later lock of the same
-// Holder replaces an earlier one.
+// A Holder holds the ranges that one owner has locked in the file of one Table. Its locks replace each other.
 type Holder[O any] struct {
 	Owner O
 	// Group, if not nil, is comparable and set before the first Lock. Locks of one Group do not conflict.
@@ -163,8 +162,7 @@ func (n *node[O]) without(first uint64, h *Holder[O]) *node[O] {
 	return n.measured()
 }
 
-// each is Table.Each. If writes is set, it calls f only for write locks. It leaves out the ranges of the
-// Group `without`, if that is not nil.
+// each is Table.Each, without read locks if writes is set, and without the Group `without` if not nil.
 func (n *node[O]) each(r *Range, writes bool, without any, f func(O, *Range) bool) bool {
 	if n == nil || n.reach < r.First || writes && (!n.hasWrite || n.writes < r.First) {
 		return true

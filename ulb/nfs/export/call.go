@@ -159,8 +159,8 @@ type Groups interface {
 // A Pending is the error of a look-up that is still running.
 type Pending interface {
 	error
-	// Await calls resume once, as soon as the caller should try again: on any goroutine, perhaps
-	// before Await returns. resume must not block.
+	// Await calls resume, which must not block, once, as soon as the caller should try again: on any
+	// goroutine, perhaps before Await returns.
 	Await(resume func())
 }
 

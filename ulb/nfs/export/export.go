@@ -30,8 +30,7 @@ type Options struct {
 	CrossMount bool
 	// Nested means that clients may reach these files through another export that is more open.
 	Nested bool
-	// UTF8 makes the server refuse names that are not UTF-8, as RFC 7530 §12.7 requires. Local
-	// programs can still create such names.
+	// UTF8 makes the server refuse names that are not UTF-8, as RFC 7530 §12.7 requires.
 	UTF8 bool
 	// Async lets the server reply to a change of names or attributes before it is on stable storage.
 	Async bool
@@ -42,8 +41,8 @@ type Options struct {
 	// ManageGIDs makes the server look up the supplementary groups of callers under AUTH_SYS
 	// (Table.Groups) instead of believing them, as with the option --manage-gids of rpc.mountd(8).
 	ManageGIDs bool
-	// RequireAccount makes the server refuse callers whose proven principal has no account here.
-	// Without it they act as the anonymous user.
+	// RequireAccount makes the server refuse callers whose proven principal has no account here, instead
+	// of treating them as the anonymous user.
 	RequireAccount bool
 }
 

@@ -16,9 +16,8 @@ import (
 type Found struct {
 	Top  *Export // the export whose options apply to the mount
 	Name string  // of the export that the mount becomes
-	// Under is the name of the export or mount that contains the directory on which this file system is
-	// mounted. Dir is the absolute path on this machine of the root directory of Under, and Point that of
-	// the directory that the mount covers.
+	// Under is the name of the export or mount in which this file system is mounted. Dir is the path on
+	// this machine of the root directory of Under, and Point that of the directory that the mount covers.
 	Under, Dir, Point string
 	// ID, Device, Root and Kind identify the mount: its mount ID, its st_dev, the directory of the
 	// file system that is mounted, and the file system's type (proc(5), mountinfo).
@@ -62,12 +61,10 @@ var errRefused = errors.New("export: the mount is not served")
 type Mount struct {
 	Found
 	opener Opener
-	// ExportID is the ID of the mount's own export. TopID and topName are those of the export that the
-	// mount is below. They do not change.
+	// ExportID is the ID of the mount's own export. TopID and topName are of the export above it.
 	ExportID, TopID uint32
 	topName         string
-	// now is the mount's export. While the file system is closed, no call can enter the export, and
-	// its FS is an asleep.
+	// now is the mount's export. While the file system is closed, no call can enter it.
 	now atomic.Pointer[Export]
 
 	mu   sync.Mutex
@@ -236,10 +233,9 @@ func (m *Mount) offer(top *Export) {
 	}
 }
 
-// Rested returns the time since which the mount seems to be unused: the last time that Rested found
-// a sign of use or, if there was none, the time when its file system was opened. The caller calls
-// Rested from time to time. idle is true if the file system is open and neither calls nor clients
-// use it.
+// Rested returns the time since which the mount seems to be unused: when its file system was opened or,
+// later, when Rested last found a sign of use; the caller calls it from time to time. idle is true if
+// the file system is open and neither calls nor clients use it.
 func (m *Mount) Rested() (since time.Time, idle bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

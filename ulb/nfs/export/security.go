@@ -54,8 +54,7 @@ func (n NetworkSecurity) equal(as NetworkSecurity) bool {
 }
 
 // Opener compares the access that two exports give to the same files. If e is more open than inner,
-// because it serves more clients or accepts a weaker security flavor, Opener returns that reason in
-// words, else "".
+// because it serves more clients or accepts a weaker flavor, Opener returns that reason, else "".
 func (e *Export) Opener(inner *Export) (why string) {
 	for _, a := range borders(e, inner) {
 		switch weak := e.weakest(a); {

@@ -15,8 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A Table is the set of exports of a server and the key that seals their handles. Its methods
-// may be called from any goroutine.
+// A Table is the set of exports of a server and the key that seals their handles. All goroutines may call it.
 type Table struct {
 	seal    *sealer
 	current atomic.Pointer[set]
@@ -50,8 +49,7 @@ type set struct {
 
 // A Tree holds the exports by their paths in the one tree of names that NFSv4 has (RFC 8881 §7.3). The
 // path of an export is its name. But if an export is the Root, its path is "/", and the path of an
-// export below it is the rest of its name. A Tree does not change: a table with other exports has
-// another Tree.
+// export below it is the rest of its name. A table with other exports has another Tree.
 type Tree struct{ ByPath map[string]*Export }
 
 // NewTable returns an empty table that seals handles with key. The key is secret and must stay the same
@@ -165,8 +163,7 @@ func (s *set) find(id uint32) *Export {
 	return nil
 }
 
-// Resolve finds the export with the longest name that contains a mount path. names are the components of
-// the path below the export's root.
+// Resolve finds the closest export above a mount path. names are the components of the path in the export.
 func (t *Table) Resolve(mountPath string) (e *Export, names []string, ok bool) {
 	clean := path.Clean("/" + mountPath)
 	for _, e := range t.current.Load().sorted {
@@ -232,8 +229,7 @@ type mounts struct {
 	at map[mountPoint]string
 }
 
-// A mountPoint is a directory: the name of the export or mount that it is in, and its
-// absolute path on this machine.
+// A mountPoint is a directory: the export or mount that it is in, and its path on this machine.
 type mountPoint struct{ in, path string }
 
 var noMounts = &mounts{}
@@ -303,9 +299,8 @@ func (s *set) named(name string) *Export {
 	return nil
 }
 
-// inherit copies mounts from the earlier set to s, except those whose Top is no longer exported or no
-// longer crosses mounts, or whose name an export has taken. They keep their old options until the next
-// SetMounts.
+// inherit copies mounts, with their old options, from the earlier set to s, except those whose Top is no
+// longer exported or no longer crosses mounts, or whose name an export has taken.
 func (s *set) inherit(before *set) {
 	s.mounts = noMounts
 	if len(before.mounts.byName) == 0 {

@@ -96,9 +96,8 @@ func eachLine(path string, f func(line string) bool) error {
 // maxGroups is the maximum number of groups of a user. The package ignores further ones.
 const maxGroups = 65536
 
-// Account returns the user and groups of the account that has the given name on this machine; ok is false
-// if there is none. It does not use remembered answers, and may block. An error means that no answer was
-// available.
+// Account returns the user and groups of the account with the given name; ok is false if there is none. It
+// does not use remembered answers, and may block. An error means that no answer was available.
 func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if !wellFormed([]byte(name)) {
 		return 0, 0, nil, false, nil
@@ -114,8 +113,7 @@ func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool, e
 	return a.id, a.gid, groups, true, nil
 }
 
-// GroupsOf is Account for the user with the number uid: it returns the groups, the account's own group
-// first. It may block until ctx ends.
+// GroupsOf is Account for a number, and returns the groups only, the account's own group first.
 func (m *Map) GroupsOf(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error) {
 	a, err := m.find(ctx, User, digits(uid), func(a *account) bool { return a.hasGroup && a.id == uid })
 	if a == nil || err != nil {

@@ -123,8 +123,7 @@ func (g *Groups) Close() {
 	g.numbers, g.stats.Queued = 0, 0
 }
 
-// Forget makes every answer expire, because groups may have changed. Find then uses the former groups of
-// a user only if no look-up succeeds.
+// Forget makes every answer expire. Find then uses the former groups of a user if no look-up succeeds.
 func (g *Groups) Forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -155,8 +154,7 @@ func (g *Groups) Stats() GroupsStats {
 
 // Find returns the groups of a user for a call of a client. The caller must not change them. A user
 // without an account has no groups. If a look-up is running, the error is a *Wait. If it takes too long
-// or has failed, or the client asks for too many users, Find returns the user's former groups or, if it
-// remembers none, vfs.ErrDelay.
+// or has failed, or the client asks for too many users, Find returns former groups, or vfs.ErrDelay.
 func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	now := time.Now()
 	g.mu.Lock()
@@ -240,8 +238,7 @@ func (g *Groups) giveUp(m *member) {
 	}
 }
 
-// releaseLocked removes the calls that wait for a user, and returns the functions that resume them, for
-// the caller to call without g.mu.
+// releaseLocked removes the calls that wait for a user. The caller then calls resume without g.mu.
 func (g *Groups) releaseLocked(m *member) (resume []func()) {
 	for _, w := range m.waiting {
 		w.asker.waiting--
@@ -257,8 +254,8 @@ func (g *Groups) releaseLocked(m *member) (resume []func()) {
 	return resume
 }
 
-// askLocked queues a user for a look-up. m is nil if nothing is remembered of the user. askLocked returns
-// false if the client asks for too many users.
+// askLocked queues a user, of whom m is what is remembered, if anything. It returns false if the client asks
+// for too many users.
 func (g *Groups) askLocked(client netip.Addr, m *member, uid uint32, now time.Time) bool {
 	a := g.askerOfLocked(client)
 	// An address may use an eighth of the free places in the queue, so that others find some.

@@ -61,8 +61,7 @@ type Config struct {
 type Map struct {
 	cfg   Config
 	files [2]string
-	// byName and byNumber hold the remembered entries of each Kind. names and numbers limit the look-ups
-	// that each client address can cause.
+	// byName and byNumber hold the remembered entries of each Kind; names and numbers limit the look-ups.
 	byName         [2]remembered[string]
 	byNumber       [2]remembered[uint32]
 	names, numbers *looks
@@ -241,8 +240,7 @@ const (
 	// One address may have nameBurst names looked up at once. After that, it gets one every nameEvery.
 	nameBurst = 256
 	nameEvery = 100 * time.Millisecond
-	// numberBurst and numberEvery are the same for numbers: the files of a large directory may have as
-	// many owners as there are users.
+	// The same for numbers: the files of a large directory may have as many owners as there are users.
 	numberBurst = 4096
 	numberEvery = 10 * time.Millisecond
 	// maxAddresses addresses are counted separately. All others share the look-ups of one address.
@@ -266,8 +264,7 @@ func newLooks(burst int, every time.Duration) *looks {
 }
 
 // ofLocked returns the key in spent for a client's address: the address itself or, if spent is full, the
-// zero address, which all further addresses share. It also returns the time in spent, but not one that
-// is past.
+// zero address, which all further addresses share. It also returns the time in spent, or now if later.
 func (l *looks) ofLocked(client netip.Addr, now time.Time) (address netip.Addr, spent time.Time) {
 	address = clientaddr.Of(client)
 	spent, found := l.spent[address]

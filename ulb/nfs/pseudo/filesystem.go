@@ -15,8 +15,7 @@ const (
 	firstCookie  = 3
 )
 
-// Seen is the file system of the tree's directories for one caller: the root, and the directories that
-// lead to an export that serves the caller.
+// Seen is the tree for one caller: the root, and the directories that lead to an export that serves it.
 type Seen struct {
 	*FS
 	// By is the caller's connection. If it is nil, only the root is visible, and it is empty.

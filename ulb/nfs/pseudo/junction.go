@@ -17,8 +17,7 @@ type Place struct {
 	Handle vfs.Handle
 }
 
-// A View has the caller on whose behalf FS walks the tree. It sees the exports that serve it, and its
-// permissions apply in their directories.
+// A View has the caller for whom FS walks the tree, with its permissions, through the exports that serve it.
 type View struct {
 	Conn   *rpc.Conn
 	Caller *rpc.Cred
@@ -277,8 +276,7 @@ func unknown(err error) bool {
 	return pending
 }
 
-// down follows the path of these names from the root of an export, and through mounts, with the caller's
-// rights. The error may be an export.Pending.
+// down follows a path from the root of an export, and through mounts. The error may be an export.Pending.
 func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err error) {
 	if at.Export, err = f.enter(v, from); err != nil {
 		return at, err

@@ -11,8 +11,7 @@ const (
 	maxFileRanges = 1 << 16
 	maxFileLocks  = 1 << 16
 	// maxFileClaims is the largest number of locked ranges of a file that the Manager claims one by
-	// one (localClaim). If there are more, one claim covers them all, because for each new claim the
-	// kernel walks over all claims of the file.
+	// one (localClaim). One claim covers more, because the kernel walks over all claims for each new one.
 	maxFileClaims = 1 << 10
 	// maxFileWaiters is the largest number of waiters of one file, and maxWaiters the largest
 	// number in all. Beyond these limits a client gets no LockNotice: it has to repeat its LOCK.
@@ -25,8 +24,7 @@ const (
 
 // Usage is how much state all clients hold.
 type Usage struct {
-	// Opens and Locks count stateids, Ranges the locked byte ranges, Files the open files, and Waiters
-	// the denied locks for which clients wait.
+	// Opens and Locks count stateids, Ranges locked byte ranges, Files open files, Waiters denied locks.
 	Opens, Locks, Owners, Ranges, Files, Waiters int
 	// Memory is the approximate memory of all this state, in bytes.
 	Memory int
@@ -36,8 +34,7 @@ type Usage struct {
 const (
 	sizeState = 768
 	sizeOwner = 512
-	// sizeNumbered is the additional memory of an owner of minor version 0: for its last reply, and
-	// for the open that it closed last.
+	// sizeNumbered is for the last reply, and the open closed last, of an owner of minor version 0.
 	sizeNumbered = 1 << 10
 	// sizeRange includes the kernel's memory for the local claim on the range, if there is one.
 	sizeRange  = 352
@@ -183,8 +180,7 @@ func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	return g.mayOpen(c, fileID{}, room)
 }
 
-// An openRoom is how many files a file system (its domain) had open at one moment, and the most that
-// it can open; most is 0 if there is no limit.
+// An openRoom is how many files a file system (its domain) had open, and the most that it can; 0: no limit.
 type openRoom struct {
 	domain     any
 	open, most int
@@ -212,8 +208,7 @@ func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
 		// Evict clients without a valid lease already now, while the file system can still open files.
 		g.relieve(ofFiles(r), false)
 	}
-	// The counter already includes files that are being opened and belong to no client yet. An
-	// eighth of the limit stays free for them.
+	// An eighth of the limit stays free for files that are being opened and belong to no client yet.
 	if has := o.files.byDomain[r.domain]; has+1 > 3*(r.most-r.most/8-r.open) {
 		g.relieve(ofFiles(r), has < g.clients.part(r.most)/2)
 		return g.full(c)

@@ -14,8 +14,7 @@ type Status = nfs4wire.NFSStat4
 
 // A Client is one incarnation of a client. An EXCHANGE_ID or a SETCLIENTID creates it.
 type Client struct {
-	// ID is never used again, not even after a restart of the server. Its upper 32 bits are the
-	// server's epoch: see clients.epoch.
+	// ID is never used again. Its upper 32 bits are the server's epoch: see clients.epoch.
 	ID uint64
 	// Minor is 0 for a client of minor version 0, and 1 for one of a later version.
 	Minor uint32

@@ -33,8 +33,7 @@ type fileID struct {
 	handle vfs.Handle
 }
 
-// id returns the fileID of a key. The caller does not hold Manager.mu, because id calls the file
-// system.
+// id returns the fileID of a key. It calls the file system, so the caller does not hold Manager.mu.
 func (k *FileKey) id() fileID {
 	if s, ok := k.Domain.(vfs.Shared); ok {
 		return fileID{s.Volume(), k.Handle}
@@ -78,8 +77,7 @@ type shown struct {
 	domain any
 }
 
-// tidy updates files.denials after a change of the opens of a file. If the file has no opens left,
-// tidy forgets it.
+// tidy updates files.denials after a change of a file's opens, and forgets a file without opens.
 func (g *guard) tidy(of *file) {
 	g.files.denials.set(of.id, of.opens.denied())
 	if len(of.opens) == 0 {
@@ -157,8 +155,7 @@ func (g *guard) endOpen(s *State) {
 	g.tidy(of)
 }
 
-// endLock ends a lock stateid with all its ranges. If s had locked any range, the caller calls
-// released afterwards.
+// endLock ends a lock stateid with all its ranges. The caller calls released afterwards if it had any.
 func (g *guard) endLock(s *State) {
 	g.giveUpLater(s.Key, s.held.Ranges())
 	g.counted(s, s.file.locked.Unlock(&s.held, 0, byterange.ToEnd))
@@ -239,8 +236,7 @@ func (s *State) size() int {
 	return sizeState
 }
 
-// charge adds n bytes to the memory that c, its address and all clients together use. n may be
-// negative.
+// charge adds n bytes, perhaps negative, to the memory of c, of its address and of all clients.
 func (g *guard) charge(c *Client, n int) {
 	g.files.usage.Memory += n
 	c.holding.memory += n
@@ -267,8 +263,7 @@ type Owner struct {
 	closed *State
 }
 
-// An ownerKey identifies an owner of one client. An open-owner and a lock-owner may have the same
-// name, which the client chose.
+// An ownerKey identifies an owner of one client. An open-owner and a lock-owner may share a name.
 type ownerKey struct {
 	locks bool // it is a lock-owner
 	name  string

@@ -15,8 +15,7 @@ import (
 // An Intent is an access that a caller is about to make to a file or a name of a file: see Ask.
 type Intent struct {
 	Use Use
-	// FS and File name the file. If Name is not nil, File is a directory, and Name is the file's
-	// name in it.
+	// FS and File name the file or, if Name is not nil, the directory in which it has this name.
 	FS   vfs.FileSystem
 	File vfs.Handle
 	Name []byte
@@ -193,11 +192,9 @@ func (g *guard) conflict(id fileID, deny, access Access, by *Intent) (conflict b
 	return conflict
 }
 
-// denials holds the denied accesses of all files that are open with a deny mode. Readers do not
-// take Manager.mu; writers hold it.
+// denials holds the denied accesses of all files. Readers do not take Manager.mu; writers hold it.
 type denials struct {
-	// all is the number of files that are open with a deny mode, plus grace.denials. While it is 0,
-	// no access has to be checked.
+	// all is the number of files in deny, plus grace.denials. While it is 0, Ask checks no access.
 	all  atomic.Int64
 	mu   sync.RWMutex
 	deny map[fileID]Access
@@ -277,9 +274,8 @@ func (m modes) has(access Access) (has bool) {
 	return has
 }
 
-// opens counts the opens of a file by their access and deny bits, in at most 16 groups. A search for
-// conflicts looks once at each client of a group, so it stays short, however often one client has the
-// file open.
+// opens counts the opens of a file by their access and deny bits, in at most 16 groups, so that a search
+// for conflicts looks once at each client of a group, however often it has the file open.
 type opens []openGroup
 
 type openGroup struct {
@@ -313,8 +309,7 @@ func (all *opens) remove(s *State) {
 	}
 }
 
-// each calls f for the clients of each group that has any of the access bits or any of the deny
-// bits, until f returns false.
+// each calls f for the clients of each group with any of these bits, until f returns false.
 func (all opens) each(access, deny Access, f func(g *openGroup, c *Client) bool) {
 	for i := range all {
 		g := &all[i]

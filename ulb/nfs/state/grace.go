@@ -12,9 +12,8 @@ import (
 // they held before, and get no other state (RFC 8881 §8.4.2.1).
 type grace struct {
 	on atomic.Bool
-	// until is the planned end of the grace period: see endsAt. claimed is the time at which a client
-	// last reclaimed state, or at which a client that may reclaim state was last confirmed. Both are on
-	// the clock of Manager.now.
+	// until is the planned end of the grace period (endsAt), and claimed the time at which a client last
+	// reclaimed state, or was confirmed and may reclaim some: both on the clock of Manager.now.
 	until, claimed time.Duration
 	// timer makes the Manager's goroutine sweep at the end of the grace period.
 	timer *time.Timer
@@ -210,10 +209,9 @@ func (g *guard) complete(c *Client) Status {
 	return nfs4wire.NFS4OK
 }
 
-// sweepGrace ends the grace period if its time is over or all claims are settled. Before that it
-// removes the records of the clients that did not reclaim their state, in one transaction, because
-// another client may now get that state (RFC 8881 §8.4.3, the second edge condition). If the
-// removal fails, the grace period goes on.
+// sweepGrace ends the grace period if its time is over or all claims are settled. It first removes the
+// records of the clients that did not reclaim their state, because another client may now get that state
+// (RFC 8881 §8.4.3, the second edge condition). If the removal fails, the grace period goes on.
 func (m *Manager) sweepGrace() {
 	p := &m.grace
 	if !p.on.Load() {

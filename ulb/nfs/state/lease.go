@@ -76,8 +76,7 @@ func (m *Manager) EndRequest(c *Client) {
 // Busy reports whether the server is executing a request of the client.
 func (c *Client) Busy() bool { return c.known.running.Load() > 0 }
 
-// AddSessions adds n, which may be negative, to the number of the client's sessions. Destroy does
-// not remove a client that has sessions.
+// AddSessions adds n, perhaps negative, to the number of the client's sessions: see Destroy.
 func (c *Client) AddSessions(n int) { c.known.sessions.Add(int64(n)) }
 
 // expired reports whether the client's lease has run out and no request of the client is under way.

@@ -25,8 +25,8 @@ type localClaim struct {
 	held bool
 	// whole, if its mode is not 0, is one claim over all locks of the file (maxFileClaims).
 	whole need
-	// users counts the goroutines that hold mu or wait for it. ranges counts the ranges locked
-	// through the claimer. Manager.mu guards both.
+	// Manager.mu guards users, the number of goroutines that hold mu or wait for it, and ranges, that of
+	// the ranges locked through the claimer.
 	users, ranges int
 }
 
@@ -68,8 +68,7 @@ func (m *Manager) followLocked(c *localClaim, r byterange.Range) error {
 		if c.claimWholeLocked(m.within(c.key, changed)) {
 			return c.claimLocked(beside(r, c.whole)) // give up the claims where no client has a lock
 		}
-		// claimWholeLocked fails if a process of this machine holds a lock between the clients'
-		// locks. Claim each range then.
+		// A process of this machine holds a lock between the clients' locks: claim each range.
 	}
 	r = c.around(r)
 	c.whole = need{}
@@ -95,9 +94,8 @@ func beside(r byterange.Range, w need) (all []need) {
 	return all
 }
 
-// giveUp weakens the server's claims on a file after clients' locks of the dropped ranges ended. It
-// makes one claim for each piece that needs a weaker mode, however many locks ended. It waits for the
-// file system.
+// giveUp weakens the server's claims on a file after clients' locks of the dropped ranges ended, by one
+// claim for each piece that needs a weaker mode. It waits for the file system.
 func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
 	c.mu.Lock()
 	defer m.unclaimed(c)

@@ -138,8 +138,7 @@ func (of *file) waitsNot(g *guard, c *Client, owner string, r *byterange.Range) 
 	of.unqueue(g, func(w *waiter) bool { return w.Client == c && w.Owner == owner && w.want.Overlaps(r) })
 }
 
-// locker finds the states and the owner that the arguments name. The lock state s and the owner are nil
-// if the Manager does not know them yet.
+// locker finds the states and the owner that the arguments name. s and owner are nil if they are new.
 func (g *guard) locker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
 	if !a.New {
 		s, status = g.held(&a.Ref, KindLock)

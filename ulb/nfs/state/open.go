@@ -14,8 +14,7 @@ type Ref struct {
 	Key FileKey
 }
 
-// Resolve returns the state that r names; kind 0 accepts any kind. It takes no lock, so the state may
-// already be gone when it returns.
+// Resolve returns the state that r names; kind 0 accepts any kind. It takes no lock: see held.
 func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
 	s, status := m.named(&r.ID, r.Client)
 	switch {
@@ -325,8 +324,7 @@ func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Stat
 	return id, status
 }
 
-// hasClaims reports whether the server has claims in the local file system for locks made through
-// the open s (see localClaim).
+// hasClaims reports whether the server has local claims for locks made through the open s.
 func (g *guard) hasClaims(s *State) bool {
 	if g.files.claims[s.Key] == nil {
 		return false

@@ -89,8 +89,7 @@ func (g *guard) update(id *Identity) Registration {
 	}
 }
 
-// Replaces reports whether the confirmation of c would remove an earlier incarnation that holds
-// state. The confirmation then closes files.
+// Replaces reports whether the confirmation of c would end another incarnation's state, and close files.
 func (m *Manager) Replaces(c *Client) bool {
 	g := m.acquire()
 	defer g.release()

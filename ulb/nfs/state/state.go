@@ -25,8 +25,7 @@ type Config struct {
 	// Memory is the limit on the memory for all state, in bytes. 0 means 128 MiB. The clients of one
 	// address together may use at most as much memory as is still free.
 	Memory int
-	// Records stores across restarts which clients hold state. If it is nil, the server stores no
-	// records and has no grace period.
+	// Records stores across restarts which clients hold state. If it is nil, there is no grace period.
 	Records Records
 	// Event receives notices for the administrator. It must not block. It may be nil.
 	Event func(*Event)
@@ -109,8 +108,7 @@ const (
 	// GraceBegan: the grace period after a restart began; Event.For is its planned length. It ends
 	// earlier if all of Event.Clients have finished, and later if some are still reclaiming state.
 	GraceBegan EventKind = iota
-	// GraceEnded: the grace period ended. Event.Clients did not reclaim the state that they held, so
-	// other clients may now get it.
+	// GraceEnded: the grace period ended. Other clients may now get the state of Event.Clients.
 	GraceEnded
 	// Taken: the server took away all state of Event.Clients[0]. Event.Why is the reason.
 	Taken

@@ -126,9 +126,8 @@ func (m *Manager) evictSome(all []*Client, why Why) {
 	}
 }
 
-// A shortage is a resource that ran out for a client: bytes of memory, entries in the table of clients,
-// or open files of a file system. It has the total amount, and the amounts in use in all, by an
-// address, and by a client.
+// A shortage is a resource that ran out for a client: bytes of memory, entries in the table of clients, or
+// open files of a file system. It has the total amount, and those in use in all, by an address, by a client.
 type shortage struct {
 	all   int
 	used  func() int
@@ -312,8 +311,7 @@ func (g *guard) condemned(c *Client, anyhow bool) bool {
 	return false
 }
 
-// evicted ends the eviction of c. unrecorded is true if c has no record any more: evicted then
-// removes c. Otherwise c stays.
+// evicted ends the eviction of c. It removes c if unrecorded is true: c has no record any more.
 func (g *guard) evicted(c *Client, unrecorded bool, why Why) {
 	if unrecorded {
 		c.known.reclaim.stored = nil

@@ -83,8 +83,7 @@ func (s *Store) load() (f *os.File, err error) {
 	f, err = os.OpenFile(s.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// A random number makes it unlikely that client IDs from before the file was removed, which contain
-		// the number of starts, appear again.
+		// Client IDs contain the number of starts. It is random, so that former ones hardly appear again.
 		var b [4]byte
 		rand.Read(b[:])
 		s.content = content{binary.BigEndian.Uint32(b[:]) % (mostStarts / 2), make(map[key]state.Record)}
