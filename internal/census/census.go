@@ -86,6 +86,7 @@ type Census struct {
 	stages    [stages]int            // number of seats in each stage
 	leaving   int                    // seats that were taken away, but whose connections are not closed yet
 	vacated   chan struct{}          // closed when the next of those connections is closed; nil if no goroutine waits
+	ends      []ending               // seats that were taken away since c.mu was locked
 	entered   uint64
 	steps     uint64
 	count     [reasons]uint64
@@ -119,10 +120,9 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	}
 	s.address = c.addressLocked(clientaddr.Of(p.Addr.Addr()))
 	losers, why := c.makeRoomLocked(s, stage)
-	var ends []ending
 	if why == 0 {
 		for _, l := range losers {
-			ends = append(ends, c.loseLocked(l, Evicted))
+			c.loseLocked(l, Evicted)
 		}
 		c.entered++
 		c.moveLocked(s, stage, now)
@@ -130,9 +130,7 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	} else {
 		c.count[why]++
 	}
-	c.mu.Unlock()
-
-	c.endSeats(ends)
+	c.endAndUnlock()
 	if why == 0 {
 		return s, nil
 	}
@@ -212,22 +210,24 @@ type ending struct {
 	event  Event
 }
 
-// loseLocked takes the seat s away from its connection. The connection counts in c.leaving until it
-// calls Leave.
-func (c *Census) loseLocked(s *Seat, why Reason) ending {
-	e := ending{s.holder, Event{Peer: s.peer, Why: why, Stage: s.stage, Age: time.Since(s.arrived)}}
+// loseLocked takes the seat s away from its connection, which endAndUnlock then ends. The connection
+// counts in c.leaving until it calls Leave.
+func (c *Census) loseLocked(s *Seat, why Reason) {
+	c.ends = append(c.ends, ending{s.holder, Event{Peer: s.peer, Why: why, Stage: s.stage, Age: time.Since(s.arrived)}})
 	c.moveLocked(s, gone, s.since)
 	c.leaving++
 	c.count[why]++
 	s.lost = why
-	return e
 }
 
-// endSeats calls the Holders of the seats that were taken away. The caller does not hold c.mu.
-func (c *Census) endSeats(all []ending) {
-	for i := range all {
-		all[i].holder.End(all[i].event.Why)
-		c.tell(all[i].event)
+// endAndUnlock unlocks c.mu, and calls the Holders of the seats that were taken away.
+func (c *Census) endAndUnlock() {
+	ends := c.ends
+	c.ends = nil
+	c.mu.Unlock()
+	for _, e := range ends {
+		e.holder.End(e.event.Why)
+		c.tell(e.event)
 	}
 }
 
@@ -242,14 +242,10 @@ func (c *Census) tell(e Event) {
 // nothing, because that connection will release its descriptor.
 func (c *Census) EvictStranger() {
 	c.mu.Lock()
-	most := c.strangers.Top()
-	if most == nil || c.leaving > 0 {
-		c.mu.Unlock()
-		return
+	if most := c.strangers.Top(); most != nil && c.leaving == 0 {
+		c.loseLocked(c.givesAwayLocked(most.Of), Evicted)
 	}
-	e := c.loseLocked(c.givesAwayLocked(most.Of), Evicted)
-	c.mu.Unlock()
-	c.endSeats([]ending{e})
+	c.endAndUnlock()
 }
 
 // Close stops the timer, so that the Census ends no connection at a deadline any more. Connections

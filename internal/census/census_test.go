@@ -311,7 +311,7 @@ func TestNoSeat(t *testing.T) {
 
 func TestReasons(t *testing.T) {
 	for _, r := range Reasons() {
-		if r.String() == "" || reasonTexts[r] == "" {
+		if r.String() == "" || reasonTexts[r].text == "" {
 			t.Errorf("reason %d has no name or no text", uint8(r))
 		}
 	}

@@ -2,6 +2,7 @@ package census
 
 import (
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -91,10 +92,9 @@ func (c *Census) sweep() {
 	if now.Sub(c.sampled) >= sampleEvery {
 		c.sampleLocked(now)
 	}
-	ends, late := c.expireLocked(now)
+	late := c.expireLocked(now)
 	c.armLocked()
-	c.mu.Unlock()
-	c.endSeats(ends)
+	c.endAndUnlock()
 	c.endUnlessBusy(late)
 }
 
@@ -123,11 +123,11 @@ type lateSeat struct {
 	stage  Stage
 }
 
-// expireLocked handles the seats whose deadlines have passed. It takes away the seats of set-ups,
-// and returns them in ends. It gives the other seats a new deadline, and returns them in late.
-func (c *Census) expireLocked(now time.Time) (ends []ending, late []lateSeat) {
+// expireLocked handles the seats whose deadlines have passed. It takes away the seats of set-ups. It
+// gives the other seats a new deadline, and returns them.
+func (c *Census) expireLocked(now time.Time) (late []lateSeat) {
 	if c.strangers.Total == 0 {
-		return nil, nil
+		return nil
 	}
 	var limits [Known]time.Duration
 	for stage := range limits {
@@ -140,13 +140,13 @@ func (c *Census) expireLocked(now time.Time) (ends []ending, late []lateSeat) {
 		switch limit := limits[s.stage]; {
 		case limit <= 0 || now.Sub(s.since) < limit:
 		case s.stage == Arriving:
-			ends = append(ends, c.loseLocked(s, SlowSetup))
+			c.loseLocked(s, SlowSetup)
 		default:
 			s.since = now
 			late = append(late, lateSeat{s, s.holder, s.stage})
 		}
 	}
-	return ends, late
+	return late
 }
 
 // speaksLocked moves a silent seat to the stage Stranger. Its time there began when the set-up
@@ -156,15 +156,9 @@ func (c *Census) speaksLocked(s *Seat) { c.moveLocked(s, Stranger, s.since) }
 // endUnlessBusy calls Busy of the holders of late seats, and ends the connections of those that
 // return false. The others may stay until their new deadlines. The caller does not hold c.mu.
 func (c *Census) endUnlessBusy(late []lateSeat) {
-	idle := late[:0]
-	for _, l := range late {
-		if !l.holder.Busy() {
-			idle = append(idle, l)
-		}
-	}
-	var ends []ending
+	late = slices.DeleteFunc(late, func(l lateSeat) bool { return l.holder.Busy() })
 	c.mu.Lock()
-	for _, l := range idle {
+	for _, l := range late {
 		if l.seat.stage != l.stage || l.seat.holder != l.holder {
 			continue
 		}
@@ -172,9 +166,8 @@ func (c *Census) endUnlessBusy(late []lateSeat) {
 		if l.stage == Silent {
 			why = NothingHeard
 		}
-		ends = append(ends, c.loseLocked(l.seat, why))
+		c.loseLocked(l.seat, why)
 	}
 	c.armLocked()
-	c.mu.Unlock()
-	c.endSeats(ends)
+	c.endAndUnlock()
 }

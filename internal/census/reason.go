@@ -14,54 +14,42 @@ const (
 	// a privileged port (givesItselfLocked).
 	AddressFull Reason = iota + 1
 	// Full: all seats are taken, and the rules in victim.go choose the newcomer's own address, but
-	// the newcomer may take none of its seats: each belongs to a peer in the stage Known that is
-	// not idle, or is protected by a privileged port (givesItselfLocked).
+	// the newcomer may take none of its seats, for the same reasons as with AddressFull.
 	Full
-	// Crowded: too many connections that lost their seats are not closed yet (Spare).
-	Crowded
-	// Evicted: the seat went to a newcomer.
-	Evicted
-	// SlowSetup: the set-up took too long.
-	SlowSetup
-	// NothingHeard: after the set-up, no whole message came in time.
-	NothingHeard
-	// NothingServed: no call that makes the peer Known was accepted in time.
-	NothingServed
+	Crowded       // too many connections that lost their seats are not closed yet (Spare)
+	Evicted       // the seat went to a newcomer
+	SlowSetup     // the set-up took too long
+	NothingHeard  // after the set-up, no whole message came in time
+	NothingServed // no call that makes the peer Known was accepted in time
 
 	reasons
 )
 
-var reasonTexts = [reasons]string{
-	AddressFull:   "its address has too many connections",
-	Full:          "there are too many connections, and its address has most of them",
-	Crowded:       "there are too many connections, and those that go are not gone yet",
-	Evicted:       "its place was given to a newcomer, because there are too many connections",
-	SlowSetup:     "its set-up took too long",
-	NothingHeard:  "nothing came over it in time",
-	NothingServed: "no call came over it in time that this server serves",
+// reasonTexts has the name of each reason in metrics, and its text as an error.
+var reasonTexts = [reasons]struct{ name, text string }{
+	AddressFull:   {"address_full", "its address has too many connections"},
+	Full:          {"full", "there are too many connections, and its address has most of them"},
+	Crowded:       {"crowded", "there are too many connections, and those that go are not gone yet"},
+	Evicted:       {"evicted", "its place was given to a newcomer, because there are too many connections"},
+	SlowSetup:     {"slow_setup", "its set-up took too long"},
+	NothingHeard:  {"nothing_heard", "nothing came over it in time"},
+	NothingServed: {"nothing_served", "no call came over it in time that this server serves"},
 }
-
-var reasonNames = [reasons]string{
-	AddressFull: "address_full", Full: "full", Crowded: "crowded", Evicted: "evicted",
-	SlowSetup: "slow_setup", NothingHeard: "nothing_heard", NothingServed: "nothing_served",
-}
-
-func (r Reason) known() bool { return r > 0 && r < reasons }
 
 // String returns the name of r in metrics.
 func (r Reason) String() string {
-	if !r.known() {
+	if r == 0 || r >= reasons {
 		return fmt.Sprintf("Reason(%d)", uint8(r))
 	}
-	return reasonNames[r]
+	return reasonTexts[r].name
 }
 
 // Error implements error.
 func (r Reason) Error() string {
-	if !r.known() {
+	if r == 0 || r >= reasons {
 		return "census: " + r.String()
 	}
-	return "census: " + reasonTexts[r]
+	return "census: " + reasonTexts[r].text
 }
 
 // Refusal reports whether r is a reason to refuse a newcomer, rather than to end a connection.

@@ -14,12 +14,9 @@ type Stage uint8
 
 // Stages, in their order.
 const (
-	// Arriving: the set-up is under way.
-	Arriving Stage = iota
-	// Silent: set up; no whole message has come.
-	Silent
-	// Stranger: a whole message has come, but no call that makes the peer known.
-	Stranger
+	Arriving Stage = iota // the set-up is under way
+	Silent                // set up; no whole message has come
+	Stranger              // a whole message has come, but no call that makes the peer known
 	// Known: a protocol accepted a call with which the peer showed something that strangers do not
 	// have (rpc.Conn.Known).
 	Known
