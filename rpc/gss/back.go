@@ -52,11 +52,12 @@ func (b *backs) under(c Context, theirs []byte) *clientContext {
 
 // Back returns the context that the server knows by handle, for calls to the client that made it.
 // theirs is the handle that these calls have to contain; service is their protection. Back returns
-// nil if the principal has no such context, if theirs or service is not usable (GoodBack), or if
-// the client has already offered 16 other handles for the context. Back copies theirs.
+// nil if the principal has no such context, if RPCSEC_GSS does not have the service, if theirs is
+// empty or too long for a credential, or if the client has already offered 16 other handles for the
+// context. Back copies theirs.
 func (s *Server) Back(handle, theirs []byte, service rpc.GSSService, principal string) *Back {
 	x := s.contexts.find(handle)
-	if x == nil || x.principal != principal || !GoodBack(theirs, service) {
+	if x == nil || x.principal != principal || !goodService(service) || len(theirs) == 0 || len(theirs) > maxHandle {
 		return nil
 	}
 	under := x.backs.under(x.ctx, theirs)
@@ -64,12 +65,6 @@ func (s *Server) Back(handle, theirs []byte, service rpc.GSSService, principal s
 		return nil
 	}
 	return &Back{x: x, under: under, service: service}
-}
-
-// GoodBack reports whether the handle and the service that a client offers for calls to it are
-// usable: RPCSEC_GSS has the service, and the handle is not empty and fits into a credential.
-func GoodBack(theirs []byte, service rpc.GSSService) bool {
-	return goodService(service) && len(theirs) > 0 && len(theirs) <= maxHandle
 }
 
 // Usable reports whether the server can make calls under the context: it has not expired, it has

@@ -149,10 +149,17 @@ func (c *Client) Handle() []byte {
 // Start implements rpc.Caller.
 func (c *Client) Start(x *rpc.Exchange) {
 	e := newCall(c, x)
+	var over error
 	c.mu.Lock()
-	if err := c.overLocked(); err != nil {
+	switch {
+	case c.closed:
+		over = ErrClosed
+	case c.fixed && !c.ctx.usable(time.Now()):
+		over = ErrEnded
+	}
+	if over != nil {
 		c.mu.Unlock()
-		finish(x, err)
+		finish(x, over)
 		return
 	}
 	x.Transport = e
@@ -160,17 +167,6 @@ func (c *Client) Start(x *rpc.Exchange) {
 	c.waiting.Add(e)
 	c.mu.Unlock()
 	c.pump()
-}
-
-// overLocked returns an error if the Client can make no more calls.
-func (c *Client) overLocked() error {
-	switch {
-	case c.closed:
-		return ErrClosed
-	case c.fixed && !c.ctx.usable(time.Now()):
-		return ErrEnded
-	}
-	return nil
 }
 
 // pump sends waiting calls until there are none, or the context or its window allows no more.
@@ -193,13 +189,13 @@ func (c *Client) pump() {
 	}
 }
 
-// nextLocked removes the first waiting call from the queue, and returns it to be sent. It returns nil if
-// no call can be sent now.
+// nextLocked removes the first waiting call from the queue, and returns it to be sent. It returns
+// nil if no call can be sent now.
 func (c *Client) nextLocked() *call {
-	if c.waiting.First == nil || c.renewing || c.sent.Len >= c.ctx.window {
+	if c.waiting.First == nil || c.closed || c.renewing || c.sent.Len >= c.ctx.window {
 		return nil
 	}
-	if !c.closed && !c.fixed && !c.ctx.usable(time.Now()) {
+	if !c.fixed && !c.ctx.usable(time.Now()) {
 		c.renewLocked()
 		return nil
 	}
@@ -223,27 +219,30 @@ func (c *Client) renewLocked() {
 			made, err = p.make(ctx, c.k)
 		}
 		c.mu.Lock()
-		c.renewing = false
-		var failed callList
+		var failed []*call
 		if err != nil {
-			failed = c.takeWaitingLocked()
+			failed = callsOf(c.waiting)
 		} else {
 			c.ctx = made
 		}
 		c.mu.Unlock()
-		failAll(failed, err)
+		for _, e := range failed {
+			c.cancel(e, err)
+		}
+		c.mu.Lock()
+		c.renewing = false
+		c.mu.Unlock()
 		c.pump()
 	})
 }
 
-// takeWaitingLocked removes all calls from waiting and returns them. The caller calls failAll
-// afterwards.
-func (c *Client) takeWaitingLocked() callList {
-	all := c.waiting
-	for e := all.First; e != nil; e = e.Next {
-		e.waits, e.x.Transport = false, nil
+// callsOf returns the calls of some lists.
+func callsOf(lists ...callList) (all []*call) {
+	for _, l := range lists {
+		for e := l.First; e != nil; e = e.Next {
+			all = append(all, e)
+		}
 	}
-	c.waiting = callList{}
 	return all
 }
 
@@ -278,17 +277,22 @@ func (c *Client) ended(e *call) {
 // Cancel implements rpc.Caller.
 func (c *Client) Cancel(x *rpc.Exchange, err error) {
 	c.mu.Lock()
-	e, ok := x.Transport.(*call)
-	if !ok || e == nil {
-		c.mu.Unlock()
-		return
+	e, _ := x.Transport.(*call)
+	c.mu.Unlock()
+	if e != nil {
+		c.cancel(e, err)
 	}
+}
+
+// cancel ends a call with err. It does nothing if the call is done.
+func (c *Client) cancel(e *call, err error) {
+	c.mu.Lock()
 	switch {
 	case e.waits:
 		c.waiting.Remove(e)
-		x.Transport = nil
+		e.waits, e.x.Transport = false, nil
 		c.mu.Unlock()
-		finish(x, err)
+		finish(e.x, err)
 	case e.started:
 		c.mu.Unlock()
 		c.k.Cancel(&e.inner, err)
@@ -307,20 +311,11 @@ func (c *Client) Close() {
 		return
 	}
 	c.closed = true
-	waiting := c.takeWaitingLocked()
-	var sent []*call
-	for e := c.sent.First; e != nil; e = e.Next {
-		if e.started {
-			sent = append(sent, e)
-		} else {
-			e.cancelled = ErrClosed
-		}
-	}
+	all := callsOf(c.waiting, c.sent)
 	c.mu.Unlock()
 	c.end(ErrClosed)
-	failAll(waiting, ErrClosed)
-	for _, e := range sent {
-		c.k.Cancel(&e.inner, ErrClosed)
+	for _, e := range all {
+		c.cancel(e, ErrClosed)
 	}
 	c.work.Wait()
 	c.destroy()

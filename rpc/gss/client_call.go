@@ -188,11 +188,3 @@ func (e *call) judge(y *rpc.Exchange) error {
 
 // callList is a queue of calls.
 type callList = queue.List[call, *call]
-
-// failAll ends all calls of a list with err.
-func failAll(l callList, err error) {
-	for e := l.First; e != nil; e = l.First {
-		l.Remove(e)
-		finish(e.x, err)
-	}
-}
