@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// A Client is the sum of all shares with the same key (OpenShare), for example those of all
-// connections of a client machine. The pool serves Clients in turn, so that a small request of one
-// does not wait behind all requests of another. The pool forgets a Client when its last share is
-// closed, its last memory is released, and it is not blamed.
+// A Client is the sum of all shares with the same key (OpenShare), such as those of all connections
+// of a client machine. The pool serves Clients in turn. It forgets a Client that has no open share,
+// holds nothing and is not blamed.
 type Client struct {
 	pool *Pool
 	key  any // nil for the Client of a single share without a key
@@ -85,11 +84,9 @@ func (p *Pool) forgiveLocked(now time.Time) {
 	}
 }
 
-// withinLocked reports whether the pages and the charged heap memory of c stay within its fair
-// part with n more pages in g. The fair part is the arena divided by the number of clients that
-// hold memory or wait for it. withinLocked is also true if c holds nothing in g, or at most half a
-// fair part there with n more pages. The reason is that c may hold the rest in a file system that
-// stalls, which is not the client's fault.
+// withinLocked reports whether c stays within its fair part with n more pages in g: the arena divided
+// by the number of active clients. It is also true if c holds nothing in g, or at most half a part
+// there with the n pages, because the rest may be held by a file system that stalls.
 func (c *Client) withinLocked(g *Group, n int32) bool {
 	p := c.pool
 	if p.active <= 1 {

@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// Get asks for r.Size bytes. The caller must not change r until Granted is called, or Cancel
-// returns true. Among the requests of this share in the same Group, or without a Group, those of
-// up to 64 KiB are granted in the order of Get, and so are the larger ones. But a request of one
-// kind may overtake one of the other kind. Get panics if r still waits.
+// Get asks for r.Size bytes. The caller must not change r until Granted is called, or Cancel returns
+// true. Requests of this share in the same Group are granted in the order of Get, but one of up to
+// 64 KiB and a larger one may overtake each other. Get panics if r still waits.
 func (s *Share) Get(r *Request) {
 	p := s.pool
 	n := pagesOf(r.Size)
@@ -110,10 +109,9 @@ func (p *Pool) grantLargeLocked() bool {
 	return true
 }
 
-// nextLargeLocked returns the queue to serve next from the main zone: of the queues that are first
-// in their groups, the one whose client comes first (clientQueue.before). Clients within their fair
-// part (withinLocked) come before others. It returns nil if no request may have memory of the main
-// zone.
+// nextLargeLocked returns the queue to serve next from the main zone, or nil: of the queues that are
+// first in their groups, the one whose client comes first (clientQueue.before). Clients within their
+// fair part (withinLocked) come before others.
 func (p *Pool) nextLargeLocked() (next *requestQueue) {
 	p.unfittable, p.unfitLeast = 0, anySize
 	nextWithin := false
@@ -126,10 +124,9 @@ func (p *Pool) nextLargeLocked() (next *requestQueue) {
 	return next
 }
 
-// nextOfGroupLocked returns the queue of g to serve next from the main zone, or nil. Clients within
-// their fair part come before others; the result within is true if the client of the queue is one
-// of them. If the limit of the group does not allow a request, the requests behind that one wait
-// too, because otherwise smaller requests would starve it.
+// nextOfGroupLocked returns the queue of g to serve next from the main zone, or nil. within is true if
+// its client is within its fair part; such clients come first. A request that the limit of the group
+// does not allow makes those behind it wait, because smaller requests would starve it.
 func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
 	for c := g.waiting.First; c != nil; c = c.Next {
 		for q := c.First; q != nil; q = q.Next {
@@ -153,10 +150,9 @@ func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
 	return next, false
 }
 
-// fitsShareLocked reports whether the limit of the share allows the first request of q. If it does
-// not, q becomes s.full: then fitsShareLocked returns false for all other queues of the share until
-// q is served, or waits for something other than this limit (passLocked). Otherwise small requests
-// would starve a large one.
+// fitsShareLocked reports whether the limit of the share allows the first request of q. If not, q
+// becomes s.full: the other queues of the share wait until q is served, or waits for something else
+// (passLocked). Otherwise small requests would starve a large one.
 func (q *requestQueue) fitsShareLocked() bool {
 	s := q.share
 	if full := s.fullLocked(); full != nil && full != q {

@@ -1,10 +1,9 @@
 package mem
 
-// A Group limits the memory of several Requests together, such as those for one file system. So
-// calls that stall while they hold memory leave enough for others. While a Group is at its limit
-// (Config.Group), its next Request waits, does not count as held memory, and delays no other Group.
-// A Request larger than the limit is granted when the Group holds no page of the main zone, which
-// is the arena without the reserve.
+// A Group limits the memory of several Requests together, such as those for one file system, so that
+// calls which stall while they hold memory leave enough for others. A Request beyond the limit
+// (Config.Group) waits, does not count as held memory, and delays no other Group. One that is larger
+// than the limit is granted when the Group holds no page of the main zone.
 type Group struct {
 	pool *Pool
 

@@ -9,12 +9,9 @@ type extent struct {
 	page, pages int32
 }
 
-// A pageMap allocates contiguous pages. An allocation takes the first run of free pages that is
-// long enough, so that pages which were released a short time ago are used again, and the pages
-// behind them stay free for large requests. It fails only if no run is long enough. The search
-// reads one bit for each page before the run.
-//
-// All arrays consist of zeros at first, so that the records of unused pages cost no memory either.
+// A pageMap allocates contiguous pages: the first run of free pages that is long enough. So pages that
+// were just released are used again, and the pages behind them stay free for large requests. All
+// arrays consist of zeros at first, so that the records of unused pages cost no memory.
 type pageMap struct {
 	total int32 // number of pages
 	inUse int32 // pages that are allocated
@@ -200,11 +197,9 @@ func (p *Pool) takeReserveLocked(c *Client, n int32) (extent, bool) {
 	return e, ok
 }
 
-// mayTakeLocked reports whether c may take n more pages of the reserve.
-//
-// A client's limit falls with the cube of the free part of the reserve, from an eighth of the
-// reserve to one page. So the first clients get as much as they need, and there is still a page for
-// a new client after hundreds of clients have taken as much as their limits allow.
+// mayTakeLocked reports whether c may take n more pages of the reserve. The limit of a client falls
+// with the cube of the free part, from an eighth of the reserve to one page. So the first clients get
+// as much as they need, and hundreds of greedy clients still leave a page for a new one.
 func (p *Pool) mayTakeLocked(c *Client, n int32) bool {
 	free, all := int64(p.reserve.free()), int64(p.reserve.total)
 	return int64(c.small+n) <= max(free*free/all*free/all/8, 1)

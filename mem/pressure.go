@@ -176,10 +176,9 @@ func (p *Pool) sweep() {
 	p.mu.Unlock()
 }
 
-// tickLocked does the work of one tick. In every ticksToForgive-th tick it ends the blame of
-// clients that have been blamed for long enough (forgiveLocked). It moves small requests that have
-// waited too long to the main zone, passes over a large request that no block can serve
-// (judgeLocked), and then serves the requests that it can.
+// tickLocked does the work of one tick: it ends old blame (forgiveLocked), moves small requests that
+// have waited too long to the main zone, passes over a large request that no block can serve
+// (judgeLocked), and serves the requests that it can.
 func (p *Pool) tickLocked() {
 	p.tick++
 	if p.tick%ticksToForgive == 0 {
@@ -211,16 +210,11 @@ func (p *Pool) promoteLocked() {
 // lateLocked reports whether the first request of q has waited too long.
 func (p *Pool) lateLocked(q *requestQueue) bool { return p.tick-q.First.tick > patienceTicks }
 
-// chooseVictimsLocked chooses the shares whose connections have to end. It considers the shares in
-// asked, whose holders were asked about progress (Holder.Progress). Their peers must have been too
-// slow for longer than Client.grace. The clients with the most bytes in such shares come first, and
-// of each client its largest shares. It chooses no more shares than are needed to serve the
-// requests that have waited too long, and to bring charges and used pages together below the
-// ceiling.
-//
-// Unless charges and used pages exceed the ceiling, it chooses no share for the sake of its own
-// requests, and none whose memory would not help the requests that wait (helpsLocked): only memory
-// held in a group helps requests that wait for the limit of that group.
+// chooseVictimsLocked chooses the shares whose connections have to end, among those in asked whose
+// peers were too slow for longer than Client.grace and whose memory helps (helpsLocked). Clients with
+// the most bytes in such shares come first, and of each client its largest shares. It chooses as many
+// as the requests that have waited too long need, and as bring charges and used pages together below
+// the ceiling.
 func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 	wants := p.wantsLocked(p.shares...)
 	need := max(p.overdrawnLocked(), 0)

@@ -169,12 +169,9 @@ func (p *Pool) bufferLocked(s *Share, g *Group, e extent, size int) *Buffer {
 	return b
 }
 
-// A Buffer is a contiguous block of payload memory. It begins at the start of a page, and counts
-// its references. It implements xdr.Releaser.
-//
-// A Buffer starts with one reference. Releasing the last one returns the memory to its pool,
-// share and group; using Bytes after that is a programming error. All methods may be called from
-// any goroutine.
+// A Buffer is a contiguous block of payload memory, which begins at the start of a page. It starts
+// with one reference. The release of the last one returns the memory; using Bytes after that is a
+// programming error. All methods may be called from any goroutine. It implements xdr.Releaser.
 type Buffer struct {
 	bytes  []byte
 	refs   atomic.Int32
@@ -257,11 +254,9 @@ func pagesOf(size int) int64 {
 // changes the charge of its share.
 const ledgerStep = 16 << 10
 
-// A Ledger adds up the Go heap memory that one connection makes this process keep, and charges it
-// to the connection's share. A charge takes the place of payload memory below the ceiling
-// (chargeHeapLocked). The Ledger collects small changes and changes the charge in large steps, so
-// that most changes cost one atomic addition. A share has at most one Ledger, and only this Ledger
-// changes its charge. The zero Ledger charges no share.
+// A Ledger adds up the Go heap memory that one connection makes this process keep, and charges it to
+// the connection's share (chargeHeapLocked) in large steps, so that most changes cost one atomic
+// addition. A share has at most one Ledger. The zero Ledger charges no share.
 type Ledger struct {
 	share   *Share
 	n, told atomic.Int64
@@ -291,10 +286,9 @@ func (l *Ledger) Add(n int) {
 	p.deliverAndUnlock()
 }
 
-// chargeHeapLocked changes the charge of s by n bytes. Charged bytes take the place of payload
-// memory: they count as used pages of the main zone (takeMainLocked). A charge never waits and
-// never fails. It may exceed the ceiling; then Pressed is true, and the pool makes connections end
-// whose peers make no progress (Holder.End).
+// chargeHeapLocked changes the charge of s by n bytes. Charged bytes count as used pages of the main
+// zone (takeMainLocked). A charge never waits and never fails. It may exceed the ceiling; then Pressed
+// is true, and connections end whose peers make no progress.
 func (s *Share) chargeHeapLocked(n int64) {
 	p, c := s.pool, s.client
 	s.heap += n
@@ -305,27 +299,21 @@ func (s *Share) chargeHeapLocked(n int64) {
 	}
 }
 
-// Pressed reports whether memory is short: a request waits for free pages, or charges and used
-// pages together exceed the ceiling. A request that waits only for the limit of its share or Group
-// does not count. While Pressed is true, a transport keeps less memory for each connection, and
-// does not read from peers that do not take their replies. Pressed costs one atomic load.
+// Pressed reports whether memory is short: a request waits for free pages, or charges and used pages
+// together exceed the ceiling. While it is true, a transport keeps less memory for each connection, and
+// does not read from peers that do not take their replies. It costs one atomic load.
 func (p *Pool) Pressed() bool { return p.pressed.Load() }
 
 // leastCalls is the number of calls that a connection may always have under way.
 const leastCalls = 2
 
-// Full reports whether a connection of the share must not begin another call now. calls is the
-// number of its calls under way.
-//
-// Calls wait for an executor, for memory or for the peer. Meanwhile each transport charges the
-// memory for their messages and replies to the share (Ledger). A client's charges may be at most
-// half of that part of the ceiling which the charges of the other clients leave. So a single client
-// may use half of the ceiling. A client whose charges exceed this limit may still have leastCalls
-// calls under way on each connection. While a connection is full, TCP does not read from it, and
-// RDMA, which cannot stop messages from arriving, keeps them as received. So all clients together
-// keep no more than the ceiling and the memory of leastCalls calls for each connection. A full
-// connection has calls under way, and continues when one of them ends. Its transport also checks
-// again every few seconds, because other connections may have released memory. Full takes no lock.
+// Full reports whether a connection of the share must not begin another call now. calls is the number
+// of its calls under way; a connection may always have leastCalls. It is full if the charges of its
+// client exceed half of that part of the ceiling which the charges of the other clients leave. Then
+// TCP does not read from it, and RDMA, which cannot stop messages from arriving, keeps them as
+// received. So all clients together keep no more than the ceiling and leastCalls calls for each
+// connection. The connection continues when one of its calls ends; its transport also checks every few
+// seconds, because other connections may have released memory. Full takes no lock.
 func (s *Share) Full(calls int64) bool {
 	p := s.pool
 	if calls < leastCalls {

@@ -10,11 +10,10 @@ const trimPages = (1 << 20) / PageSize
 // It stops early when a request waits, and gives nothing back if a device uses the arena (OnArena).
 func (p *Pool) Trim() int64 { return p.trim(0, false) }
 
-// Housekeep gives free pages back to the kernel. It keeps the largest number of pages that were
-// in use at one time during the last two intervals between its calls, but no more than the
-// ceiling less the charged heap memory (Ledger). Call it every few seconds: a pool that is idle
-// for two intervals then occupies no memory, and a busy one keeps its pages. Housekeep returns
-// how many bytes it gave back.
+// Housekeep gives free pages back to the kernel, and returns how many bytes that were. It keeps the
+// largest number of pages in use at one time during the last two intervals between its calls, within
+// the ceiling less the charged heap memory. Call it every few seconds: a pool that is idle for two
+// intervals then occupies no memory, and a busy one keeps its pages.
 func (p *Pool) Housekeep() int64 {
 	p.mu.Lock()
 	most := max(int64(p.total())-p.heapPages, 0)
