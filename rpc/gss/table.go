@@ -98,38 +98,32 @@ func idlest(all []*serverContext) *serverContext {
 	return x
 }
 
-// maxPassed is the largest number of recently used contexts that evictLocked and makeRoomLocked each skip, and
-// the number of random contexts that idlest compares.
+// maxPassed is the largest number of recently used contexts that evictLocked and makeRoomLocked each
+// skip, and the number of random contexts that idlest compares.
 const maxPassed = 64
 
-// evictLocked deletes a context of h that was not used for long. If the first context in h.contexts
-// was used since its time of use was last read, evictLocked moves it to the end of that list and
-// tries the next, at most maxPassed times.
+// evictLocked deletes a context of h that was not used for long: it moves contexts that were used
+// again from the front of h.contexts to the end, at most maxPassed.
 func (t *table) evictLocked(h *holder) {
 	for range maxPassed {
 		x := h.contexts.First
-		used := x.used.Load()
-		if used == x.seen {
+		if !x.usedAgainLocked() {
 			break
 		}
-		x.seen = used
 		h.contexts.Remove(x)
 		h.contexts.Add(x)
 	}
 	t.dropLocked(h.contexts.First)
 }
 
-// makeRoomLocked deletes a context of an address that has the most contexts. If several addresses have
-// that number, it prefers one whose first context was not used recently.
+// makeRoomLocked deletes a context of an address that has the most contexts. If several addresses
+// have that number, it prefers one whose first context was not used recently.
 func (t *table) makeRoomLocked() {
 	for range maxPassed {
 		h := t.ranking.Top().Of
-		x := h.contexts.First
-		used := x.used.Load()
-		if used == x.seen {
+		if !h.contexts.First.usedAgainLocked() {
 			break
 		}
-		x.seen = used
 		t.ranking.Add(&h.place, 0)
 	}
 	t.evictLocked(t.ranking.Top().Of)
@@ -236,7 +230,7 @@ type serverContext struct {
 	queue.Links[serverContext] // links in the list of contexts of its holder
 	holder                     *holder
 	at                         int   // index in the table's list of its principal's contexts
-	seen                       int64 // the value of used when eviction last visited it
+	seen                       int64 // the value of used when usedAgainLocked was last called
 }
 
 // touch sets used to the present time. It loads the old value before it stores, because a store to
@@ -245,6 +239,13 @@ func (x *serverContext) touch(now time.Time) {
 	if s := now.Unix(); x.used.Load() != s {
 		x.used.Store(s)
 	}
+}
+
+// usedAgainLocked reports whether x was used since its last call, or since x was added.
+func (x *serverContext) usedAgainLocked() bool {
+	seen := x.seen
+	x.seen = x.used.Load()
+	return x.seen != seen
 }
 
 // over reports whether the table has to delete x: its ticket has ended, or the time since its last
