@@ -171,19 +171,14 @@ const (
 	OpSendInvalidate
 )
 
+var opNames = [...]string{"Op(?)", "RDMA Write", "RDMA Read", "Send", "Send with Invalidate"}
+
 // String names the operation as the standards do.
 func (o Op) String() string {
-	switch o {
-	case OpWrite:
-		return "RDMA Write"
-	case OpRead:
-		return "RDMA Read"
-	case OpSend:
-		return "Send"
-	case OpSendInvalidate:
-		return "Send with Invalidate"
+	if int(o) >= len(opNames) {
+		return opNames[0]
 	}
-	return "Op(?)"
+	return opNames[o]
 }
 
 // Remote names memory of the peer by its STag and the tagged offset of its first byte.

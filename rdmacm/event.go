@@ -20,20 +20,13 @@ const (
 	EventRefused
 )
 
+var eventNames = [...]string{"EventKind(?)", "set-up failed", "connected", "rejected", "closed", "refused"}
+
 func (k EventKind) String() string {
-	switch k {
-	case EventSetupFailed:
-		return "set-up failed"
-	case EventConnected:
-		return "connected"
-	case EventRejected:
-		return "rejected"
-	case EventClosed:
-		return "closed"
-	case EventRefused:
-		return "refused"
+	if int(k) >= len(eventNames) {
+		return eventNames[0]
 	}
-	return "EventKind(?)"
+	return eventNames[k]
 }
 
 // An Event is something that happened to a connection.

@@ -3,6 +3,7 @@ package iwarp
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,24 +29,19 @@ const (
 	CRCOff
 )
 
+var crcModes = []string{CRCPeer: "peer", CRCOn: "on", CRCOff: "off"}
+
 func (m CRCMode) String() string {
-	switch m {
-	case CRCPeer:
-		return "peer"
-	case CRCOn:
-		return "on"
-	case CRCOff:
-		return "off"
+	if m > CRCOff {
+		return fmt.Sprintf("CRCMode(%d)", uint8(m))
 	}
-	return fmt.Sprintf("CRCMode(%d)", uint8(m))
+	return crcModes[m]
 }
 
 // ParseCRCMode reads "peer", "on" or "off".
 func ParseCRCMode(s string) (CRCMode, error) {
-	for m := CRCPeer; m <= CRCOff; m++ {
-		if s == m.String() {
-			return m, nil
-		}
+	if m := slices.Index(crcModes, s); m >= 0 {
+		return CRCMode(m), nil
 	}
 	return 0, fmt.Errorf("iwarp: CRC mode %q is none of peer, on, off", s)
 }

@@ -1,6 +1,7 @@
 package iwarp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -18,12 +19,8 @@ func (p *Provider) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{
-		p: p, tcp: tcp,
-		requests: make(chan *request),
-		closed:   make(chan struct{}),
-		setups:   make(map[*net.TCPConn]struct{}),
-	}
+	l := &listener{p: p, tcp: tcp, requests: make(chan *request)}
+	l.life, l.end = context.WithCancel(context.Background())
 	l.wg.Go(l.serve)
 	return l, nil
 }
@@ -39,11 +36,9 @@ type listener struct {
 	p        *Provider
 	tcp      *net.TCPListener
 	requests chan *request
-	closed   chan struct{}
+	life     context.Context // ends when Close is called
+	end      context.CancelFunc
 	wg       sync.WaitGroup
-
-	mu     sync.Mutex
-	setups map[*net.TCPConn]struct{} // nil once closed
 }
 
 func (l *listener) Limits() rdmacm.Limits { return l.p.Limits() }
@@ -54,25 +49,17 @@ func (l *listener) Accept() (rdmacm.Request, error) {
 	select {
 	case r := <-l.requests:
 		return r, nil
-	case <-l.closed:
+	case <-l.life.Done():
 		return nil, net.ErrClosed
 	}
 }
 
 func (l *listener) Close() error {
-	l.mu.Lock()
-	if l.setups == nil {
-		l.mu.Unlock()
+	if l.life.Err() != nil {
 		return net.ErrClosed
 	}
-	setups := l.setups
-	l.setups = nil
-	l.mu.Unlock()
-	close(l.closed)
+	l.end()
 	err := l.tcp.Close()
-	for sock := range setups {
-		sock.Close()
-	}
 	l.wg.Wait()
 	return err
 }
@@ -90,7 +77,7 @@ func (l *listener) serve() {
 		default:
 			select {
 			case <-time.After(l.p.cfg.Seats.AcceptFailed(err)):
-			case <-l.closed:
+			case <-l.life.Done():
 			}
 		}
 	}
@@ -109,15 +96,7 @@ func (l *listener) startSetup(sock *net.TCPConn) {
 		return
 	}
 	a.seat = seat
-	l.mu.Lock()
-	if l.setups == nil {
-		l.mu.Unlock()
-		a.fail(net.ErrClosed)
-		return
-	}
-	l.setups[sock] = struct{}{}
 	l.wg.Go(a.setUp)
-	l.mu.Unlock()
 }
 
 // An arrival is a connection in set-up. It is the rdmacm.Holder of the connection's seat until
@@ -145,10 +124,13 @@ func (a *arrival) setUp() {
 	a.deadline = time.Now().Add(l.p.cfg.SetupTimeout)
 	a.sock.SetDeadline(a.deadline)
 	var err error
+	keepOpen := context.AfterFunc(l.life, func() { a.sock.Close() })
 	a.frame, err = readFrame(a.sock, false)
-	// From here on, listener.Close wakes this goroutine by closing l.closed. It leaves the socket
-	// open, because the socket may already belong to a connection.
-	l.forget(a.sock)
+	// From here on, listener.Close leaves the socket open, because the socket may soon belong to a
+	// connection.
+	if !keepOpen() && err == nil {
+		err = net.ErrClosed
+	}
 	if err == nil {
 		timer := time.NewTimer(time.Until(a.deadline))
 		defer timer.Stop()
@@ -157,7 +139,7 @@ func (a *arrival) setUp() {
 			return
 		case <-timer.C:
 			err = errors.Join(rdmacm.ErrSetup, rdmacm.ErrTimeout)
-		case <-l.closed:
+		case <-l.life.Done():
 			err = net.ErrClosed
 		case <-a.lost:
 		}
@@ -171,10 +153,4 @@ func (a *arrival) setUp() {
 	default:
 	}
 	a.fail(err)
-}
-
-func (l *listener) forget(sock *net.TCPConn) {
-	l.mu.Lock()
-	delete(l.setups, sock)
-	l.mu.Unlock()
 }
