@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
@@ -99,13 +98,4 @@ func (c *Conn) queuesFailed(t device.AsyncType) {
 	if c.ending.phase < draining || c.ending.phase == draining && c.ending.fault {
 		c.failLocked(&AsyncError{t})
 	}
-}
-
-// eventsLocked returns the number of asynchronous events of each type. The caller holds
-// Provider.mu.
-func (d *rnic) eventsLocked() (all []rdmacm.Count) {
-	for t, n := range d.events {
-		all = append(all, rdmacm.Count{What: t.String(), N: n})
-	}
-	return all
 }

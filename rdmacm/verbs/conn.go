@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"sync"
@@ -100,9 +101,8 @@ func (d *rnic) newConn(id device.ID, param *rdmacm.ConnParam, exposes bool) (*Co
 		c.domain.Domain, c.domain.own = own, true
 	}
 	c.out.sent.L = &c.mu
-	c.out.init(int(caps.Sends), int(caps.SGEs))
-	c.in.init(param.ReceiveSize, int(caps.Receives))
-	c.in.owed = param.Receives
+	c.out.ring, c.out.sges, c.out.lost = make([]slot, caps.Sends), int(caps.SGEs), math.MaxUint64
+	c.in.size, c.in.depth, c.in.owed = param.ReceiveSize, int(caps.Receives), param.Receives
 	c.mu.Lock()
 	err := c.memoryLocked(param.Receives)
 	c.mu.Unlock()
@@ -165,4 +165,16 @@ func (c *Conn) Done() <-chan struct{}   { return c.done }
 // Carrier implements rdmacm.Conn.
 func (c *Conn) Carrier() rdmacm.Carrier {
 	return rdmacm.Carrier{Provider: c.p.Name(), Device: c.rnic.Name, Protocol: c.rnic.Protocol, Shortcomings: c.rnic.shortcomings()}
+}
+
+// shortcomings returns the shortcomings of siw if the device is siw, and otherwise those that
+// any other device may have.
+func (d *rnic) shortcomings() []rdmacm.Shortcoming {
+	if d.SIW {
+		return []rdmacm.Shortcoming{
+			rdmacm.AbortLooksOrderly, rdmacm.FaultLooksOrderly, rdmacm.FaultIsNotNamed,
+			rdmacm.RefusalLosesItsData, rdmacm.ReadsNeedNoRight, rdmacm.ReadsSeeLaterBytes, rdmacm.NoEmptyRegion,
+		}
+	}
+	return []rdmacm.Shortcoming{rdmacm.AbortLooksOrderly, rdmacm.FaultLooksOrderly, rdmacm.GuessableSTags}
 }

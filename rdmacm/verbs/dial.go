@@ -62,17 +62,13 @@ func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.
 		return nil, err
 	}
 	c.setup = events
-	if err := p.heed(c); err != nil {
-		c.dismantle()
-		return nil, err
+	if err = p.heed(c); err == nil {
+		c.Flush() // hands the promised receives to the device
+		err = c.dev.Connect(device.Param{
+			Data: param.PrivateData, Responder: uint8(min(param.InboundReads, c.rnic.ReadsServed)),
+			Initiator: uint8(min(param.OutboundReads, c.rnic.ReadsOutstanding)),
+		})
 	}
-	c.mu.Lock()
-	c.sendLocked()
-	c.mu.Unlock()
-	err = c.dev.Connect(device.Param{
-		Data: param.PrivateData, Responder: uint8(min(param.InboundReads, c.rnic.ReadsServed)),
-		Initiator: uint8(min(param.OutboundReads, c.rnic.ReadsOutstanding)),
-	})
 	var e device.Event
 	if err == nil {
 		e, err = events.await(ctx, device.Established)

@@ -138,7 +138,7 @@ func (c *Conn) limitLocked(d time.Duration) {
 func (c *Conn) run() {
 	c.p.event(rdmacm.Event{Kind: rdmacm.EventConnected, Peer: c.peer})
 	c.mu.Lock()
-	c.keepAliveLocked()
+	c.alive.timer = time.AfterFunc(silenceTick, c.listen)
 	c.mu.Unlock()
 	c.dev.Serve(c.ready)
 	c.conclude()

@@ -40,7 +40,10 @@ func (p *Provider) Stats() rdmacm.Stats {
 
 // statsLocked describes d for metrics. The caller holds Provider.mu.
 func (d *rnic) statsLocked() rdmacm.DeviceStats {
-	s := rdmacm.DeviceStats{Name: d.Name, Protocol: d.Protocol, Connections: d.connections, MaxConnections: d.QPs, Active: d.Active, Events: d.eventsLocked()}
+	s := rdmacm.DeviceStats{Name: d.Name, Protocol: d.Protocol, Connections: d.connections, MaxConnections: d.QPs, Active: d.Active}
+	for t, n := range d.events {
+		s.Events = append(s.Events, rdmacm.Count{What: t.String(), N: n})
+	}
 	for i := range d.chunks {
 		if d.chunks[i].Load() != nil {
 			s.Registered += int64(d.chunkEnd(i) - i*chunkSize)

@@ -23,9 +23,6 @@ type keepAlive struct {
 	silent int    // number of checks since one of these numbers changed
 }
 
-// keepAliveLocked starts the checks.
-func (c *Conn) keepAliveLocked() { c.alive.timer = time.AfterFunc(silenceTick, c.listen) }
-
 // listen runs when the timer fires. If the connection was silent for some time, listen posts a probe,
 // an empty request. A live peer's device acknowledges the probe without the peer's program. If the
 // peer has vanished, the device gives up after a few seconds and puts the queue pair into the error
@@ -69,4 +66,20 @@ func (d *rnic) active() bool {
 	d.p.mu.Lock()
 	defer d.p.mu.Unlock()
 	return d.Active
+}
+
+// nudgeAfter is the time that a peer gets to receive the reply of the set-up. A peer with siw
+// refuses the connection if bytes after the reply have already arrived when it reads the reply.
+const nudgeAfter = 2 * time.Second
+
+// nudge makes siw look at its socket. siw may miss bytes that arrive while it accepts a
+// connection: they stay in the socket until more bytes arrive, and the peer waits for an answer.
+// So if no message has arrived, nudge posts an empty RDMA Read, and the peer's answer to it
+// brings more bytes.
+func (c *Conn) nudge() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.moved.Load() == 0 && c.ending.phase == live {
+		c.probeLocked()
+	}
 }

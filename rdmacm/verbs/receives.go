@@ -33,8 +33,6 @@ type buffer struct {
 // receiveBit is set in the ID of each Receive, and in no ID of a Work.
 const receiveBit = 1 << 63
 
-func (in *receives) init(size, depth int) { in.size, in.depth = size, depth }
-
 // memoryLocked makes n more buffers. It releases mu while the device registers them.
 func (c *Conn) memoryLocked(n int) error {
 	if n <= 0 {

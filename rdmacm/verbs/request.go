@@ -169,17 +169,13 @@ func (r *request) accept(param *rdmacm.ConnParam) (*Conn, error) {
 		err = errGone
 	default:
 	}
-	if err != nil {
-		c.dismantle()
-		return nil, err
+	if err == nil {
+		c.Flush() // hands the promised receives to the device
+		err = c.dev.Accept(device.Param{
+			Data: param.PrivateData, Initiator: uint8(c.readDepth),
+			Responder: uint8(min(param.InboundReads, r.responder, c.rnic.ReadsServed)),
+		})
 	}
-	c.mu.Lock()
-	c.sendLocked() // hands the promised receives to the device
-	c.mu.Unlock()
-	err = c.dev.Accept(device.Param{
-		Data: param.PrivateData, Initiator: uint8(c.readDepth),
-		Responder: uint8(min(param.InboundReads, r.responder, c.rnic.ReadsServed)),
-	})
 	if err != nil {
 		c.dismantle()
 		return nil, err

@@ -3,7 +3,6 @@ package verbs
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -61,10 +60,6 @@ type posting struct {
 
 	block  []byte // the copy of a short Send's message
 	length int
-}
-
-func (o *sends) init(depth, sges int) {
-	o.ring, o.sges, o.lost = make([]slot, depth), sges, math.MaxUint64
 }
 
 // blockLocked returns a staging block, or nil if all are in use.
