@@ -51,10 +51,7 @@ func newConn(p *Provider, sock *net.TCPConn, param *rdmacm.ConnParam, agreed agr
 		peer:  addrPort(sock.RemoteAddr()), local: addrPort(sock.LocalAddr()),
 		private: private,
 	}
-	if err := c.init(param); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, c.init(param)
 }
 
 // init prepares the parts of the connection.

@@ -42,8 +42,7 @@ func (e *TerminateError) Unwrap() []error {
 	if e.Detail != nil {
 		errs = append(errs, e.Detail)
 	}
-	switch {
-	case e.Layer <= wire.LayerDDP && e.Type == 1 && e.Cause != wire.DDPTaggedVersion:
+	if e.Layer <= wire.LayerDDP && e.Type == 1 && e.Cause != wire.DDPTaggedVersion {
 		errs = append(errs, rdmacm.ErrNotExposed)
 	}
 	return errs

@@ -148,7 +148,7 @@ func nthRead(ch *rdmacm.Chain, n int) int {
 // Only conclude calls it, when no goroutine transmits any more.
 func (t *transmitter) flushAll(err error) {
 	t.mu.Lock()
-	t.flushing, t.flushErr = true, err
+	t.flushErr = err
 	for t.head != nil || t.completing {
 		if t.completing {
 			t.idle.Wait()

@@ -115,14 +115,13 @@ func (s *messages) get(size int) *inboundMessage {
 		class = bits.Len(uint(size-1)) - minMessageShift
 	}
 	if class >= messageClasses {
-		m := &inboundMessage{stock: s, class: oddSized, store: make([]byte, size)}
-		m.Provider, m.Free = m, freeMessage
+		class = oddSized
+	} else if m, ok := s.classes[class].Get().(*inboundMessage); ok {
 		return m
+	} else {
+		size = 1 << (minMessageShift + class)
 	}
-	if m, ok := s.classes[class].Get().(*inboundMessage); ok {
-		return m
-	}
-	m := &inboundMessage{stock: s, class: class, store: make([]byte, 1<<(minMessageShift+class))}
+	m := &inboundMessage{stock: s, class: class, store: make([]byte, size)}
 	m.Provider, m.Free = m, freeMessage
 	return m
 }

@@ -302,7 +302,7 @@ func (t *transmitter) takeThrough() *rdmacm.Chain {
 	var last *rdmacm.Chain
 	for ch := t.head; ch != nil; ch = ch.Next {
 		st := postingOf(ch)
-		if !t.flushing && (st.sent < len(ch.Work) || st.readsDone < st.reads || ch == t.cursor) {
+		if t.flushErr == nil && (st.sent < len(ch.Work) || st.readsDone < st.reads || ch == t.cursor) {
 			break
 		}
 		if i := st.unfinished(ch); st.err == nil && (i >= 0 || t.lost) {

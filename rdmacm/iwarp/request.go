@@ -32,12 +32,11 @@ func (r *request) Seat() rdmacm.Seat     { return r.seat }
 // Accept answers the request. The connection sends nothing before the peer's
 // first FPDU has arrived (RFC 5044 §7.1.2), however early work is posted.
 func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
-	if err := checkParam(&p, rdmacm.MaxAcceptData); err != nil {
-		r.fail(err)
-		return nil, err
+	err := checkParam(&p, rdmacm.MaxAcceptData)
+	if err == nil {
+		err = r.nothingYet() // the initiator must wait for the reply before it sends more
 	}
-	// The initiator must wait for the reply before it sends anything after its frame.
-	if err := r.nothingYet(); err != nil {
+	if err != nil {
 		r.fail(err)
 		return nil, err
 	}

@@ -38,10 +38,9 @@ type transmitter struct {
 	refusing   bool // new posts fail
 	leaving    bool // this half closes when nothing is left to send
 	finSent    bool
-	flushing   bool // outstanding chains are being completed with flushErr
-	flushErr   error
-	lost       bool // a chain was completed with flushErr
-	flushed    bool // all chains are completed
+	flushErr   error // if not nil, outstanding chains are being completed with it
+	lost       bool  // a chain was completed with flushErr
+	flushed    bool  // all chains are completed
 	rtr        wire.RTR
 	answers    []*response // answers whose FPDUs are not all built; the first may be out.answer
 	terminate  []byte      // FPDU of a Terminate that waits to be sent
