@@ -2,9 +2,8 @@ package rdmacm
 
 import "net/netip"
 
-// Limits are the limits of the work requests of a connection. Provider.Limits and
-// Listener.Limits return them before the connection exists. Those that Conn.Limits returns are
-// never stricter.
+// Limits are the limits of the work requests of a connection. Provider.Limits and Listener.Limits
+// return them before the connection exists. Those that Conn.Limits returns are never stricter.
 type Limits struct {
 	// MaxSend is the largest message that a Send can carry, in bytes.
 	MaxSend int
@@ -85,10 +84,9 @@ type Conn interface {
 	// peer invalidates the STag. The memory must stay valid that long.
 	Register(memory []byte, access Access) (Region, error)
 
-	// Disconnect ends the connection in an orderly way: the provider completes the work that was
-	// posted before, and then disconnects. If the peer does not let that work complete within a
-	// time limit that the provider sets, the connection ends nevertheless. Handler.Closed reports
-	// the end.
+	// Disconnect ends the connection in an orderly way: the provider completes the work that was posted
+	// before, and then disconnects. If the peer does not let that work complete within a time limit
+	// that the provider sets, the connection ends nevertheless. Handler.Closed reports the end.
 	Disconnect()
 	// Abort ends the connection at once. The provider calls Done of outstanding chains with
 	// ErrFlushed. Closed gets err, or ErrAborted if err is nil.
@@ -97,16 +95,13 @@ type Conn interface {
 	Done() <-chan struct{}
 }
 
-// A Handler receives the messages and the end of a connection. The provider makes one call
-// at a time. The calls must not block: not for memory, not for a file system, not for the
-// peer.
+// A Handler receives the messages and the end of a connection. The provider makes one call at a time.
+// The calls must not block: not for memory, not for a file system, not for the peer.
 type Handler interface {
-	// Received passes a message. The Handler must give r back by r.Release, from any
-	// goroutine.
+	// Received passes a message. The Handler must give r back by r.Release, from any goroutine.
 	Received(r *Recv)
-	// Drained tells the Handler that no more input is available for now, so it should post the
-	// replies that it has collected. The provider calls it at least once after each series of
-	// Received calls.
+	// Drained tells the Handler that no more input is available for now, so it should post the replies
+	// that it has collected. The provider calls it at least once after each series of Received calls.
 	Drained()
 	// Closed is the last call. The provider makes it once, after it has called Done of every
 	// posted chain. err is nil after an orderly end.
@@ -117,8 +112,7 @@ type Handler interface {
 type Recv struct {
 	// Bytes is the message. Valid until Release.
 	Bytes []byte
-	// Invalidated is this side's STag that the message invalidated (Send with Invalidate),
-	// or 0.
+	// Invalidated is this side's STag that the message invalidated (Send with Invalidate), or 0.
 	Invalidated uint32
 	// Free takes the buffer back. The provider sets it.
 	Free func(r *Recv)
@@ -146,11 +140,10 @@ type Region interface {
 	STag() uint32
 	// Offset returns the tagged offset of the first byte.
 	Offset() uint64
-	// Deregister revokes the peer's access. When it returns without an error, the peer can
-	// no longer reach the memory, even if transfers are still under way. The caller may
-	// call it twice, and after the peer invalidated the STag. An error means that access
-	// could not be revoked: the caller must end the connection before it uses the memory
-	// (RFC 8166 §4.5.4).
+	// Deregister revokes the peer's access. When it returns without an error, the peer can no longer
+	// reach the memory, even if transfers are still under way. The caller may call it twice, and after
+	// the peer invalidated the STag. An error means that access could not be revoked: the caller must
+	// end the connection before it uses the memory (RFC 8166 §4.5.4).
 	Deregister() error
 }
 
@@ -190,10 +183,9 @@ type Remote struct {
 // A Work is one work request.
 type Work struct {
 	Op Op
-	// Local lists the pieces of this side's memory, in order. The provider refers to the
-	// list and to the pieces until Done. It never changes the list, and writes to the
-	// pieces only for an OpRead. The pieces of a Send or an RDMA Write must not change
-	// until Done.
+	// Local lists the pieces of this side's memory, in order. The provider refers to the list and to
+	// the pieces until Done. It never changes the list, and writes to the pieces only for an OpRead.
+	// The pieces of a Send or an RDMA Write must not change until Done.
 	//
 	// The pieces may lie anywhere in the process, Go's heap included, and need not be aligned.
 	// Some devices reach only memory that was registered with them. The provider of such a
@@ -227,13 +219,12 @@ type Chain struct {
 	// connection has ended. If all of Work completed, err is nil, and the caller may use the
 	// local memory again. A nil err does not mean that the peer received anything.
 	//
-	// If err is not nil, errors.Is tells the cause. ErrFlushed means that the connection ended
-	// while the work was outstanding. err then also wraps the reason for the end. If this side
-	// aborted, the reason is the error given to Abort. ErrClosed means that the connection had
-	// ended before Post. Any other error means that work of this chain failed, because the peer
-	// refused it or the device could not do it, and that it would fail again. failed is the
-	// index of the work request that failed or did not complete, or -1 if the provider cannot
-	// name one.
+	// If err is not nil, errors.Is tells the cause. ErrFlushed means that the connection ended while
+	// the work was outstanding. err then also wraps the reason for the end. If this side aborted, the
+	// reason is the error given to Abort. ErrClosed means that the connection had ended before Post.
+	// Any other error means that work of this chain failed, because the peer refused it or the device
+	// could not do it, and that it would fail again. failed is the index of the work request that
+	// failed or did not complete, or -1 if the provider cannot name one.
 	//
 	// The provider may call Done from within Post. Done must not block.
 	Done func(c *Chain, err error, failed int)

@@ -15,8 +15,7 @@ const (
 	EventConnected
 	EventRejected
 	EventClosed
-	// EventRefused: Seats refused the connection. The provider closed it and read nothing from
-	// it.
+	// EventRefused: Seats refused the connection. The provider closed it and read nothing from it.
 	EventRefused
 )
 

@@ -5,10 +5,9 @@ import (
 	"net/netip"
 )
 
-// A Provider makes connections over one kind of device. Any goroutine may call its methods, but
-// not while the goroutine's OS thread has the credentials of another user: the kernel refuses a
-// call for an RDMA device by a thread whose credentials differ from those with which the device
-// was opened.
+// A Provider makes connections over one kind of device. Any goroutine may call its methods, but not
+// while the goroutine's OS thread has the credentials of another user: the kernel refuses a call for an
+// RDMA device by a thread whose credentials differ from those with which the device was opened.
 type Provider interface {
 	// Name is the provider's name in logs and metrics, such as "iwarp".
 	Name() string
@@ -45,9 +44,8 @@ type Request interface {
 	// the provider's own part. Foreign bytes may surround the data that the ULP looks for
 	// (RFC 8797 §5.2). It is valid until Accept or Reject.
 	PrivateData() []byte
-	// Seat is the connection's seat, or Uncounted if the provider has no Seats. After Accept
-	// the ULP may call Hold and Known of the seat. It must not call Leave, because the provider
-	// does.
+	// Seat is the connection's seat, or Uncounted if the provider has no Seats. After Accept the ULP
+	// may call Hold and Known of the seat. It must not call Leave, because the provider does.
 	Seat() Seat
 	// Accept answers the request and returns the connection. It promises p.Receives messages, as
 	// a first call of Conn.Provide would.

@@ -10,13 +10,11 @@ import (
 // counted connection has a Seat. The program that opens a provider gives it a Seats. Any
 // goroutine may call the methods.
 //
-// The provider calls Arrive as soon as a peer's connection arrives, before the provider reads
-// from the connection, allocates memory for it or waits for it. No set-up waits for another
-// peer's set-up.
+// The provider calls Arrive as soon as a peer's connection arrives, before the provider reads from the
+// connection, allocates memory for it or waits for it. No set-up waits for another peer's set-up.
 type Seats interface {
-	// Arrive asks for a seat for a connection from peer. To end the connection before
-	// Seat.Hold, Seats calls h.End. If Arrive returns an error, the provider closes the
-	// connection.
+	// Arrive asks for a seat for a connection from peer. To end the connection before Seat.Hold, Seats
+	// calls h.End. If Arrive returns an error, the provider closes the connection.
 	Arrive(peer netip.AddrPort, h Holder) (Seat, error)
 	// The listener calls AcceptFailed for each error of accept(2). AcceptFailed returns the
 	// time to wait before the next accept.
@@ -35,9 +33,8 @@ type Seat interface {
 	// counter that grows with the connection's activity, or nil if the activity is not known. If
 	// Seats has already decided to end the connection, Hold calls h.End.
 	Hold(h Holder, moved *atomic.Uint64)
-	// Heard records that the peer has sent something. The provider calls it when a whole
-	// message has arrived; the software RNIC calls it at the peer's first FPDU. Heard takes no
-	// lock.
+	// Heard records that the peer has sent something. The provider calls it when a whole message has
+	// arrived; the software RNIC calls it at the peer's first FPDU. Heard takes no lock.
 	Heard()
 	// Known records that the peer is a client. The ULP calls it when the peer has sent something
 	// that strangers do not have, such as a file handle or a session of the server.
@@ -58,8 +55,7 @@ type Holder interface {
 	Busy() bool
 }
 
-// HolderOf returns the Holder of a connection that no ULP holds yet: End aborts c, and c is never
-// busy.
+// HolderOf returns the Holder of a connection that no ULP holds yet: End aborts c, and c is never busy.
 func HolderOf(c Conn) Holder { return holder{c} }
 
 type holder struct{ Conn }

@@ -1,7 +1,6 @@
 package rdmacm
 
-// A Shortcoming names a rule of this package that a device cannot keep, in words for
-// administrators.
+// A Shortcoming names a rule of this package that a device cannot keep, in words for administrators.
 type Shortcoming string
 
 // Shortcomings that devices are known to have.

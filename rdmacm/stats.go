@@ -4,8 +4,7 @@ package rdmacm
 type Stats struct {
 	// Faults counts the faults that ended a connection or its set-up, by kind.
 	Faults []Count
-	// Devices describes the devices that are in use now. It is empty if the provider uses no
-	// devices.
+	// Devices describes the devices that are in use now. It is empty if the provider uses no devices.
 	Devices []DeviceStats
 	// Memory is the number of bytes that the messages of all connections take, and MemoryLimit
 	// the largest number that they may take. MemoryLimit 0 means that there is no limit.
@@ -25,8 +24,7 @@ type DeviceStats struct {
 	// Connections is the number of connections of the device, and MaxConnections the largest
 	// number that the device allows.
 	Connections, MaxConnections int
-	// Registered is the size of the payload memory that is registered with the device, in
-	// bytes.
+	// Registered is the size of the payload memory that is registered with the device, in bytes.
 	Registered int64
 	// Active is true if the device's port carries traffic.
 	Active bool

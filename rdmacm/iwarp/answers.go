@@ -67,8 +67,7 @@ func (t *transmitter) giveBackPlace() {
 	t.p.responses.Put(a)
 }
 
-// notExposed ends the connection because the memory of the current Read Response is no
-// longer exposed.
+// notExposed ends the connection because the memory of the current Read Response is no longer exposed.
 func (t *transmitter) notExposed() {
 	m := &t.out
 	// The quoted request names only the part that was not answered yet.

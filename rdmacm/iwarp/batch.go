@@ -9,11 +9,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A batch holds FPDUs on their way into the socket, in records: groups of FPDUs, each of which
-// begins a new TCP segment (see batchRecords). One system call sends all records. scratch holds
-// headers, pads, CRCs and short payload one after the other; longer payload has entries of its own
-// in iov. The pad and CRC at the end of an FPDU and the header of the next FPDU in the same record
-// share one entry.
+// A batch holds FPDUs on their way into the socket, in records: groups of FPDUs, each of which begins a
+// new TCP segment (see batchRecords). One system call sends all records. scratch holds headers, pads,
+// CRCs and short payload one after the other; longer payload has entries of its own in iov. The pad and
+// CRC at the end of an FPDU and the header of the next FPDU in the same record share one entry.
 type batch struct {
 	iov     [batchEntries]unix.Iovec
 	n       int // entries in use

@@ -19,9 +19,8 @@ type CRCMode uint8
 
 // CRC modes.
 const (
-	// CRCPeer asks for CRCs when connecting, which is the default of RFC 5044. When
-	// accepting, it leaves the choice to the peer. A peer with Linux's siw does not ask for
-	// CRCs.
+	// CRCPeer asks for CRCs when connecting, which is the default of RFC 5044. When accepting, it
+	// leaves the choice to the peer. A peer with Linux's siw does not ask for CRCs.
 	CRCPeer CRCMode = iota
 	// CRCOn asks for CRCs when connecting and when accepting.
 	CRCOn
@@ -54,8 +53,7 @@ const (
 	// for peers in software, siw included. With CRCs it fits each FPDU into a TCP segment, because
 	// siw needs that (see batchRecords).
 	FPDUAuto FPDUSize = 0
-	// FPDUMSS fits each FPDU into a TCP segment (RFC 5044 §5.1), which
-	// hardware RNICs may insist on.
+	// FPDUMSS fits each FPDU into a TCP segment (RFC 5044 §5.1), which hardware RNICs may insist on.
 	FPDUMSS FPDUSize = -1
 
 	// Any other FPDUSize is a number of bytes, from MinFPDU to MaxFPDU. It includes the CRC, but no
@@ -109,8 +107,7 @@ type Config struct {
 	// (revision 1) gets an empty RDMA Write, which any peer accepts.
 	RTR wire.RTR
 	// ClientServer makes connections by the client-server model instead: this side sends no
-	// ready-to-receive message, and the responder sends nothing before this side has sent
-	// something.
+	// ready-to-receive message, and the responder sends nothing before this side has sent something.
 	ClientServer bool
 	// MaxIRD is the largest number of outstanding RDMA Reads of the peer on a connection, and MaxORD
 	// that of this side. 0 means 128.

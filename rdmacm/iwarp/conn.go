@@ -82,10 +82,10 @@ func (c *Conn) Carrier() rdmacm.Carrier {
 	return rdmacm.Carrier{Provider: c.p.Name(), Protocol: "iWARP", MPA: &m}
 }
 
-// Limits returns the Provider's limits.
+// Limits implements rdmacm.Conn. All connections have the same limits.
 func (c *Conn) Limits() rdmacm.Limits { return c.p.Limits() }
 
-// Register exposes memory to the peer under a new steering tag.
+// Register implements rdmacm.Conn.
 func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
 	return c.regions.register(memory, access)
 }

@@ -5,23 +5,20 @@
 //
 // # How it works
 //
-// Each connection has one goroutine that receives. While there is input, it borrows a ring (a
-// receive buffer) from a pool that all connections share, and reads the socket into it.
-// It parses FPDUs in the ring, copies payload to its destination, and calls the Handler. Large
-// payload is read straight into its destination. The payload of an RDMA Read may be read there
-// even before its header is parsed (inbound_response.go). Until the connection ends, the receiving goroutine
-// waits only for input and for a ring. It never waits for the transmitter, for other memory, or
-// until the peer reads.
+// Each connection has one goroutine that receives. While there is input, it borrows a ring (a receive
+// buffer) from a pool that all connections share, and reads the socket into it. It parses FPDUs in the
+// ring, copies payload to its destination, and calls the Handler. Large payload is read straight into
+// its destination. The payload of an RDMA Read may be read there even before its header is parsed
+// (inbound_response.go). Until the connection ends, the receiving goroutine waits only for input and
+// for a ring. It never waits for the transmitter, for other memory, or until the peer reads.
 //
-// The goroutine that posts work also sends it, many FPDUs with one system call, until
-// the socket takes no more. Another goroutine sends the rest; it ends when everything
-// is sent. A completed Send or Write means that TCP took the bytes. A short Send that
-// needs no completion (SendShort) is copied into the batch at once, if no other work
-// waits to be sent.
+// The goroutine that posts work also sends it, many FPDUs with one system call, until the socket takes
+// no more. Another goroutine sends the rest; it ends when everything is sent. A completed Send or Write
+// means that TCP took the bytes. A short Send that needs no completion (SendShort) is copied into the
+// batch at once, if no other work waits to be sent.
 //
-// Registered memory is named by random steering tags. A tag is valid on one connection.
-// The memory that an outgoing RDMA Read fills has a tag too, and only the response to
-// that Read may use it.
+// Registered memory is named by random steering tags. A tag is valid on one connection. The memory that
+// an outgoing RDMA Read fills has a tag too, and only the response to that Read may use it.
 //
 // A responder sends nothing before the initiator's first FPDU has arrived. An initiator
 // sends an empty RDMA Write or Read at once, so that either side may be the first to send
@@ -59,17 +56,15 @@
 //	receiver    -> regions      reach, invalidate
 //	lifecycle   -> regions      revokeAll
 //
-// Two further locks guard memory. region.mu is held while bytes from the peer are put
-// into a region. referring.mu is held while bytes of regions are put into a batch or
-// sent from there. Neither is held while a goroutine waits for the socket. Revocation and
-// the sender lock referring.mu first, then region.mu. regions.mu guards a connection's
-// list of regions. All connections share the rings, which have a lock of their own (package
-// turns).
+// Two further locks guard memory. region.mu is held while bytes from the peer are put into a region.
+// referring.mu is held while bytes of regions are put into a batch or sent from there. Neither is held
+// while a goroutine waits for the socket. Revocation and the sender lock referring.mu first, then
+// region.mu. regions.mu guards a connection's list of regions. All connections share the rings, which
+// have a lock of their own (package turns).
 //
 // # What it does not do
 //
-// It sends markers to a peer that wants them, and never asks for markers itself. It
-// refuses the RDMA Consortium's protocol (MPA revision 0), atomic operations and
-// immediate data (RFC 7306). RFC 5040 §8.2.2 wants IPsec to be available; the
-// administrator configures it on the host.
+// It sends markers to a peer that wants them, and never asks for markers itself. It refuses the RDMA
+// Consortium's protocol (MPA revision 0), atomic operations and immediate data (RFC 7306). RFC 5040
+// §8.2.2 wants IPsec to be available; the administrator configures it on the host.
 package iwarp

@@ -14,8 +14,7 @@ const (
 	// acknowledgements may carry up to that much less payload than TCP_MAXSEG.
 	optionRoom = 40
 	// The transmitter reads the segment size again only when it has sent remeasureBytes bytes and
-	// remeasureTime has passed. Otherwise a fast sender would read it thousands of times a
-	// second.
+	// remeasureTime has passed. Otherwise a fast sender would read it thousands of times a second.
 	remeasureBytes = 1 << 20
 	remeasureTime  = 20 * time.Millisecond
 )

@@ -314,8 +314,7 @@ func (x *receiver) raise() {
 	x.life.fault(&t, f.detail)
 }
 
-// validated allows sending once the first FPDU has been received and validated (RFC 5044
-// §7.1.2).
+// validated allows sending once the first FPDU has been received and validated (RFC 5044 §7.1.2).
 func (x *receiver) validated() {
 	if x.begun {
 		return
@@ -383,8 +382,7 @@ func (x *receiver) brought() bool {
 	return f.ulpdu > wire.UntaggedSize || f.untagged.Last
 }
 
-// countEmpty counts an FPDU that brought nothing (see brought), and ends the connection when
-// mostEmpty of them have come since the last complete Send or Read Response. Each of them
+// countEmpty counts an FPDU that brought nothing, and ends the connection at mostEmpty of them. Each
 // costs this side more than the peer, and no other rule limits their number.
 func (x *receiver) countEmpty() {
 	if x.empty++; x.empty == mostEmpty {

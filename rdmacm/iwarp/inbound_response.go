@@ -124,13 +124,12 @@ func (x *receiver) endRead() {
 	x.tx.readDone(ch)
 }
 
-// An FPDU's header says where its payload goes. To receive more than one FPDU of a large
-// RDMA Read's response with one system call, the receiver reads ahead: it guesses that the
-// next FPDUs of the response are as long as those before. It lays out their payload in the
-// sink, and the bytes between payloads (trailer and header) in gaps. It then judges each
-// header as usual. If the header is the guessed one, its payload is already in place. If
-// not, the receiver moves everything that it read ahead to the ring, in the order of
-// arrival, and parses it there.
+// An FPDU's header says where its payload goes. To receive more than one FPDU of a large RDMA Read's
+// response with one system call, the receiver reads ahead: it guesses that the next FPDUs of the
+// response are as long as those before. It lays out their payload in the sink, and the bytes between
+// payloads (trailer and header) in gaps. It then judges each header as usual. If the header is the
+// guessed one, its payload is already in place. If not, the receiver moves everything that it read
+// ahead to the ring, in the order of arrival, and parses it there.
 //
 // Only the sink of the Read is written to ahead of the headers. The sink's content is
 // undefined until the Read is complete, and the guess never exceeds the rest of the Read.

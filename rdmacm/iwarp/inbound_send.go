@@ -8,8 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// An inboundMessage is the buffer of an arriving Send, and the Recv that passes it to the
-// Handler.
+// An inboundMessage is the buffer of an arriving Send, and the Recv that passes it to the Handler.
 type inboundMessage struct {
 	rdmacm.Recv
 	stock *messages
@@ -41,7 +40,7 @@ type openSend struct {
 	message *inboundMessage
 }
 
-// Provide promises to accept count further messages, of up to size bytes each.
+// Provide implements rdmacm.Conn.
 func (c *Conn) Provide(count, size int) {
 	if count < 0 || size < 0 {
 		panic("iwarp: Provide of a negative number")
@@ -49,8 +48,7 @@ func (c *Conn) Provide(count, size int) {
 	c.rx.promise(count, size)
 }
 
-// promise allows the peer to send more messages, as many as count says, of up to size bytes each:
-// see rdmacm.Conn.Provide.
+// promise allows the peer to send count more messages of up to size bytes each.
 func (x *receiver) promise(count, size int) {
 	for {
 		old := x.promisedSize.Load()

@@ -126,10 +126,9 @@ func (l *lifecycle) peerClosed() {
 	}
 }
 
-// fault ends the connection because this side found a fault. It sends a Terminate as the last
-// FPDU, ignores further input, and gives the peer LingerTimeout to close. If no Terminate may
-// be sent, the connection ends at once. If the connection already has a reason to end, fault
-// does nothing.
+// fault ends the connection because this side found a fault. It sends a Terminate as the last FPDU,
+// ignores further input, and gives the peer LingerTimeout to close. If no Terminate may be sent, the
+// connection ends at once. If the connection already has a reason to end, fault does nothing.
 func (l *lifecycle) fault(t *wire.Termination, detail error) {
 	why := &TerminateError{Cause: t.Cause, Detail: detail}
 	l.mu.Lock()

@@ -40,8 +40,7 @@ func (k *marked) startFPDU(size int) {
 }
 
 func (k *marked) finishFPDU(b *batch, at int, crc bool) {
-	// A marker between pad and CRC is written before the CRC is computed, because the CRC covers
-	// it.
+	// A marker between pad and CRC is written before the CRC is computed, because the CRC covers it.
 	if k.marker.Due() {
 		at += k.marker.PutDue(k.buf[at:])
 	}

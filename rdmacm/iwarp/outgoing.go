@@ -221,9 +221,8 @@ func (t *transmitter) appendNextFPDU(b *batch) {
 	m.messageOffset += uint32(n)
 }
 
-// putUnmarked appends an FPDU without markers. header and n are the lengths of its header and of
-// its payload, in bytes. If inline is true, the payload is copied; otherwise the batch refers to
-// it.
+// putUnmarked appends an FPDU without markers. header and n are the lengths of its header and of its
+// payload, in bytes. If inline is true, the payload is copied; otherwise the batch refers to it.
 func (t *transmitter) putUnmarked(b *batch, header, n int, inline, last bool) {
 	m := &t.out
 	pad := wire.Pad(header + n)

@@ -29,7 +29,7 @@ const maxHeld = 64
 
 func (c *Conn) ReadDepth() int { return c.depth }
 
-// Post queues a chain of work requests and sends it: see rdmacm.Conn.Post.
+// Post implements rdmacm.Conn.
 func (c *Conn) Post(ch *rdmacm.Chain) { c.tx.post(ch) }
 
 // post queues a chain. If no other goroutine is the sender, and posted work need not wait for
@@ -152,8 +152,7 @@ func (l *lifecycle) watchOn() {
 	l.watch.lookIn(l.p.cfg.StallTimeout / ticks)
 }
 
-// SendShort copies a Send into the batch that is sent next. If it returns false, it has done
-// nothing and the caller must post the Send.
+// SendShort implements rdmacm.Conn.
 func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	return c.tx.sendShort(local, invalidate)
 }
@@ -306,8 +305,7 @@ func (t *transmitter) takeThrough() *rdmacm.Chain {
 			break
 		}
 		if i := st.unfinished(ch); st.err == nil && (i >= 0 || t.lost) {
-			// Work after failed work counts as failed, even if the peer received it (RFC 5040
-			// §6.2.1).
+			// Work after failed work counts as failed, even if the peer received it (RFC 5040 §6.2.1).
 			st.err, st.failed, t.lost = t.flushErr, max(i, 0), true
 		}
 		t.readsPosted -= st.reads
@@ -351,6 +349,5 @@ func (t *transmitter) sent(st *posting) {
 // Unsent returns the number of chains whose Send TCP has not taken completely.
 func (c *Conn) Unsent() int { return int(c.tx.unsent.Load()) }
 
-// Progress returns a count that grows with each byte that TCP takes, answers to the peer's RDMA
-// Reads included, and with each byte and each completion of this side's RDMA Reads.
+// Progress implements rdmacm.Conn. Answers to the peer's RDMA Reads count as well.
 func (c *Conn) Progress() uint64 { return c.tx.progress.Load() + c.rx.answered.Load() }

@@ -34,9 +34,8 @@ func (l *lifecycle) nudgeLater() {
 	})
 }
 
-// nudge sends an empty RDMA Write, as another ready-to-receive message, unless a goroutine is
-// sending already. It returns false if the connection is ending, so that no further nudge is
-// needed.
+// nudge sends an empty RDMA Write, as another ready-to-receive message, unless a goroutine is sending
+// already. It returns false if the connection is ending, so that no further nudge is needed.
 func (t *transmitter) nudge() bool {
 	t.mu.Lock()
 	refusing, own := t.refusing, false

@@ -215,8 +215,7 @@ func (x *receiver) exposed() *region {
 	return x.fpdu.region
 }
 
-// straight reports whether the next read of the socket may put payload straight into its
-// destination.
+// straight reports whether the next read of the socket may put payload straight into its destination.
 func (x *receiver) straight() bool {
 	f := &x.fpdu
 	return f.phase == phasePayload && f.large && x.r == x.w && !x.life.faulty.Load()
@@ -247,10 +246,9 @@ func (x *receiver) layOut() (entries, direct int) {
 	return entries + 1, direct
 }
 
-// direct prepares the ring's entries so that the next read of the socket puts payload straight
-// into its destination. It returns the number of entries, and of bytes. Both are 0 if straight is
-// false, or if the region is not exposed any more. The caller holds the mutex of the region that
-// exposed returned.
+// direct prepares the ring's entries so that the next read of the socket puts payload straight into its
+// destination. It returns the number of entries, and of bytes. Both are 0 if straight is false, or if
+// the region is not exposed any more. The caller holds the mutex of the region that exposed returned.
 func (x *receiver) direct() (entries, n int) {
 	f := &x.fpdu
 	if !x.straight() {

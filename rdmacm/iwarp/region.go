@@ -17,8 +17,7 @@ type region struct {
 	length uint64
 	access rdmacm.Access
 
-	// The receiver holds mu while it puts the peer's bytes into memory, never while it
-	// waits for them.
+	// The receiver holds mu while it puts the peer's bytes into memory, never while it waits for them.
 	mu     sync.Mutex
 	memory []byte // nil once revoked
 
@@ -59,8 +58,7 @@ type regions struct {
 
 const pastSTags = 128
 
-// Deregister revokes the peer's access. It waits for a copy in progress, but never for the
-// peer.
+// Deregister revokes the peer's access. It waits for a copy in progress, but never for the peer.
 func (r *region) Deregister() error {
 	r.owner.revoke(r)
 	return nil

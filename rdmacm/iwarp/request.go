@@ -56,9 +56,8 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 		return nil, err
 	}
 	r.sock.SetDeadline(time.Time{})
-	// The connection becomes the seat's holder before it starts, because once it runs it may end
-	// and leave the seat at any time. If Seats has meanwhile decided to end the connection, Hold
-	// ends it.
+	// The connection becomes the seat's holder before it starts, because once it runs it may end and
+	// leave the seat at any time. If Seats has meanwhile decided to end the connection, Hold ends it.
 	r.seat.Hold(rdmacm.HolderOf(c), &c.rx.arrived)
 	c.life.start()
 	return c, nil
@@ -132,9 +131,8 @@ func (r *request) nothingYet() error {
 	return errors.Join(err, peekErr)
 }
 
-// Reject answers the request with a rejection. It leaves the connection open until the peer
-// closes it, for at most LingerTimeout, because siw misses a rejection that a FIN follows
-// closely.
+// Reject answers the request with a rejection. It leaves the connection open until the peer closes it,
+// for at most LingerTimeout, because siw misses a rejection that a FIN follows closely.
 func (r *request) Reject(private []byte) error {
 	if len(private) > rdmacm.MaxRejectData {
 		r.fail(rdmacm.ErrSetup)

@@ -70,8 +70,7 @@ func appendFrame(h wire.MPAHeader, data *wire.Enhanced, private []byte) []byte {
 	return b
 }
 
-// checkParam checks the ULP's parameters. most is the largest length of the private data, in
-// bytes.
+// checkParam checks the ULP's parameters. most is the largest length of the private data, in bytes.
 func checkParam(p *rdmacm.ConnParam, most int) error {
 	switch {
 	case p.Handler == nil:

@@ -100,8 +100,7 @@ func (t *transmitter) release() (sent bool) {
 	return own && t.transmit()
 }
 
-// Flush sends at once the work that the Handler has posted, which otherwise waits until the
-// Handler's calls have returned.
+// Flush implements rdmacm.Conn.
 func (c *Conn) Flush() { c.tx.flush() }
 
 // flush sends the waiting work, unless another goroutine is the sender.

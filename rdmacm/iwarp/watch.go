@@ -90,8 +90,7 @@ func (w *watch) lookIn(d time.Duration) {
 	w.timer.Reset(d)
 }
 
-// look is called by the timer. It ends the connection if a limit has passed or the peer has
-// stalled.
+// look is called by the timer. It ends the connection if a limit has passed or the peer has stalled.
 func (l *lifecycle) look() {
 	// This check may miss work that begins from here on. That work sets the timer itself.
 	l.watch.armed.Store(false)

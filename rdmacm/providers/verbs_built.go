@@ -10,8 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/shim"
 )
 
-// verbsBuilt is true if this program was built with the tag verbs, so that it can use RDMA
-// devices.
+// verbsBuilt is true if this program was built with the tag verbs, so that it can use RDMA devices.
 const verbsBuilt = true
 
 func verbsReady() error {

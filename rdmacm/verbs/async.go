@@ -7,8 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// An AsyncError is a fault of a connection's queues that the device reported by an asynchronous
-// event.
+// An AsyncError is a fault of a connection's queues that the device reported by an asynchronous event.
 type AsyncError struct{ Type device.AsyncType }
 
 func (e *AsyncError) Error() string {
@@ -89,9 +88,8 @@ func (d *rnic) settlePort() {
 	}
 }
 
-// queuesFailed ends the connection because of an asynchronous event. If the queue pair is
-// already being drained, the event becomes the reason for the end only if no other reason is
-// known.
+// queuesFailed ends the connection because of an asynchronous event. If the queue pair is already being
+// drained, the event becomes the reason for the end only if no other reason is known.
 func (c *Conn) queuesFailed(t device.AsyncType) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -107,6 +107,5 @@ func (s setup) await(ctx context.Context, wanted device.EventType) (device.Event
 	}
 }
 
-// consumerReject is the reason code of InfiniBand's REJ if the peer's ULP rejected the
-// connection.
+// consumerReject is the reason code of InfiniBand's REJ if the peer's ULP rejected the connection.
 const consumerReject = 28

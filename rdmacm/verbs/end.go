@@ -25,8 +25,7 @@ const (
 
 // Time limits for the end of a connection.
 const (
-	// leaveTimeout is the time that the peer has to let the work posted before Disconnect
-	// complete.
+	// leaveTimeout is the time that the peer has to let the work posted before Disconnect complete.
 	leaveTimeout = 10 * time.Second
 	// drainTimeout is the time that a device has to return its requests.
 	drainTimeout = 2 * time.Second
@@ -240,8 +239,7 @@ func (c *Conn) step() (over bool) {
 	e := &c.ending
 	switch {
 	case e.phase == draining:
-		// The requests from number out.signaled on cause no completion, so step does not wait
-		// for them.
+		// The requests from number out.signaled on cause no completion, so step does not wait for them.
 		empty := c.out.head >= c.out.signaled && c.in.posted == 0
 		return e.late || empty && (e.left || e.failed)
 	case e.failed, e.left, e.dirty:
@@ -288,8 +286,7 @@ func (c *Conn) step() (over bool) {
 	return false
 }
 
-// endedByDevice reports whether err means that the device has put the queue pair into the error
-// state.
+// endedByDevice reports whether err means that the device has put the queue pair into the error state.
 func endedByDevice(err error) bool {
 	_, status := errors.AsType[*StatusError](err)
 	_, event := errors.AsType[*AsyncError](err)

@@ -122,9 +122,8 @@ func (l *listener) Close() error {
 // lookInterval is the time between two checks of the machine's addresses and devices.
 const lookInterval = time.Second
 
-// addresses returns the address wanted, or if it is unspecified, all addresses of this machine
-// for which it stands, except loopback and link-local ones. Some of them may have no RDMA
-// device.
+// addresses returns the address wanted, or if it is unspecified, all addresses of this machine for
+// which it stands, except loopback and link-local ones. Some of them may have no RDMA device.
 func addresses(wanted netip.Addr) []netip.Addr {
 	if !wanted.IsUnspecified() {
 		return []netip.Addr{wanted}
@@ -153,10 +152,9 @@ func (p *Provider) carrier(at netip.Addr) (a device.Attributes, ok bool) {
 	return a, p.cfg.Skip == nil || !p.cfg.Skip(&a)
 }
 
-// Own returns the addresses at which this machine can reach a listener of its own. The parameter
-// at is the listener's address. The results are addresses of devices whose port carries traffic.
-// Some devices carry no connections from the machine to itself. Only an attempt to connect shows
-// that.
+// Own returns the addresses at which this machine can reach a listener of its own. The parameter at is
+// the listener's address. The results are addresses of devices whose port carries traffic. Some devices
+// carry no connections from the machine to itself. Only an attempt to connect shows that.
 func (p *Provider) Own(at netip.AddrPort) (own []netip.AddrPort) {
 	for _, a := range addresses(at.Addr()) {
 		if d, ok := p.carrier(a); ok && d.Active {

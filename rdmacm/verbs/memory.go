@@ -8,9 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// memory counts the memory that the messages of connections take. When a connection begins, it
-// reserves all the memory that it can ever need, so that it never waits for memory later.
-// Provider.mu guards it.
+// memory counts the memory that the messages of connections take. When a connection begins, it reserves
+// all the memory that it can ever need, so that it never waits for memory later. Provider.mu guards it.
 type memory struct {
 	taken    int64
 	byClient map[netip.Addr]int64

@@ -18,13 +18,11 @@ import (
 type Config struct {
 	// Library gives access to the devices. It is required. See shim.Load.
 	Library device.Library
-	// Arena returns the payload memory, which is registered with each device. The provider calls
-	// Arena when the first device is used; the memory stays mapped from then on. Arena may be
-	// nil.
+	// Arena returns the payload memory, which is registered with each device. The provider calls Arena
+	// when the first device is used; the memory stays mapped from then on. Arena may be nil.
 	Arena func() []byte
-	// SetupTimeout is how long a peer's request for a connection may wait for Accept, and the
-	// set-up time limit of the Seats that the provider makes; 0 means 10 s. It does not limit
-	// Dial.
+	// SetupTimeout is how long a peer's request for a connection may wait for Accept, and the set-up
+	// time limit of the Seats that the provider makes; 0 means 10 s. It does not limit Dial.
 	SetupTimeout time.Duration
 	// StallTimeout is the time after which a connection ends if its peer lets none of the posted
 	// work complete; 0 means 30 s.
@@ -32,10 +30,9 @@ type Config struct {
 	// Seats limits the accepted connections. If it is nil, the provider makes Seats with the
 	// default limits.
 	Seats rdmacm.Seats
-	// Memory is the most memory that the messages of all connections can take, in bytes; 0 means
-	// that there is no limit. The connections of one client address may take at most half of
-	// what other addresses leave. The provider refuses a connection that would exceed these
-	// limits.
+	// Memory is the most memory that the messages of all connections can take, in bytes; 0 means that
+	// there is no limit. The connections of one client address may take at most half of what other
+	// addresses leave. The provider refuses a connection that would exceed these limits.
 	Memory int64
 	// Skip returns true for a device that a listener on all addresses must not use. With Skip,
 	// such a listener listens on each address separately, and looks once a second for addresses
@@ -47,9 +44,8 @@ type Config struct {
 	Log func(text string)
 }
 
-// Limits of all connections: maxSend in bytes, maxLocal in pieces of one work. If a device has a
-// lower limit, the provider divides a Write or a Read into several requests, and joins the
-// pieces of a Send.
+// Limits of all connections: maxSend in bytes, maxLocal in pieces of one work. If a device has a lower
+// limit, the provider divides a Write or a Read into several requests, and joins the pieces of a Send.
 const (
 	maxSend  = 256 << 10
 	maxLocal = device.SGEs
@@ -161,8 +157,7 @@ func (p *Provider) takeEvents() {
 	}
 }
 
-// watch calls the function make, which makes an ID, and arranges that s gets the events of the
-// ID.
+// watch calls the function make, which makes an ID, and arranges that s gets the events of the ID.
 func (p *Provider) watch(s sink, make func() (device.ID, error)) (device.ID, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -252,9 +252,8 @@ func (c *Conn) sendLocked() {
 		}
 		if receives+works == 0 {
 			if o.chains > 0 && !o.armed {
-				// Chains wait for completions, but the queues are not armed, so completions may
-				// have come without an event. Wake makes the connection's goroutine poll for
-				// them.
+				// Chains wait for completions, but the queues are not armed, so completions may have
+				// come without an event. Wake makes the connection's goroutine poll for them.
 				o.armed = true
 				c.dev.Wake()
 			}

@@ -6,13 +6,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// watchTicks is the number of times that a watch checks the connection during
-// Config.StallTimeout.
+// watchTicks is the number of times that a watch checks the connection during Config.StallTimeout.
 const watchTicks = 4
 
-// A watch ends a connection whose peer lets none of the posted work complete for
-// Config.StallTimeout. Its timer runs only while the connection expects a completion. Conn.mu
-// guards it.
+// A watch ends a connection whose peer lets none of the posted work complete for Config.StallTimeout.
+// Its timer runs only while the connection expects a completion. Conn.mu guards it.
 type watch struct {
 	timer   *time.Timer
 	running bool

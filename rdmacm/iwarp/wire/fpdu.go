@@ -20,8 +20,7 @@ const (
 // of the length field, the ULPDU and the pad is a multiple of 4.
 func Pad(n int) int { return -(LengthSize + n) & 3 }
 
-// FPDUSize returns the length on the wire of an FPDU with a ULPDU of n bytes, without
-// markers.
+// FPDUSize returns the length on the wire of an FPDU with a ULPDU of n bytes, without markers.
 func FPDUSize(n int) int { return LengthSize + n + Pad(n) + CRCSize }
 
 // ULPDULength reads the length field at the start of an FPDU.
@@ -32,8 +31,7 @@ func PutULPDULength(b []byte, n int) { binary.BigEndian.PutUint16(b, uint16(n)) 
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// CRC extends crc by b. crc is the CRC32C of the preceding bytes of the FPDU, or 0 at its
-// start.
+// CRC extends crc by b. crc is the CRC32C of the preceding bytes of the FPDU, or 0 at its start.
 func CRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
 // ParseCRC reads the CRC field, which is little-endian (RFC 5044 §4.4, Figure 5).

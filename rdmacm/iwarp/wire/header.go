@@ -62,8 +62,7 @@ const (
 	RDMAPVersion = 1
 )
 
-// Bits of the two control bytes that every DDP header starts with (RFC 5041
-// §4.1, RFC 5040 §4.1).
+// Bits of the two control bytes that every DDP header starts with (RFC 5041 §4.1, RFC 5040 §4.1).
 const (
 	tagged      = 0x80
 	last        = 0x40
@@ -84,8 +83,7 @@ type Control struct {
 // ControlSize is the length of a Control, in bytes.
 const ControlSize = 2
 
-// ParseControl reads the control bytes at the start of b, which holds at least
-// ControlSize bytes.
+// ParseControl reads the control bytes at the start of b.
 func ParseControl(b []byte) Control {
 	_ = b[1]
 	return Control{
@@ -129,8 +127,7 @@ type Untagged struct {
 	Offset uint32
 }
 
-// ParseUntagged reads a header from b, which holds at least UntaggedSize bytes. It ignores
-// the versions and the tagged bit: see ParseControl.
+// ParseUntagged reads a header. It ignores the versions and the tagged bit: see ParseControl.
 func ParseUntagged(b []byte) Untagged {
 	_ = b[UntaggedSize-1]
 	return Untagged{
@@ -176,8 +173,7 @@ type Tagged struct {
 	Offset uint64
 }
 
-// ParseTagged reads a header from b, which holds at least TaggedSize bytes. It ignores the
-// versions and the tagged bit: see ParseControl.
+// ParseTagged reads a header. It ignores the versions and the tagged bit: see ParseControl.
 func ParseTagged(b []byte) Tagged {
 	_ = b[TaggedSize-1]
 	return Tagged{
@@ -196,8 +192,7 @@ func (h Tagged) Put(b []byte) {
 	binary.BigEndian.PutUint64(b[6:], h.Offset)
 }
 
-// ReadRequestSize is the length of the RDMAP header of an RDMA Read Request,
-// in bytes.
+// ReadRequestSize is the length of the RDMAP header of an RDMA Read Request, in bytes.
 const ReadRequestSize = 28
 
 // Read is the RDMAP header of an RDMA Read Request (RFC 5040 §4.4). The sink is the memory
@@ -210,7 +205,7 @@ type Read struct {
 	SourceOffset uint64
 }
 
-// ParseRead reads a header from b, which holds at least ReadRequestSize bytes.
+// ParseRead reads a header.
 func ParseRead(b []byte) Read {
 	_ = b[ReadRequestSize-1]
 	return Read{

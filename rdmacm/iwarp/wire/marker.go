@@ -18,8 +18,7 @@ type Marker struct {
 	at int
 }
 
-// Begin starts an FPDU: the next byte of the stream is its length field, unless a marker is
-// due first.
+// Begin starts an FPDU: the next byte of the stream is its length field, unless a marker is due first.
 func (m *Marker) Begin() { m.at = 0 }
 
 // MaxMarkers returns the largest number of marker bytes that n bytes of an FPDU can need.

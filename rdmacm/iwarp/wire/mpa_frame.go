@@ -56,8 +56,7 @@ type MPAHeader struct {
 	Length int
 }
 
-// ParseMPAHeader reads a header from b, which holds at least MPAHeaderSize
-// bytes. The errors are ErrKey and ErrPrivateData.
+// ParseMPAHeader reads a header. The errors are ErrKey and ErrPrivateData.
 func ParseMPAHeader(b []byte) (MPAHeader, error) {
 	_ = b[MPAHeaderSize-1]
 	var h MPAHeader

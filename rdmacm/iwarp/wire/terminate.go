@@ -34,8 +34,7 @@ type Cause struct {
 	Code  uint8
 }
 
-// The causes that the standards list (RFC 5040 Figure 9, RFC 5041 §7.2, RFC
-// 5044 §8, RFC 6581 §8).
+// The causes that the standards list (RFC 5040 Figure 9, RFC 5041 §7.2, RFC 5044 §8, RFC 6581 §8).
 var (
 	RDMAPCatastrophic  = listed(LayerRDMAP, 0, 0x00, "local catastrophic error")
 	RDMAPInvalidSTag   = listed(LayerRDMAP, 1, 0x00, "invalid STag")
@@ -143,10 +142,9 @@ type Termination struct {
 // Swapped returns the cause with layer and type exchanged, as siw writes them: see DialectSIW.
 func (c Cause) Swapped() Cause { return Cause{Layer(c.Type), uint8(c.Layer), c.Code} }
 
-// ParseTermination reads a Terminate header from b, which is the whole ULPDU behind the DDP
-// header. The quotes in the result point into b. If b ends before a quote that its control bits
-// announce, the field of that quote stays empty. The only error is a header that is shorter than
-// the control field.
+// ParseTermination reads a Terminate header from b, which is the whole ULPDU behind the DDP header. The
+// quotes in the result point into b. If b ends before a quote that its control bits announce, the field
+// of that quote stays empty. The only error is a header that is shorter than the control field.
 func ParseTermination(b []byte) (Termination, error) {
 	var t Termination
 	if len(b) < terminateControl {

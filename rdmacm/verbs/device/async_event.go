@@ -30,8 +30,7 @@ func (t AsyncType) String() string {
 	return fmt.Sprintf("asynchronous event %d", int32(t))
 }
 
-// An AsyncEvent is an event that a device reports outside of completions and of the connection
-// manager.
+// An AsyncEvent is an event that a device reports outside of completions and of the connection manager.
 type AsyncEvent struct {
 	Type AsyncType
 	// ID is the number of the ID whose queue pair or completion queue the event is about. It is

@@ -165,8 +165,7 @@ type Attributes struct {
 	Active                        bool
 	// SendsInvalidate is true if the device can post SendInvalidate.
 	SendsInvalidate bool
-	// SIW is true if the device is the kernel's software iWARP, which has a vendor number of
-	// its own.
+	// SIW is true if the device is the kernel's software iWARP, which has a vendor number of its own.
 	SIW bool
 	// RXE is true if the device is the kernel's software RoCE, likewise.
 	RXE bool
@@ -204,8 +203,7 @@ type Device interface {
 	Number() uint64
 	Attributes() Attributes
 	OpenDomain() (Domain, error)
-	// Present reports whether the machine still has the device. A removal may come without an
-	// event.
+	// Present reports whether the machine still has the device. A removal may come without an event.
 	Present() bool
 	// Async passes each asynchronous event since its last call to the function told. Only one
 	// goroutine at a time calls Async, and none during or after Close or Retire.
@@ -260,9 +258,8 @@ type Region interface {
 	Deregister() error
 }
 
-// Flags of Conn.Poll. TakeEvents clears the completion channel's events. ArmReceives and
-// ArmSends make the next completion of a receive or of a work cause an event, so that Serve
-// calls ready.
+// Flags of Conn.Poll. TakeEvents clears the completion channel's events. ArmReceives and ArmSends make
+// the next completion of a receive or of a work cause an event, so that Serve calls ready.
 const (
 	TakeEvents = 1 << iota
 	ArmReceives
@@ -271,8 +268,7 @@ const (
 
 // A Conn is a connected queue pair with its completion queues.
 type Conn interface {
-	// Works and Receives return the requests that Flush will post. Only the caller of Flush uses
-	// them.
+	// Works and Receives return the requests that Flush will post. Only the caller of Flush uses them.
 	Works() []Work
 	Receives() []Receive
 	// Accept and Connect may sleep.
@@ -293,10 +289,9 @@ type Conn interface {
 	// Disconnect puts the queue pair into the error state, unless DestroyQueues was called, and
 	// tells the peer. It may sleep.
 	Disconnect() error
-	// DestroyQueues destroys the queue pair and the completion queues, with their descriptor.
-	// After it has returned, the device touches no memory. It is called after Serve has
-	// returned. Flush must not run during DestroyQueues or after it. It is called once.
-	// It may sleep.
+	// DestroyQueues destroys the queue pair and the completion queues, with their descriptor. After it
+	// has returned, the device touches no memory. It is called after Serve has returned. Flush must not
+	// run during DestroyQueues or after it. It is called once. It may sleep.
 	DestroyQueues()
 	// Destroy frees the ID and everything else of the connection that DestroyQueues has left. It
 	// is called after DestroyQueues. It may sleep.
