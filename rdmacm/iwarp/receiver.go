@@ -227,7 +227,6 @@ func (x *receiver) layOut() (entries, direct int) {
 	entries, direct = x.direct()
 	if x.usual > 0 && x.due.Load() > 0 {
 		if k := x.lookAhead(entries, direct); k > entries {
-			x.ring.used = max(x.ring.used, k)
 			return k, direct
 		}
 	}
@@ -242,7 +241,6 @@ func (x *receiver) layOut() (entries, direct int) {
 		tail = min(tail, x.fpdu.left+directTail)
 	}
 	setEntry(&x.ring.iov[entries], x.ring.buf[x.w:][:tail])
-	x.ring.used = max(x.ring.used, entries+1)
 	return entries + 1, direct
 }
 
@@ -291,7 +289,6 @@ type ring struct {
 
 	// The arguments and results of recvmsg: the entries, and the control data.
 	iov     [ringEntries]unix.Iovec
-	used    int // number of leading entries in iov that may refer to memory
 	message unix.Msghdr
 	control struct {
 		unix.Cmsghdr
@@ -389,8 +386,7 @@ func (x *receiver) giveBack() {
 
 // forget clears the entries, so that they keep no memory alive.
 func (r *ring) forget() {
-	clear(r.iov[:r.used])
-	r.used = 0
+	clear(r.iov[:])
 	r.ahead.read, r.ahead.left = nil, 0
 }
 
