@@ -56,25 +56,36 @@ type ReadList struct {
 	entries []byte // encoded entries of ReadSegmentSize bytes each
 }
 
-// parseReadList reads a Read list from the start of b and returns its length on
-// the wire, in bytes. The list aliases b.
-func parseReadList(b []byte) (l ReadList, n int, err error) {
+// parseList reads a list from the start of b: entries, each preceded by the word 1, then the word 0. It
+// returns the length of the entries on the wire, in bytes, and their number. size returns the length of
+// the entry at the start of its argument, without the word before it.
+func parseList(b []byte, size func(b []byte) (int, error)) (length, count int, err error) {
 	for {
-		if len(b)-n < 4 {
-			return ReadList{}, 0, ErrTruncated
+		if len(b)-length < 4 {
+			return 0, 0, ErrTruncated
 		}
-		switch binary.BigEndian.Uint32(b[n:]) {
+		switch binary.BigEndian.Uint32(b[length:]) {
 		case 0:
-			return ReadList{entries: b[:n]}, n + 4, nil
+			return length, count, nil
 		case 1:
-			if len(b)-n < ReadSegmentSize {
-				return ReadList{}, 0, ErrTruncated
+			n, err := size(b[length+4:])
+			if err != nil {
+				return 0, 0, err
 			}
-			n += ReadSegmentSize
+			length += 4 + n
+			count++
 		default:
-			return ReadList{}, 0, ErrDiscriminator
+			return 0, 0, ErrDiscriminator
 		}
 	}
+}
+
+// sizeOfReadSegment returns the length of an entry of a Read list, without the word before it.
+func sizeOfReadSegment(b []byte) (int, error) {
+	if len(b) < ReadSegmentSize-4 {
+		return 0, ErrTruncated
+	}
+	return ReadSegmentSize - 4, nil
 }
 
 // Len is the number of segments in l.
@@ -93,18 +104,17 @@ type WriteChunk struct {
 	segments []byte // encoded segments of segmentSize bytes each
 }
 
-// parseWriteChunk reads a Write chunk, a counted array of segments, from the start of b, and
-// returns its length on the wire, in bytes. The chunk aliases b.
-func parseWriteChunk(b []byte) (c WriteChunk, n int, err error) {
+// sizeOfChunk returns the length of the Write chunk at the start of b, a counted array of segments, in
+// bytes.
+func sizeOfChunk(b []byte) (int, error) {
 	if len(b) < 4 {
-		return WriteChunk{}, 0, ErrTruncated
+		return 0, ErrTruncated
 	}
 	count := binary.BigEndian.Uint32(b)
 	if uint64(count)*segmentSize > uint64(len(b)-4) {
-		return WriteChunk{}, 0, ErrTruncated
+		return 0, ErrTruncated
 	}
-	n = 4 + int(count)*segmentSize
-	return WriteChunk{segments: b[4:n]}, n, nil
+	return 4 + int(count)*segmentSize, nil
 }
 
 // Len is the number of segments in c.
@@ -143,36 +153,13 @@ type WriteList struct {
 	count  int
 }
 
-// parseWriteList reads a Write list from the start of b and returns its length
-// on the wire, in bytes. The list aliases b.
-func parseWriteList(b []byte) (l WriteList, n int, err error) {
-	for {
-		if len(b)-n < 4 {
-			return WriteList{}, 0, ErrTruncated
-		}
-		switch binary.BigEndian.Uint32(b[n:]) {
-		case 0:
-			l.chunks = b[:n]
-			return l, n + 4, nil
-		case 1:
-			_, size, err := parseWriteChunk(b[n+4:])
-			if err != nil {
-				return WriteList{}, 0, err
-			}
-			n += 4 + size
-			l.count++
-		default:
-			return WriteList{}, 0, ErrDiscriminator
-		}
-	}
-}
-
 // Len is the number of chunks in l.
 func (l WriteList) Len() int { return l.count }
 
 // Next removes and returns the first chunk of l, which must not be empty.
 func (l *WriteList) Next() WriteChunk {
-	c, n, _ := parseWriteChunk(l.chunks[4:])
+	n, _ := sizeOfChunk(l.chunks[4:])
+	c := WriteChunk{l.chunks[8 : 4+n]}
 	l.chunks = l.chunks[4+n:]
 	l.count--
 	return c
@@ -195,11 +182,11 @@ func parseReplyChunk(b []byte) (c ReplyChunk, n int, err error) {
 	case 0:
 		return ReplyChunk{}, 4, nil
 	case 1:
-		w, n, err := parseWriteChunk(b[4:])
+		n, err := sizeOfChunk(b[4:])
 		if err != nil {
 			return ReplyChunk{}, 0, err
 		}
-		return ReplyChunk{WriteChunk: w, Present: true}, 4 + n, nil
+		return ReplyChunk{WriteChunk{b[8 : 4+n]}, true}, 4 + n, nil
 	}
 	return ReplyChunk{}, 0, ErrDiscriminator
 }

@@ -36,17 +36,19 @@ func (h *Header) Parse(b []byte) error {
 		return ErrTruncated
 	}
 	at := PrefixSize
-	reads, n, err := parseReadList(b[at:])
+	n, _, err := parseList(b[at:], sizeOfReadSegment)
 	if err != nil {
 		return err
 	}
-	at += n
+	reads := ReadList{b[at : at+n]}
+	at += n + 4
 	offer := at
-	writes, n, err := parseWriteList(b[at:])
+	n, count, err := parseList(b[at:], sizeOfChunk)
 	if err != nil {
 		return err
 	}
-	at += n
+	writes := WriteList{b[at : at+n], count}
+	at += n + 4
 	reply, n, err := parseReplyChunk(b[at:])
 	if err != nil {
 		return err
