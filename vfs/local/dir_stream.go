@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"weak"
 
 	"golang.org/x/sys/unix"
 
@@ -237,11 +238,13 @@ type rememberedList struct {
 	ends map[uint64]int
 }
 
-// A listedName is an entry of a directory. Only a rememberedList has its handle.
+// A listedName is an entry of a directory. Only a rememberedList has its handle, and its node if it
+// had one; the weak pointer does not keep the node in memory.
 type listedName struct {
 	name        []byte
 	cookie, ino uint64
 	handle      vfs.Handle
+	node        weak.Pointer[node]
 }
 
 // unknownPlace stands for the position of a listing in the remembered list, if the listing
@@ -291,7 +294,12 @@ func (m *dirMemory) add(l *listing, e *vfs.DirEntry, h vfs.Handle, at int) int {
 		return unknownPlace
 	}
 	all.Add(1)
-	r.entries = append(r.entries, listedName{slices.Clone(e.Name), e.Cookie, e.FileID, h})
+	named := listedName{name: slices.Clone(e.Name), cookie: e.Cookie, ino: e.FileID, handle: h}
+	if n := l.fs.nodes.cached(&h); n != nil {
+		named.node = weak.Make(n)
+		defer n.put()
+	}
+	r.entries = append(r.entries, named)
 	return at + 1
 }
 

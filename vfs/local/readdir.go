@@ -131,7 +131,7 @@ func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
 	for i := range entries {
 		e := &entries[i]
 		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: e.cookie}
-		if (!l.plus || l.known(&entry, e.handle)) && !l.hand(&entry) {
+		if (!l.plus || l.known(&entry, e)) && !l.hand(&entry) {
 			l.dir.memory.ended(l.looks.change, cookie, l.at, false)
 			return cookie, true, false
 		}
@@ -249,15 +249,23 @@ func (l *listing) hand(e *vfs.DirEntry) bool {
 	return l.emit(e)
 }
 
-// known fills in the handle h and the attributes of an entry of the remembered list. It reads the
+// known fills in the handle and the attributes of an entry of the remembered list. It reads the
 // file's present attributes, because these can change while the name does not. If a node holds the
 // file open, known reads them through the node and not by name: the node's file still has the name,
 // because the directory has not changed since the listing was remembered. If that fails, known calls
 // attributes. It returns false if the entry does not exist any more.
-func (l *listing) known(e *vfs.DirEntry, h vfs.Handle) bool {
+func (l *listing) known(e *vfs.DirEntry, listed *listedName) bool {
 	var is look
-	if l.see(h, l.dir.fd, e.Name, &is) && is.Nlink > 0 && is.Ino == e.FileID && is.Dev == l.looks.Dev {
-		tell(e, h, l.dir.fsid, &is)
+	var seen bool
+	if n := listed.node.Value(); n != nil && !n.inode.gone.Load() && n.hold() {
+		defer n.put() // without a search for the node in the cache
+		n.used.Store(l.fs.nodes.round.Load())
+		seen = n.stat(&is) == nil
+	} else {
+		seen = l.see(listed.handle, l.dir.fd, e.Name, &is)
+	}
+	if seen && is.Nlink > 0 && is.Ino == e.FileID && is.Dev == l.looks.Dev {
+		tell(e, listed.handle, l.dir.fsid, &is)
 		return true
 	}
 	_, there := l.attributes(e)
