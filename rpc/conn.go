@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// A Conn is the rpc package's record of one connection. Both ends of a connection may make calls
-// (RFC 8167). A transport makes a Conn for each connection with Server.NewConn, and calls Close on
-// it when the connection has ended.
+// A Conn is the rpc package's record of one connection. A transport makes it with Server.NewConn, and
+// calls Close when the connection has ended. Both ends may make calls (RFC 8167).
 type Conn struct {
 	// ID is unique within its Server, and never reused.
 	ID uint64
@@ -23,10 +22,10 @@ type Conn struct {
 	// Window is the largest number of calls that the peer may have outstanding. The transport sets
 	// it before the first call.
 	Window int
-	// Left, if not nil, reports whether the peer has closed its side, does not acknowledge data
-	// sent to it, or may already use another connection. The transport sets it before the first
-	// call. It may be called from any goroutine, also after the connection's end. It must not
-	// block, nor call the Server.
+	// Left, if not nil, reports whether the peer has closed its side, does not acknowledge data, or
+	// may already use another connection. The transport sets it before the first call. It may be
+	// called from any goroutine, also after the connection's end. It must not block, nor call the
+	// Server.
 	Left func() bool
 
 	client netip.Addr  // the address under which the executor counts the peer's calls
@@ -42,8 +41,8 @@ type Conn struct {
 	gone atomic.Bool
 }
 
-// Caller returns the Caller for calls to the peer on this connection. It returns nil if the peer
-// takes no calls, or if the connection has ended.
+// Caller returns the Caller for calls to the peer. It returns nil if the peer takes no calls, or if
+// the connection has ended.
 func (c *Conn) Caller() Caller {
 	if k := c.caller.Load(); k != nil {
 		return *k
@@ -58,15 +57,13 @@ func (c *Conn) SetCaller(k Caller) { c.caller.Store(&k) }
 // one of its file handles (Judgement.Known) or a session (MarkKnown).
 func (c *Conn) Known() bool { return c.known.Load() }
 
-// OnKnown registers f, which is called once, when Known becomes true. The transport calls OnKnown
-// before the first call arrives. f runs on the goroutine that admits or serves a call of the peer,
-// and must not block.
+// OnKnown registers f, which is called once, when Known becomes true, on the goroutine that admits or
+// serves a call of the peer. f must not block. The transport calls OnKnown before the first call.
 func (c *Conn) OnKnown(f func()) { c.onKnown = f }
 
 // MarkKnown makes Known return true. A program calls it after it has executed a call that names
-// something that only a client of this server has, such as a session. MarkKnown first loads the
-// flag, and stores to it only if it is not set, because a store to memory that other processors
-// read is slow.
+// something that only a client of this server has, such as a session. It stores to the flag only
+// once, because a store to memory that other processors read is slow.
 func (c *Conn) MarkKnown() {
 	if !c.known.Load() && c.known.CompareAndSwap(false, true) && c.onKnown != nil {
 		c.onKnown()
@@ -118,8 +115,8 @@ func (c *Conn) Close() {
 	}
 }
 
-// takeEnd removes one of the functions registered with OnClose, and returns it, or nil if there is
-// none. Close removes one function at a time, so that a function may forget the others.
+// takeEnd removes and returns one of the functions registered with OnClose, or nil. Close takes one at
+// a time, so that a function may forget the others.
 func (c *Conn) takeEnd() *func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

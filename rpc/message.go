@@ -70,9 +70,8 @@ const (
 	AuthBadVerf      AuthStat = 3
 	AuthRejectedVerf AuthStat = 4
 	AuthTooWeak      AuthStat = 5
-	// These two are for RPCSEC_GSS (RFC 5531 §9, RFC 2203 §5.3.3.3). After either of them, the
-	// client makes a new context: after GSSCredProblem because the server does not know the context
-	// of the call, after GSSCtxProblem because that context can no longer be used.
+	// These two are for RPCSEC_GSS (RFC 5531 §9, RFC 2203 §5.3.3.3): the server does not know the
+	// context of the call, or the context can no longer be used. The client then makes a new one.
 	GSSCredProblem AuthStat = 13
 	GSSCtxProblem  AuthStat = 14
 )
@@ -186,15 +185,13 @@ type Cred struct {
 	// it is "".
 	Principal string
 	// If Principal is set, Target is the name of this server that the caller authenticated to, such
-	// as nfs/host@REALM. The server uses the same name in its callbacks to the client (RFC 7530
-	// §3.3.3).
+	// as nfs/host@REALM. Callbacks to the client use the same name (RFC 7530 §3.3.3).
 	Target string
 	// Anonymous is true if the caller has proven that it is Principal, but Principal has no user
 	// number on this machine. UID and GID are then NobodyID.
 	Anonymous bool
-	// Unsure is true if the server could not find out whether Principal has a user number.
-	// Anonymous is set as well, but may be wrong: a program that acts for the caller has to tell
-	// the client to try later.
+	// Unsure is true if the server could not find out whether Principal has a user number. Anonymous
+	// is set as well, but may be wrong: a program has to tell the client to try later.
 	Unsure bool
 	// GSS is the service by which RPCSEC_GSS protects the call, 0 for other flavors. Mechanism is
 	// the object identifier of the RPCSEC_GSS mechanism: its content octets, which must not be

@@ -6,11 +6,11 @@ import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 // and returns the Guard that protects arguments and results. AUTH_NONE and AUTH_SYS are built in;
 // Server.Protect adds others.
 type Protection interface {
-	// Verify checks the caller by the header alone (RFC 5531 §8.2), and fills in a.Cred. Done
-	// accepts the call; Denied refuses it with a reason; Dropped and DropAndEnd end it without a
-	// reply. The Guard protects this call and its reply. If the Guard is nil, arguments and results
-	// are not protected, and the reply's verifier is AUTH_NONE. If the outcome is not Done, the
-	// Guard must be nil. Verify may be called from many goroutines at once and must not block.
+	// Verify checks the caller by the header alone (RFC 5531 §8.2), and fills in a.Cred. Done accepts
+	// the call; Denied refuses it with a reason; Dropped and DropAndEnd end it without a reply. The
+	// Guard protects this call and its reply. If it is nil, as it must be if the outcome is not Done,
+	// nothing is protected, and the reply's verifier is AUTH_NONE. Verify may be called from many
+	// goroutines at once and must not block.
 	Verify(a *Arrived) (Guard, Outcome)
 }
 
@@ -22,9 +22,8 @@ type Guard interface {
 	Overhead() Overhead
 	// Unwrap removes the protection from the arguments in place: afterwards body[from:to] holds the
 	// program's arguments. It returns false if the arguments were changed in transit or are
-	// malformed; the server then replies GARBAGE_ARGS. The server calls Unwrap only if
-	// Overhead.Wraps is set, and at most once. Unwrap may use the processor for as long as it
-	// needs, but must not wait for other events.
+	// malformed; the server then replies GARBAGE_ARGS. The server calls Unwrap at most once, and only
+	// if Overhead.Wraps is set. Unwrap may compute for long, but must not wait for other events.
 	Unwrap(body []byte) (from, to int, ok bool)
 	// PutVerifier writes the verifier of an accepted reply, flavor and body. If it returns false,
 	// the server sends no reply.

@@ -44,12 +44,10 @@ type Config struct {
 	// Observe, if not nil, is called at the end of each call, on the goroutine that ends it. It
 	// must not block. The Event is valid only during Observe.
 	Observe func(e *Event)
-	// Working, if not nil, is called when a worker (a goroutine of the executor) begins a call. It
-	// must not block.
+	// Working, if not nil, is called when a worker begins a call. It must not block.
 	Working func()
-	// Panicked, if not nil, is called when a Program panics. It is called only for the first panic
-	// at each place in the code, and for at most 64 places; Stats.Panics counts all panics. It runs
-	// on the goroutine that panicked, and must not block.
+	// Panicked, if not nil, is called for the first panic of a Program at each place in the code, and
+	// for at most 64 places, on the goroutine that panicked. It must not block.
 	Panicked func(p *Panic)
 }
 

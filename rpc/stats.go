@@ -72,9 +72,8 @@ type Stats struct {
 	Workers, Running, Queued int
 	// InPlace counts the calls answered on the goroutine that received them, without the executor.
 	// Handed counts the calls passed to the executor, because they would have blocked. Lent counts
-	// the calls that took a place in the executor but ran on the goroutine that received them (see
-	// Turn). Replaced counts the calls among Lent that took so long that their connection got
-	// another receiving goroutine.
+	// the calls that ran as a Turn, and Replaced those among them that took so long that their
+	// connection got another receiving goroutine.
 	InPlace, Handed, Lent, Replaced uint64
 	// Overflows counts results that were larger than their Binding allows. Each is a bug of the
 	// program.

@@ -24,21 +24,15 @@ func (c *conn) admitLargeRecord() bool {
 		c.skip = true
 		return true
 	default:
-		if !c.gate() {
+		k, plan, ok := c.admit(known)
+		if k == nil {
 			return false
 		}
-		k := c.callRecord()
-		m = c.ring[c.start:c.end] // gate may have moved the message
-		k.Message, k.MessageLen = m, known
-		plan, ok := c.rpc.Admit(&k.Call)
-		if !ok {
-			c.skip = true
-			return true
-		}
-		if plan.Early {
-			k.inRing = true
+		if ok && plan.Early {
 			c.count.calls.Add(1)
 			c.rpc.Serve(&k.Call)
+		}
+		if !ok || plan.Early {
 			c.skip = true
 			return true
 		}
@@ -57,8 +51,8 @@ func (c *conn) admitLargeRecord() bool {
 				c.kill(errNoMemory)
 				return false
 			}
-			m = c.ring[c.start:c.end]
 		}
+		m = c.ring[c.start:c.end] // admit and reserve may have moved it
 		k.setMemory(b, at, words)
 		k.inRing = false
 		c.large, c.place, c.further, c.most = k, b.Bytes()[:size], nil, size

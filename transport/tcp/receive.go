@@ -358,15 +358,11 @@ func (c *conn) dispatch() bool {
 		c.count.malformed.Add(1)
 		return true
 	}
-	if !c.gate() {
+	k, plan, ok := c.admit(len(m))
+	if k == nil {
 		return false
 	}
-	k := c.callRecord()
-	m = c.ring[c.start:c.end:c.end] // gate may have moved the message
-	k.Message, k.MessageLen = m, len(m)
-	k.inRing = true
 	c.count.calls.Add(1)
-	plan, ok := c.rpc.Admit(&k.Call)
 	if !ok {
 		return true
 	}
@@ -383,6 +379,18 @@ func (c *conn) dispatch() bool {
 	}
 	c.serve(k)
 	return true
+}
+
+// admit admits the call whose message, or the start of it, is in the ring. length is what is known of
+// the message's length. ok is false if the call has ended, and k is nil if the connection has.
+func (c *conn) admit(length int) (k *call, plan rpc.Plan, ok bool) {
+	if !c.gate() {
+		return nil, plan, false
+	}
+	k = c.callRecord()
+	k.Message, k.MessageLen, k.inRing = c.ring[c.start:c.end:c.end], length, true
+	plan, ok = c.rpc.Admit(&k.Call)
+	return k, plan, ok
 }
 
 // callRecord returns the record for the peer's next call: the same one each time, until Detach gives
