@@ -91,10 +91,16 @@ type waiter struct {
 
 // enqueueLocked puts r at the end of its requestQueue. If there is no such queue yet, it opens one.
 func (p *Pool) enqueueLocked(r *waiter, g *Group) {
-	small := r.pages <= smallPages
-	q := r.share.queueLocked(g, small)
+	s, small := r.share, r.pages <= smallPages
+	q := s.queueLocked(g, small)
 	if q == nil {
-		q = p.openLocked(r.share, g, small)
+		q = unused(&p.unusedQueues)
+		q.share, q.group, q.small = s, g, small
+		s.queues = append(s.queues, q)
+		g.queues++
+		if s.client.queues++; s.client.queues == 1 && s.client.pages == 0 {
+			p.active++
+		}
 		if small {
 			p.joinLocked(&p.small, q)
 		} else {
@@ -120,7 +126,15 @@ func (p *Pool) dequeueLocked(r *waiter) {
 	switch {
 	case q.First == nil:
 		p.leaveLocked(q)
-		p.closeLocked(q)
+		s := q.share
+		s.queues = slices.DeleteFunc(s.queues, func(other *requestQueue) bool { return other == q })
+		q.group.queues--
+		if s.client.queues--; s.client.queues == 0 && s.client.pages == 0 {
+			p.active--
+			s.client.forgetLocked()
+		}
+		*q = requestQueue{}
+		p.unusedQueues = append(p.unusedQueues, q)
 	case wasFirst && q.small && q.in.place.group != nil:
 		p.leaveLocked(q)
 		p.joinLocked(&p.small, q)
@@ -136,31 +150,6 @@ func (s *Share) queueLocked(g *Group, small bool) *requestQueue {
 		}
 	}
 	return nil
-}
-
-// openLocked makes a requestQueue, which is not yet in a waitingPlace.
-func (p *Pool) openLocked(s *Share, g *Group, small bool) *requestQueue {
-	q := unused(&p.unusedQueues)
-	q.share, q.group, q.small = s, g, small
-	s.queues = append(s.queues, q)
-	g.queues++
-	if s.client.queues++; s.client.queues == 1 && s.client.pages == 0 {
-		p.active++
-	}
-	return q
-}
-
-// closeLocked removes a requestQueue that has no requests and is in no waitingPlace.
-func (p *Pool) closeLocked(q *requestQueue) {
-	s := q.share
-	s.queues = slices.DeleteFunc(s.queues, func(other *requestQueue) bool { return other == q })
-	q.group.queues--
-	if s.client.queues--; s.client.queues == 0 && s.client.pages == 0 {
-		p.active--
-		s.client.forgetLocked()
-	}
-	*q = requestQueue{}
-	p.unusedQueues = append(p.unusedQueues, q)
 }
 
 // unused takes an element from the end of list, so that requests which wait allocate nothing. If the
