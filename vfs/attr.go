@@ -5,18 +5,18 @@ import "time"
 // Type is the kind of a file.
 type Type uint8
 
-// Kinds of files.
+// Kinds of files, with the numbers of all versions of NFS (RFC 1813 §2.6, ftype3; RFC 8881 §3.2, nfs_ftype4).
 const (
 	Regular Type = iota + 1
 	Directory
-	Symlink
 	BlockDevice
 	CharDevice
+	Symlink
 	Socket
 	FIFO
 )
 
-var typeNames = [...]string{"?", "file", "directory", "symlink", "block device", "character device", "socket", "fifo"}
+var typeNames = [...]string{"?", "file", "directory", "block device", "character device", "symlink", "socket", "fifo"}
 
 // String names the kind for logs.
 func (t Type) String() string {
@@ -80,7 +80,7 @@ const (
 // TimeHow is the way to set a time.
 type TimeHow uint8
 
-// Ways to set a time.
+// Ways to set a time, with the numbers of NFSv3 (RFC 1813 §2.6, time_how).
 const (
 	KeepTime   TimeHow = iota
 	ServerTime         // to the server's time

@@ -316,7 +316,7 @@ func (f *FS) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetAt
 // Mknod implements vfs.FileSystem if the file system has an nfs.UnixChange.
 func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.SetAttr, major, minor uint32) (vfs.Object, vfs.Change, error) {
 	switch {
-	case t < vfs.BlockDevice || t > vfs.FIFO:
+	case t < vfs.BlockDevice || t == vfs.Symlink || t > vfs.FIFO:
 		return vfs.Object{}, vfs.Change{}, syscall.EINVAL
 	case f.unix == nil:
 		return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported

@@ -52,16 +52,6 @@ func (r *request) access(args *wire.Access3Args, res *wire.Access3Res) error {
 	return err
 }
 
-var wireType = [...]wire.FType3{
-	vfs.Regular:     wire.NF3Reg,
-	vfs.Directory:   wire.NF3Dir,
-	vfs.Symlink:     wire.NF3Lnk,
-	vfs.BlockDevice: wire.NF3Blk,
-	vfs.CharDevice:  wire.NF3Chr,
-	vfs.Socket:      wire.NF3Sock,
-	vfs.FIFO:        wire.NF3Fifo,
-}
-
 // wireTime converts t to NFSv3's unsigned 32 bits of seconds, which end in 2106. A time
 // outside that range becomes the nearest end of the range.
 func wireTime(t vfs.Time) wire.NFSTime3 {
@@ -73,7 +63,7 @@ func vfsTime(t wire.NFSTime3) vfs.Time { return vfs.Time{Sec: int64(t.Seconds), 
 // fattr converts attributes (RFC 1813 §2.6, fattr3).
 func fattr(a *vfs.Attr) wire.Fattr3 {
 	return wire.Fattr3{
-		Type: wireType[a.Type], Mode: a.Mode & 0o7777, Nlink: a.Nlink, UID: a.UID, GID: a.GID,
+		Type: wire.FType3(a.Type), Mode: a.Mode & 0o7777, Nlink: a.Nlink, UID: a.UID, GID: a.GID,
 		Size: a.Size, Used: a.Used, Rdev: wire.SpecData3{Major: a.Major, Minor: a.Minor},
 		FSID: a.FSID, FileID: a.FileID,
 		Atime: wireTime(a.Atime), Mtime: wireTime(a.Mtime), Ctime: wireTime(a.Ctime),
@@ -111,17 +101,7 @@ func setAttr(s *wire.Sattr3, to *vfs.SetAttr) {
 		SetUID: s.UID.SetIt, UID: s.UID.UID,
 		SetGID: s.GID.SetIt, GID: s.GID.GID,
 		SetSize: s.Size.SetIt, Size: s.Size.Size,
-		AtimeHow: timeHow(s.Atime.SetIt), Atime: vfsTime(s.Atime.Atime),
-		MtimeHow: timeHow(s.Mtime.SetIt), Mtime: vfsTime(s.Mtime.Mtime),
+		AtimeHow: vfs.TimeHow(s.Atime.SetIt), Atime: vfsTime(s.Atime.Atime),
+		MtimeHow: vfs.TimeHow(s.Mtime.SetIt), Mtime: vfsTime(s.Mtime.Mtime),
 	}
-}
-
-func timeHow(h wire.TimeHow) vfs.TimeHow {
-	switch h {
-	case wire.SetToServerTime:
-		return vfs.ServerTime
-	case wire.SetToClientTime:
-		return vfs.ClientTime
-	}
-	return vfs.KeepTime
 }

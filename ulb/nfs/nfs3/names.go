@@ -31,16 +31,10 @@ func (r *request) makeIn(where *wire.DirOpArgs3, res *wire.Create3Res, f func() 
 	return err
 }
 
-var createMode = [...]vfs.CreateMode{
-	wire.Unchecked: vfs.Unchecked,
-	wire.Guarded:   vfs.Guarded,
-	wire.Exclusive: vfs.Exclusive,
-}
-
 // create is CREATE (RFC 1813 §3.3.8).
 func (r *request) create(args *wire.Create3Args, res *wire.Create3Res) error {
 	return r.makeIn(&args.Where, res, func() (vfs.Object, vfs.Change, error) {
-		r.how = vfs.CreateHow{Mode: createMode[args.How.Mode], Verifier: args.How.Verf}
+		r.how = vfs.CreateHow{Mode: vfs.CreateMode(args.How.Mode), Verifier: args.How.Verf}
 		setAttr(&args.How.ObjAttributes, &r.how.Attr)
 		if r.how.Mode == vfs.Unchecked && r.how.Attr.SetSize {
 			if err := r.may(state.UseWrite, r.handle, args.Where.Name); err != nil {
@@ -69,24 +63,18 @@ func (r *request) symlink(args *wire.Symlink3Args, res *wire.Create3Res) error {
 
 // mknod is MKNOD (RFC 1813 §3.3.11). Types that have procedures of their own get NFS3ERR_BADTYPE.
 func (r *request) mknod(args *wire.Mknod3Args, res *wire.Create3Res) error {
-	var t vfs.Type
 	attr := &args.What.PipeAttributes
 	switch args.What.Type {
-	case wire.NF3Chr:
-		t, attr = vfs.CharDevice, &args.What.Device.DevAttributes
-	case wire.NF3Blk:
-		t, attr = vfs.BlockDevice, &args.What.Device.DevAttributes
-	case wire.NF3Sock:
-		t = vfs.Socket
-	case wire.NF3Fifo:
-		t = vfs.FIFO
+	case wire.NF3Chr, wire.NF3Blk:
+		attr = &args.What.Device.DevAttributes
+	case wire.NF3Sock, wire.NF3Fifo:
 	default:
 		res.Status = wire.NFS3ErrBadType
 		return nil
 	}
 	return r.makeIn(&args.Where, res, func() (vfs.Object, vfs.Change, error) {
 		setAttr(attr, &r.set)
-		spec := args.What.Device.Spec
+		t, spec := vfs.Type(args.What.Type), args.What.Device.Spec
 		return r.fs().Mknod(&r.op, r.handle, args.Where.Name, t, &r.set, spec.Major, spec.Minor)
 	})
 }

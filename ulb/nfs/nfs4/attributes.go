@@ -23,7 +23,7 @@ const (
 // attributeTable lists the supported attributes. An attribute that is not listed is not supported.
 var attributeTable = []attribute{
 	{number: wire.Fattr4SupportedAttrs, need: needAttr | needBirth, most: wire.Bitmap4MaxSize, get: func(w *xdr.Writer, f *facts) { set := f.served(); set.Encode(w) }, skip: skipBitmap},
-	{number: wire.Fattr4Type, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(wireType[f.attr.Type])) }},
+	{number: wire.Fattr4Type, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(f.attr.Type)) }},
 	{number: wire.Fattr4FHExpireType, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(wire.FH4Persistent) }},
 	{number: wire.Fattr4Change, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.Change) }},
 	{number: wire.Fattr4Size, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.Size) }, set: setSize},
@@ -96,16 +96,6 @@ func (k *Compound) keepsXattrs() bool {
 	}
 	_, ok := vfs.As[vfs.Xattrs](k.FS())
 	return ok
-}
-
-var wireType = [...]wire.FType4{
-	vfs.Regular:     wire.NF4Reg,
-	vfs.Directory:   wire.NF4Dir,
-	vfs.Symlink:     wire.NF4Lnk,
-	vfs.BlockDevice: wire.NF4Blk,
-	vfs.CharDevice:  wire.NF4Chr,
-	vfs.Socket:      wire.NF4Sock,
-	vfs.FIFO:        wire.NF4Fifo,
 }
 
 func putTime(w *xdr.Writer, t vfs.Time) {

@@ -47,10 +47,6 @@ func create(k *Compound, args *wire.Create4Args) Status {
 	return wire.NFS4OK
 }
 
-var nodeType = [...]vfs.Type{
-	wire.NF4Blk: vfs.BlockDevice, wire.NF4Chr: vfs.CharDevice, wire.NF4Sock: vfs.Socket, wire.NF4Fifo: vfs.FIFO,
-}
-
 // make creates an object of type t in the current directory.
 func (k *Compound) make(t *wire.Createtype4, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
 	dir, dev := k.Current.Handle, &t.Devdata // dev is 0 unless t is a device
@@ -60,7 +56,7 @@ func (k *Compound) make(t *wire.Createtype4, name []byte, s *vfs.SetAttr) (vfs.O
 	case wire.NF4Lnk:
 		return k.FS().Symlink(&k.Op, dir, name, t.Linkdata.Data, s)
 	}
-	return k.FS().Mknod(&k.Op, dir, name, nodeType[t.Type], s, dev.Specdata1, dev.Specdata2)
+	return k.FS().Mknod(&k.Op, dir, name, vfs.Type(t.Type), s, dev.Specdata1, dev.Specdata2)
 }
 
 // remove is REMOVE, for files and directories (RFC 8881 §18.25, RFC 7530 §16.26).

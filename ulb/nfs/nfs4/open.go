@@ -352,12 +352,6 @@ func (o *opening) delegation() (d wire.OpenDelegation4) {
 	return d
 }
 
-// modeOfCreate maps each createmode4 to the mode of the file system's Create.
-var modeOfCreate = [...]vfs.CreateMode{
-	wire.Unchecked4: vfs.Unchecked, wire.Guarded4: vfs.Guarded,
-	wire.Exclusive4: vfs.Exclusive, wire.Exclusive41: vfs.Exclusive,
-}
-
 // create creates the file, or finds it. It does not truncate an existing file, because the
 // check for conflicting opens comes later.
 func (o *opening) create() Status {
@@ -368,7 +362,8 @@ func (o *opening) create() Status {
 	}
 	how := &o.args.Openhow.How
 	var a assignment
-	c := vfs.CreateHow{Mode: modeOfCreate[how.Mode], Verifier: how.Createverf}
+	mode := vfs.CreateMode(min(how.Mode, wire.Exclusive4)) // the last one, EXCLUSIVE4_1, is exclusive, too
+	c := vfs.CreateHow{Mode: mode, Verifier: how.Createverf}
 	attrs := &how.Createattrs // empty if the mode is EXCLUSIVE4
 	if how.Mode == wire.Exclusive41 {
 		c.Verifier, attrs = how.Createboth.Verf, &how.Createboth.Attrs
