@@ -49,14 +49,6 @@ func (c *client) opened(principal string) bool {
 
 func companion(c *state.Client) *client { return c.Companion().(*client) }
 
-// ChannelOf returns the Channel for callbacks to c, or nil if c is no client of minor version 0.
-func ChannelOf(c *state.Client) *Channel {
-	if x, ok := c.Companion().(*client); ok {
-		return x.channel
-	}
-	return nil
-}
-
 // Client implements nfs4.Identifier: it returns the confirmed client with a client ID and
 // renews its lease (RFC 7530 §9.5).
 func (m *Minor) Client(k *nfs4.Compound, id uint64) (*state.Client, nfs4.Status) {

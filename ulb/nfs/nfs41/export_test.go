@@ -9,3 +9,6 @@ func Reachable(c *state.Client) bool { return clientOf(c).anySession((*Session).
 func Answered(c *state.Client) bool {
 	return clientOf(c).anySession(func(s *Session) bool { return s.answered.Load() && s.reachable() })
 }
+
+// Client returns the client that owns the session.
+func (s *Session) Client() *state.Client { return s.owner }

@@ -64,9 +64,6 @@ type binding struct {
 	forget     func() // cancels the connection's OnClose; guarded by the session's mutex; nil until it is set
 }
 
-// Client returns the client that owns the session.
-func (s *Session) Client() *state.Client { return s.owner }
-
 // init makes the tables for the slots of both channels.
 func (s *Session) init() {
 	s.slots = make([]atomic.Pointer[slot], s.fore.Maxrequests)
