@@ -286,18 +286,23 @@ func WithArgs[A any, P interface {
 	Decode(d *xdr.Decoder)
 }](run func(k *Compound, args P) Status) func(k *Compound) Status {
 	return func(k *Compound) Status {
-		kept := &k.args[k.Number]
-		args, _ := (*kept).(P)
-		if args == nil {
-			args = new(A)
+		var args P
+		at := 0
+		for ; at < len(k.args); at++ {
+			if args, _ = k.args[at].(P); args != nil {
+				break
+			}
 		}
-		*kept = nil // if run panics, these arguments are not used again
+		if args == nil {
+			args, k.args = new(A), append(k.args, nil)
+		}
+		k.args[at] = nil // if run panics, these arguments are not used again
 		s := wire.NFS4ErrBadXDR
 		if args.Decode(k.Args); k.Decoded() {
 			s = run(k, args)
 		}
 		*args = *new(A)
-		*kept = args
+		k.args[at] = args
 		return s
 	}
 }

@@ -64,8 +64,8 @@ type Compound struct {
 	schedule
 	scratch
 
-	// args holds, by operation, the memory for its arguments: see WithArgs.
-	args *[lastOperation + 1]any
+	// args holds the memory for the arguments of the operations that the compound has run: see WithArgs.
+	args []any
 }
 
 // running is the stage of a Compound in which it executes one operation. Each operation begins with

@@ -58,7 +58,7 @@ func New(cfg Config) *Program {
 		exports: cfg.Exports, state: cfg.State, givesWay: (*rpc.Call).GiveWay, identity: cfg.Identity, sendNames: cfg.SendNames,
 		names:     pseudo.Of(cfg.Exports),
 		counters:  counters{failed: make(map[failure]uint64)},
-		compounds: sync.Pool{New: func() any { return &Compound{args: new([lastOperation + 1]any)} }},
+		compounds: sync.Pool{New: func() any { return new(Compound) }},
 	}
 	for i, served := range cfg.Minors {
 		if served == nil {
