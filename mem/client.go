@@ -99,6 +99,3 @@ func (c *Client) withinLocked(g *Group, n int32) bool {
 	have := c.of(g)
 	return have == 0 || have+n <= part/2
 }
-
-// pagesIn returns the number of pages for n bytes.
-func pagesIn(n int64) int64 { return (n + PageSize - 1) / PageSize }

@@ -250,6 +250,9 @@ func pagesOf(size int) int64 {
 	return max(1, (int64(size)-1)/PageSize+1)
 }
 
+// pagesIn returns the number of pages for n bytes.
+func pagesIn(n int64) int64 { return (n + PageSize - 1) / PageSize }
+
 // If the sum of a Ledger has changed by ledgerStep bytes or more, or has become 0, the Ledger
 // changes the charge of its share.
 const ledgerStep = 16 << 10
