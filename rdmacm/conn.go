@@ -61,8 +61,9 @@ type Conn interface {
 	// KiB of such Sends. Unsent does not count them.
 	SendShort(local [][]byte, invalidate uint32) bool
 	// Flush sends the work that was posted but not sent yet. The provider does not send work
-	// that is posted within a call of the Handler until Drained has returned. It sends all
-	// other work at once. So only a Handler that wants its work sent earlier needs Flush.
+	// that is posted within a call of the Handler until it has passed all messages that have
+	// arrived to the Handler. It sends all other work at once. So only a Handler that wants its
+	// work sent earlier needs Flush.
 	Flush()
 
 	// Unsent returns the number of posted chains whose Send the provider has not handed to the
@@ -100,9 +101,6 @@ type Conn interface {
 type Handler interface {
 	// Received passes a message. The Handler must give r back by r.Release, from any goroutine.
 	Received(r *Recv)
-	// Drained tells the Handler that no more input is available for now, so it should post the replies
-	// that it has collected. The provider calls it at least once after each series of Received calls.
-	Drained()
 	// Closed is the last call. The provider makes it once, after it has called Done of every
 	// posted chain. err is nil after an orderly end.
 	Closed(err error)

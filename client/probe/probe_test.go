@@ -260,7 +260,6 @@ func (h *responder) Received(r *rdmacm.Recv) {
 	}
 	h.conn.Post(chain)
 }
-func (h *responder) Drained()     {}
 func (h *responder) Closed(error) {}
 
 func answering(t *testing.T, private []byte, answer func(call []byte) []byte) client.Target {

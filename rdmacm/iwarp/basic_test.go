@@ -36,8 +36,6 @@ func (h *tester) Received(r *rdmacm.Recv) {
 // on makes f receive the messages instead.
 func (h *tester) on(f func(r *rdmacm.Recv)) { h.hook.Store(&f) }
 
-func (h *tester) Drained() {}
-
 func (h *tester) Closed(err error) { h.closed <- err }
 
 type result struct {

@@ -121,7 +121,6 @@ func (g *guarded) Received(r *rdmacm.Recv) {
 	}
 	r.Release()
 }
-func (g *guarded) Drained()     {}
 func (g *guarded) Closed(error) { g.closed = true }
 
 // newGuarded returns a guarded connection with an outstanding Read, whose steering tag is in the

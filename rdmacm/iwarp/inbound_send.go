@@ -128,7 +128,7 @@ func (s *messages) get(size int) *inboundMessage {
 // invalidated, or 0.
 func (x *receiver) deliver(m *inboundMessage, n int, invalidated uint32) {
 	m.Bytes, m.Invalidated = m.store[:n], invalidated
-	x.drain, x.border = true, false
+	x.border = false
 	x.empty = 0
 	x.handler.Received(&m.Recv)
 }

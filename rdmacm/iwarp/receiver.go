@@ -60,7 +60,6 @@ type receiver struct {
 	msn          [2]uint32 // sequence number of the last message on each queue
 	send         openSend
 	begun        bool                        // an FPDU has been received and validated
-	drain        bool                        // messages were delivered since the last call of Handler.Drained
 	scratch      [wire.MaxTerminateSize]byte // RDMAP header of the current FPDU
 	empty        int                         // FPDUs without payload since the last message or Read completed
 
@@ -345,10 +344,6 @@ func (x *receiver) consume() (sent bool) {
 			break
 		}
 		x.reveal()
-	}
-	if x.drain {
-		x.drain = false
-		x.handler.Drained()
 	}
 	x.midway.Store(x.partial())
 	if x.midway.Load() {

@@ -25,7 +25,6 @@ func (e echo) Received(r *rdmacm.Recv) {
 		Done: func(*rdmacm.Chain, error, int) { r.Release() },
 	})
 }
-func (e echo) Drained()     {}
 func (e echo) Closed(error) {}
 
 // BenchmarkRoundTrip measures the provider's time for a round trip of two small messages. 16

@@ -47,7 +47,7 @@ type Conn struct {
 	issued        int        // number of chains in posted that the device has begun
 	parked        []parked   // Writes to be reordered, and Reads that a fault holds
 	reads         int        // RDMA Reads outstanding
-	batching      bool       // the handler runs, so posts wait for Drained
+	batching      bool       // the handler runs, so posts wait
 	flush         bool       // the device carries posts out although the handler runs
 
 	promised []promise

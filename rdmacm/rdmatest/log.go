@@ -35,8 +35,9 @@ const (
 	KindReceived
 	// KindReleased: the receiver released a message's buffer.
 	KindReleased
-	// KindDrained: the handler's Drained returned.
-	KindDrained
+	// KindServed: the handler has got all messages that had arrived, or many of them. The device now
+	// carries out what the handler posted meanwhile.
+	KindServed
 	// KindDisconnect: Disconnect was called.
 	KindDisconnect
 	// KindAbort: Abort was called with Err.
@@ -48,7 +49,7 @@ const (
 )
 
 var kindNames = [...]string{"", "Provide", "Register", "Deregister", "Post", "Carried", "Invalidated",
-	"Done", "Received", "Released", "Drained", "Disconnect", "Abort", "Closed", "Mark"}
+	"Done", "Received", "Released", "Served", "Disconnect", "Abort", "Closed", "Mark"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

@@ -37,7 +37,6 @@ type Peer struct {
 	arrived  sync.Cond
 	messages []Message
 	next     int
-	drained  int
 	closed   int
 	cause    error
 	overdue  bool
@@ -280,7 +279,6 @@ func (h peerHandler) Received(r *rdmacm.Recv) {
 	if p.closed > 0 {
 		p.t.Error("Received after Closed")
 	}
-	p.drained = 0
 	p.mu.Unlock()
 	if p.received != nil {
 		p.received(p, r)
@@ -292,16 +290,6 @@ func (h peerHandler) Received(r *rdmacm.Recv) {
 	defer p.mu.Unlock()
 	p.messages = append(p.messages, m)
 	p.arrived.Broadcast()
-}
-
-func (h peerHandler) Drained() {
-	h.p.mu.Lock()
-	defer h.p.mu.Unlock()
-	if h.p.closed > 0 {
-		h.p.t.Error("Drained after Closed")
-	}
-	h.p.drained++
-	h.p.arrived.Broadcast()
 }
 
 func (h peerHandler) Closed(err error) {

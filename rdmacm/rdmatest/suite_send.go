@@ -21,7 +21,6 @@ var sendRules = []rule{
 	{"NothingPromised", sendNothingPromised},
 	{"LongerThanPromisedEndsTheConnection", both(sendTooLong)},
 	{"MessagesStayUntilReleased", sendKept},
-	{"DrainedFollowsReceived", both(sendDrained)},
 	{"PostFromReceived", sendFromReceived},
 	{"PostFromDone", both(sendFromDone)},
 	{"FlushLetsPostsOut", sendFlush},
@@ -220,20 +219,6 @@ func sendKept(s *suite) {
 		wg.Go(kept[len(kept)-1-i].Release)
 	}
 	wg.Wait()
-}
-
-func sendDrained(s *suite, a, b *Peer) {
-	s.noError(a.Send([]byte("one")))
-	b.Receive()
-	defer b.watch()()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.drained == 0 && !b.overdue {
-		b.arrived.Wait()
-	}
-	if b.drained == 0 {
-		s.Fatal("Drained does not follow")
-	}
 }
 
 // A receiver may answer a message from within Received. The test sends many messages, and the

@@ -35,7 +35,6 @@ func (a *answerer) Received(m *rdmacm.Recv) {
 	a.conn.Post(&rdmacm.Chain{Work: work, Done: func(*rdmacm.Chain, error, int) {}})
 }
 
-func (a *answerer) Drained()     {}
 func (a *answerer) Closed(error) {}
 
 // Each time that a connection's goroutine wakes, it calls the device at most three times,

@@ -223,7 +223,6 @@ func (c *Conn) receive(done []device.Completion) {
 			c.handler.Received(m)
 		}
 	}
-	c.handler.Drained()
 }
 
 // step calls Done of the chains that are done, and continues the end of the connection if it has

@@ -201,7 +201,6 @@ func TestNoMemoryForMessages(t *testing.T) {
 type handler struct{}
 
 func (handler) Received(r *rdmacm.Recv) { r.Release() }
-func (handler) Drained()                {}
 func (handler) Closed(error)            {}
 
 func dialAndFail(t *testing.T, p rdmacm.Provider) {

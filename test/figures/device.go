@@ -12,7 +12,6 @@ import (
 type quiet struct{}
 
 func (quiet) Received(r *rdmacm.Recv) { r.Release() }
-func (quiet) Drained()                {}
 func (quiet) Closed(error)            {}
 
 // arrivals counts received Sends. When a Send arrives, all work that was posted before it has

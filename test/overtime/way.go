@@ -156,9 +156,6 @@ func (w *rdmaWay) Received(r *rdmacm.Recv) {
 	}
 }
 
-// Drained implements rdmacm.Handler.
-func (w *rdmaWay) Drained() {}
-
 // Closed implements rdmacm.Handler.
 func (w *rdmaWay) Closed(error) {
 	w.mu.Lock()

@@ -118,7 +118,6 @@ func (a *answers) Received(r *rdmacm.Recv) {
 	a.got <- bytes.Clone(r.Bytes)
 	r.Release()
 }
-func (a *answers) Drained()         {}
 func (a *answers) Closed(err error) { a.closed <- err }
 
 // fault sends, twice, a header that lacks the Position-Zero Read chunk that it needs. The server

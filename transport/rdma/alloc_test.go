@@ -104,7 +104,6 @@ func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []by
 	return k, d, func(m []byte) {
 		r.Bytes = m
 		k.Received(r)
-		k.Drained()
 	}
 }
 

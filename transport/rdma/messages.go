@@ -111,9 +111,6 @@ func (k *connection) Received(r *rdmacm.Recv) {
 	k.received(r)
 }
 
-// Drained implements rdmacm.Handler. There is nothing to do: the device sends all posted work by itself.
-func (k *connection) Drained() {}
-
 // received passes a call to the responder, a reply or an RDMA_ERROR to the requester, and a faulty
 // message to refuse.
 func (k *connection) received(r *rdmacm.Recv) {

@@ -130,7 +130,7 @@ func (s *script) ping() {
 	client, seen := end(s.p).ID(), false
 	if _, err := s.provider.Log().Wait(s.t.Context(), func(e rdmatest.Event) bool {
 		seen = seen || rdmatest.Is(rdmatest.KindReceived, client)(e) && bytes.Equal(e.Bytes, m)
-		return seen && rdmatest.Is(rdmatest.KindDrained, client)(e)
+		return seen && rdmatest.Is(rdmatest.KindServed, client)(e)
 	}); err != nil {
 		s.t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func TestShutdownDrains(t *testing.T) {
 	server, seen := serverEnd(p).ID(), false
 	if _, err := b.provider.Log().Wait(t.Context(), func(e rdmatest.Event) bool {
 		seen = seen || rdmatest.Is(rdmatest.KindReceived, server)(e) && bytes.Equal(e.Bytes, late)
-		return seen && rdmatest.Is(rdmatest.KindDrained, server)(e)
+		return seen && rdmatest.Is(rdmatest.KindServed, server)(e)
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,6 @@ import (
 type silent struct{}
 
 func (silent) Received(m *rdmacm.Recv) { m.Release() }
-func (silent) Drained()                {}
 func (silent) Closed(error)            {}
 
 func main() {

@@ -64,7 +64,6 @@ func (m *messages) Received(r *rdmacm.Recv) {
 	m.received <- append([]byte(nil), r.Bytes...)
 	r.Release()
 }
-func (m *messages) Drained()         {}
 func (m *messages) Closed(err error) { m.closed <- err; close(m.received) }
 
 // do posts work and waits until it has completed.
