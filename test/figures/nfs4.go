@@ -13,8 +13,8 @@ import (
 const (
 	smallDepth = 16 // calls under way at a time, on one connection
 	smallSize  = 4 << 10
-	// One figure has one session of manyConns connections. The figure that it is compared with has
-	// manyConns sessions of one connection each. Both have manyDepth calls under way on each
+	// One figure has one session with manyConns connections. The figure that it is compared with has
+	// manyConns sessions with one connection each. Both have manyDepth calls under way on each
 	// connection.
 	manyConns = 16
 	manyDepth = 4
@@ -54,7 +54,7 @@ func (s *stage) four(v *served, fh nfs3wire.FileHandle3) (all []figure, err erro
 	if err != nil {
 		return nil, err
 	}
-	const many = "the same over TCP, 16 sessions, each with one connection"
+	const many = "the same over TCP, 16 sessions with one connection each"
 	return append(all,
 		figure{many, 0, "", 0, sessions.read(fh.Data, true)},
 		figure{"the same over TCP, one session with 16 connections", 0, many, 1, shared.read(fh.Data, true)},

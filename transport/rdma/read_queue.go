@@ -234,8 +234,8 @@ func (q *readQueue) enter(c *call) {
 	c.ask()
 }
 
-// leave makes the readClaim of c, which must not be nil, no longer count its Reads. Then the waiting
-// calls request their memory, in order, until the Reads of one do not fit.
+// leave removes the Reads of c from the count of its readClaim, which must not be nil. Then the calls
+// that wait in this readClaim request their memory, in order, until the Reads of one do not fit.
 func (q *readQueue) leave(c *call) {
 	cl := c.claim
 	q.mu.Lock()

@@ -151,9 +151,9 @@ func (m *model) create(op *vfs.Op) {
 	dir, name := m.dir(), m.name()
 	how := &vfs.CreateHow{Mode: vfs.Guarded, Attr: withMode(m.mode())}
 	if op == m.users[0] && m.random.IntN(3) == 0 {
-		// Only the first user creates unchecked, because a kernel setting
-		// (fs.protected_regular) may keep users from opening files of others in a sticky
-		// directory.
+		// Only the first user makes unchecked creations, which open a file that exists. A kernel
+		// setting (fs.protected_regular) may keep other users from opening files of others in a
+		// sticky directory.
 		how.Mode, how.Attr.SetSize = vfs.Unchecked, m.random.IntN(2) == 0
 	}
 	a, _, e1 := m.x.fs.Create(op, dir.test, name, how)

@@ -92,7 +92,7 @@ func (m *model) number(v value) int64 {
 	return c.number
 }
 
-// goValue returns the Go expression for v.
+// goValue returns the Go expression for the constant value v.
 func (m *model) goValue(v value) string {
 	if v.name != "" {
 		return m.constants[v.name].goValue
