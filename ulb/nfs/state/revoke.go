@@ -1,5 +1,11 @@
 package state
 
+import (
+	"iter"
+	"maps"
+	"slices"
+)
+
 // Revoke takes away all opens and locks in the file systems with this domain (see DomainOf), which the
 // caller is about to close and no call uses any more. Requests with the stateids get
 // NFS4ERR_ADMIN_REVOKED until their clients free them, and SEQUENCE reports that there are such
@@ -15,43 +21,63 @@ func (m *Manager) Revoke(domain any) {
 	default:
 		m.mark(domain)
 	}
-	g := m.acquire()
-	defer g.release()
-	for _, s := range g.opensBy(domain) {
-		for _, lock := range s.locks {
-			lock.revoked.Store(true)
+	m.eachClient(func(g *guard, c *Client) {
+		for s := range c.opensBy(domain) {
+			for _, lock := range s.locks {
+				lock.revoked.Store(true)
+			}
+			s.revoked.Store(true)
+			g.drop(s)
 		}
-		s.revoked.Store(true)
-		g.drop(s)
-	}
+	})
 }
 
 // mark sets Record.Revoked in the record of each client that has opens in these file systems.
 func (m *Manager) mark(domain any) {
-	g := m.acquire()
-	for _, s := range g.opensBy(domain) {
-		if k := &s.Client.known.reclaim; !k.revoked {
+	m.eachClient(func(g *guard, c *Client) {
+		k := &c.known.reclaim
+		if k.revoked {
+			return
+		}
+		for range c.opensBy(domain) {
 			k.revoked = true
-			m.marked = append(m.marked, s.Client)
-			if r := g.claimOf(s.Client); r != nil {
+			m.marked = append(m.marked, c)
+			if r := g.claimOf(c); r != nil {
 				r.Revoked = true // so that the next incarnation writes a record of its own
 			}
+			break
 		}
-	}
-	g.release()
+	})
 	m.rewrite()
 }
 
-// opensBy returns the opens in the file systems with this domain.
-func (g *guard) opensBy(domain any) (all []*State) {
-	for _, c := range g.clients.byID {
+// eachClient calls f for each client. It releases the Manager's mutex between two clients, so that
+// requests go on meanwhile. It skips clients that have gone or come since it began. The work that g
+// collects is done at the end, because closing files may take long.
+func (m *Manager) eachClient(f func(g *guard, c *Client)) {
+	g := m.acquire()
+	all := slices.Collect(maps.Values(g.clients.byID))
+	m.mu.Unlock()
+	for _, c := range all {
+		m.mu.Lock()
+		if !c.known.gone {
+			f(g, c)
+		}
+		m.mu.Unlock()
+	}
+	g.finish()
+}
+
+// opensBy iterates over the opens of c in the file systems with this domain. The loop may drop the
+// open.
+func (c *Client) opensBy(domain any) iter.Seq[*State] {
+	return func(yield func(*State) bool) {
 		for s := range c.holding.states {
-			if s.Kind == KindOpen && s.Key.Domain == domain {
-				all = append(all, s)
+			if s.Kind == KindOpen && s.Key.Domain == domain && !yield(s) {
+				return
 			}
 		}
 	}
-	return all
 }
 
 // acknowledge forgets a revoked stateid, because its client has freed it. When a client has freed all

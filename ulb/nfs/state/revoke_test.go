@@ -203,3 +203,34 @@ func TestNextIncarnationClaimsAfterARevocation(t *testing.T) {
 		}, again)
 	})
 }
+
+// eachClient visits the clients that exist from its begin to its end, each once, and no others.
+func TestEachClientThatStays(t *testing.T) {
+	lives(t, &disk{}, func(t *testing.T, m *Manager) {
+		visited := make(map[*Client]int)
+		var all []*Client
+		for _, name := range []string{"a", "b", "c"} {
+			all = append(all, complete(t, m, identity(name, 1, "me")))
+		}
+		var gone *Client
+		m.eachClient(func(g *guard, c *Client) {
+			if gone == nil { // the first call removes a client that was not visited yet, and adds one
+				gone = all[0]
+				if gone == c {
+					gone = all[1]
+				}
+				g.remove(gone)
+				g.add(1, identity("d", 1, "me"))
+			}
+			visited[c]++
+		})
+		for _, c := range all {
+			if want := map[bool]int{true: 0, false: 1}[c == gone]; visited[c] != want {
+				t.Errorf("visited %d times, want %d", visited[c], want)
+			}
+		}
+		if len(visited) != 2 {
+			t.Errorf("%d clients visited, want 2", len(visited))
+		}
+	})
+}
