@@ -78,8 +78,8 @@ type clientLine struct {
 	about  string
 }
 
-// newClientLines returns a clientLines that writes one line about a client and subject in each period
-// every, and mostClientLines lines in all.
+// newClientLines returns a clientLines. Within the time every it writes at most one line for each pair
+// of client and subject, and at most mostClientLines lines for all of them together.
 func newClientLines(log *zap.Logger, every time.Duration) *clientLines {
 	return &clientLines{log: log, limit: loglimit.Limit[clientLine]{Every: every, Most: mostClientLines}}
 }

@@ -244,8 +244,9 @@ func (x *receiver) layOut() (entries, direct int) {
 }
 
 // direct prepares the ring's entries so that the next read of the socket puts payload straight into its
-// destination. It returns the number of entries, and of bytes. Both are 0 if straight is false, or if
-// the region is not exposed any more. The caller holds the mutex of the region that exposed returned.
+// destination. It returns the number of entries, and of bytes. Both are 0 if the method straight
+// returns false, or if the region is not exposed any more. The caller has called the method exposed, and
+// holds the mutex of the region that it returned.
 func (x *receiver) direct() (entries, n int) {
 	f := &x.fpdu
 	if !x.straight() {

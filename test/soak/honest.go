@@ -42,8 +42,8 @@ type honest struct {
 	call    caller
 	dir     client.Handle
 	content map[string][]byte // by name; no entry if the disk may have lost it
-	// burnt counts the names that the client cannot use again, for each of its files: an earlier
-	// attempt of their REMOVE may still be executed.
+	// burnt counts, for each file, the names that the client has given up (file-0, file-1 and so on),
+	// because a late REMOVE of such a name may still be executed.
 	burnt map[string]int
 	took  *latencies
 }

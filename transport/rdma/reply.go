@@ -310,9 +310,8 @@ const writtenMost = 256
 // device may report work as done before the peer has seen and refused it. The error that then ends
 // the connection names only the handle (rdmacm.RefusedError), not the call.
 //
-// To remember a handle takes one atomic addition and one store. If written is full, it forgets the
-// oldest handle; the peer has received the reply with that handle, unless one call names more than
-// writtenMost handles.
+// To remember a handle takes one atomic addition and one store. If the list is full, the new handle
+// replaces the oldest one, and a later error that names the oldest one is not traced to its call.
 type written struct {
 	next atomic.Uint32
 	// last holds pairs of XID and handle. It is nil until a reply uses a handle.

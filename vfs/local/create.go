@@ -66,8 +66,8 @@ func (c *dirChange) call(f func() error) error {
 }
 
 // dirToChange returns the node of a directory that the caller is about to change, with a reference.
-// If op.Try is set, it returns ErrWouldBlock, unless neither this kind of change (inMemory is true) nor
-// the file system (namesInMemory is true) has to wait.
+// If op.Try is set and the change may have to wait, it returns ErrWouldBlock. A change never waits if
+// both inMemory (about this kind of change) and namesInMemory (about the file system) are true.
 func (fs *FS) dirToChange(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
 	if fs.readOnly {
 		return nil, syscall.EROFS

@@ -77,8 +77,9 @@ type version struct {
 	// change is the highest Change so far. seen is the fingerprint of the attributes that belong
 	// to it. seen is 0 if the attributes have not been read since this Change was made.
 	change, seen atomic.Uint64
-	// foreign is the latest ctime (a stamp) that another process is known to have set, or 0. quiet is the
-	// time after that, in nanoseconds, during which Atomic is false (see quietAfter).
+	// foreign is the latest ctime (a stamp) that another process is known to have set, or 0. quiet is a
+	// duration in nanoseconds: for so long after foreign, the field Atomic (vfs) is false (see
+	// quietAfter).
 	foreign atomic.Uint64
 	quiet   atomic.Int64
 

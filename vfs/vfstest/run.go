@@ -7,7 +7,7 @@ import (
 )
 
 // Options describes the features of the file system under test. If the file system lacks a feature,
-// the suite skips the tests of it, or tests that calls which need it are refused.
+// the suite skips the tests of this feature, or checks that the file system refuses calls that need it.
 type Options struct {
 	// CanSwitchUsers: the file system checks the permissions of any credential. Without it, every
 	// call has the credential Self.

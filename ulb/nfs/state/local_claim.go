@@ -25,8 +25,8 @@ type localClaim struct {
 	held bool
 	// whole, if its mode is not 0, is one claim over all locks of the file (maxFileClaims).
 	whole need
-	// Manager.mu guards users, the number of goroutines that hold mu or wait for it, and ranges, that of
-	// the ranges locked through the claimer.
+	// users is the number of goroutines that hold mu or wait for it. ranges is the number of ranges that
+	// are locked through the claimer. Manager.mu guards both.
 	users, ranges int
 }
 

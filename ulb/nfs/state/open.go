@@ -132,8 +132,8 @@ type OpenArgs struct {
 	// Claimed is true if the client reclaims an open that it had before the server's restart.
 	Claimed bool
 	// Roomy is true if RoomToOpen has returned NFS4_OK, and the caller has created the file since.
-	// Open then does not check the room again, because a repeated OPEN that has to create the file
-	// would fail.
+	// Open then does not check again whether there is room for one more open. If it refused the open
+	// now, the file would exist, and a repeated OPEN that has to create the file would fail.
 	Roomy bool
 	// By is the principal that opens the file. It may use File as long as the open has Access.
 	By Principal
