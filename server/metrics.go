@@ -180,7 +180,7 @@ var metrics = []metric{
 		meaning: "calls that wait for payload memory: raise `memory.ceiling` if this stays above 0",
 		read:    func(c *counted, put put) { put(float64(c.memory.Waiting)) }},
 	{name: "nfsrdmad_file_descriptors", help: "Descriptors for files in use by all exports together.", kind: gauge, labels: []string{"kind"},
-		meaning: "descriptors for files of all exports together: the largest number (`limit`), which is half of what the process may open (`LimitNOFILE=`), and the number that is open (`held`)",
+		meaning: "descriptors for files of all exports together: the largest number (`limit`; see `connections` in [configuration.md](configuration.md#limits)), and the number that is open (`held`)",
 		read: each(func(c *counted) []count {
 			if c.descriptors == nil {
 				return nil

@@ -34,9 +34,10 @@ type suite struct {
 }
 
 // Run runs the conformance suite. It has one sub-test for each rule of package rdmacm for
-// providers, and calls provider for each sub-test. If the device's connections declare
-// shortcomings (rdmacm.Carrier), the device need not keep those rules. But Run fails if a device
-// declares a shortcoming that no sub-test observes.
+// providers, and calls provider for each sub-test. Each shortcoming that the device's
+// connections declare (rdmacm.Carrier) names a rule that the device need not keep. But Run fails if
+// a device declares a shortcoming that no sub-test observes, unless sub-tests observe it only
+// sometimes (ReadsSeeLaterBytes).
 func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
 	if !o.Listen.IsValid() {
 		o.Listen = netip.MustParseAddrPort("127.0.0.1:0")

@@ -54,13 +54,13 @@ var settings = []setting{
 	choice("log_format", []string{"text", "json"}, "",
 		"`text` or `json`, on standard error"),
 	{key: "metrics", usual: "none", check: checkMetrics,
-		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. It has no access control: keep it on loopback or a management network. It serves 16 connections at a time, and closes a connection that sends no request within seconds"},
+		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. It has no access control: keep it on loopback or a management network. It serves 16 connections at a time, and closes a connection that sends no request within 10 seconds"},
 	{key: "rpcbind", usual: "`true`",
 		meaning: "whether to register NFS and MOUNT with rpcbind, if it runs, so that `showmount -e` and mounts without `port=` work"},
 	timeout("drain_timeout", 30*time.Second,
 		"how long the daemon waits for calls in progress after SIGTERM. It ends at most two seconds later, even if a file system or disk does not answer: see [running.md](running.md#signals)"),
 	number("busy_poll", usualBusyPoll, 0, Duration(time.Millisecond),
-		"how long the daemon polls for the next call of a client that makes one call at a time, before it sleeps; from `\"0s\"` (no polling) to `\"1ms\"`. With polling such a client is served up to twice as fast, but one processor is busy. A poll ends early when the daemon has other work. Unsuccessful polling uses at most a sixteenth of one processor in total. On a machine with one processor the daemon does not poll"),
+		"how long the daemon polls for the next call of a client that makes one call at a time, before it sleeps; from `\"0s\"` (no polling) to `\"1ms\"`. With polling such a client is served up to twice as fast. A poll takes no more processor time than a sleep and a wake-up, but keeps a processor busy while it lasts. It ends early when the daemon has other work. Unsuccessful polling uses at most a sixteenth of one processor in total. On a machine with one processor the daemon does not poll"),
 
 	number[Size]("memory.ceiling", 256<<20, 16<<20, 1<<40,
 		"the limit for all connections together; at least 16M, and at most the memory of the machine or of the process's control group. If there are several exports, the calls of one file system use at most half of what the calls of other file systems leave free. So a file system that does not answer leaves half of the memory to the others, and a second one leaves half of that"),
@@ -89,14 +89,14 @@ var settings = []setting{
 			}
 			return usual, leastDeviceMemory, 1 << 40
 		},
-		"memory for the messages of all connections over RDMA devices, in addition to payload memory; at least 4M. It is locked (`ulimit -l`, `LimitMEMLOCK=` in the unit). A connection uses (`credits` + 8) times `inline`, and 128K, as long as it exists; the connections of one client address use at most half of what other addresses leave free. If too little is left for a new connection, the daemon refuses it with a log line, and ends another connection that has made no call yet. The software RNIC does not use this memory"),
+		"memory for the messages of all connections over RDMA devices, in addition to payload memory; at least 4M. It is locked (`ulimit -l`, `LimitMEMLOCK=` in the unit). A connection uses (`credits` + 8) times `inline`, and 128K, as long as it exists; the connections of one client address use at most half of what other addresses leave free. If too little is left for a new connection, the daemon refuses it with a log line, and ends another connection over which no call for an export has come yet. The software RNIC does not use this memory"),
 	number("rnic.credits", 128, 1, 4096,
 		"the number of calls of one RDMA connection that may be in progress; 16 until its client has made a call that an export serves"),
 	{key: "rnic.inline", usual: quoted("4K"), check: checkInline,
 		meaning: "inline threshold: the largest message sent without chunks. A multiple of 1K, from 1K to 256K; the peer may ask for less"},
 
 	optional("limits.connections", 1, 1<<20, "what open files allow, 32768 at most",
-		"the number of connections at a time, over both transports together. When it is reached, a new connection replaces another one, or is refused: see [security.md](security.md#what-a-peer-can-cost). The limit of open files (`ulimit -n`, `LimitNOFILE=` in the unit) is divided: 64 descriptors are reserved for the daemon, and a sixteenth, but at most 1024, for calls in progress. Connections have half of the rest, or up to three quarters if this key asks for more, and files have what is left. If this key asks for more than that, the daemon uses a lower number, and a log line says so"),
+		"the number of connections at a time, over both transports together. When it is reached, a new connection replaces another one, or is refused: see [security.md](security.md#what-a-peer-can-cost). The limit of open files (`ulimit -n`, `LimitNOFILE=` in the unit) is divided: 64 descriptors are reserved for the daemon, and a sixteenth, but at most 1024, for calls in progress. Connections have half of the rest, or up to three quarters if this key asks for more, and files have what is left, 131,072 at most. If this key asks for more than that, the daemon uses a lower number, and a log line says so"),
 	optional("limits.connections_per_client", 1, 1<<20, "half of `connections`",
 		"the number of connections at a time from one client address (IPv6: from one /64). With the default no address can use all connections, and 1,000 mounts with `nconnect=16` behind one address stay below the limit"),
 	timeout("limits.setup_timeout", census.DefaultSetupTimeout,

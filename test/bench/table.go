@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/bench"
 )
 
-// reference is the name of the peer with whose results the table compares those of the other
-// peers.
+// reference is the name of one peer. The table compares the results of all peers with the results
+// of this one.
 const reference = "nfs-ganesha"
 
 // add stores the result of a workload.

@@ -34,8 +34,10 @@
 // With -server knfsd, the test runs against Linux's own server in a guest of the kernel lab: see
 // knfsd.
 //
-// The daemon is built from this tree, with a sweeper that runs every few milliseconds, so that a
-// round shows what the daemon does with files that are idle for a minute.
+// A round is one disk with one fault. The test builds the daemon from this tree, or from the one that
+// -tree names. In this daemon the sweeper runs every few milliseconds instead of every second. So a
+// file that would have to be idle for a minute needs only a fraction of a second, and a round shows
+// what the daemon does with idle files.
 //
 // # What must hold
 //

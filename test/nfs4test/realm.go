@@ -9,7 +9,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Realm has the keys by which the Peers of a Far Site prove their principals.
+// A Realm has the keys by which Peers prove their principals to a server elsewhere. Only a Site that Far
+// has made has one.
 type Realm struct {
 	// Server is the name of the server's principal.
 	Server string

@@ -254,8 +254,8 @@ func (g *Groups) releaseLocked(m *member) (resume []func()) {
 	return resume
 }
 
-// askLocked queues a user, of whom m is what is remembered, if anything. It returns false if the client asks
-// for too many users.
+// askLocked queues the look-up of a user. m is the memory of an earlier look-up of this user, or nil. It
+// returns false if the client asks for too many users.
 func (g *Groups) askLocked(client netip.Addr, m *member, uid uint32, now time.Time) bool {
 	a := g.askerOfLocked(client)
 	// An address may use an eighth of the free places in the queue, so that others find some.

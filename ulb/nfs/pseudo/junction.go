@@ -17,7 +17,8 @@ type Place struct {
 	Handle vfs.Handle
 }
 
-// A View has the caller for whom FS walks the tree, with its permissions, through the exports that serve it.
+// A View is the tree as one caller may see it: FS walks it with the caller's permissions, through the
+// exports that serve the caller.
 type View struct {
 	Conn   *rpc.Conn
 	Caller *rpc.Cred
