@@ -219,19 +219,20 @@ func (c *Client) renewLocked() {
 			made, err = p.make(ctx, c.k)
 		}
 		c.mu.Lock()
+		c.renewing = false
 		var failed []*call
 		if err != nil {
 			failed = callsOf(c.waiting)
+			for _, e := range failed {
+				c.unqueueLocked(e)
+			}
 		} else {
 			c.ctx = made
 		}
 		c.mu.Unlock()
 		for _, e := range failed {
-			c.cancel(e, err)
+			finish(e.x, err)
 		}
-		c.mu.Lock()
-		c.renewing = false
-		c.mu.Unlock()
 		c.pump()
 	})
 }
@@ -289,8 +290,7 @@ func (c *Client) cancel(e *call, err error) {
 	c.mu.Lock()
 	switch {
 	case e.waits:
-		c.waiting.Remove(e)
-		e.waits, e.x.Transport = false, nil
+		c.unqueueLocked(e)
 		c.mu.Unlock()
 		finish(e.x, err)
 	case e.started:
@@ -300,6 +300,12 @@ func (c *Client) cancel(e *call, err error) {
 		e.cancelled = err
 		c.mu.Unlock()
 	}
+}
+
+// unqueueLocked removes a waiting call that is not sent. The caller then calls finish.
+func (c *Client) unqueueLocked(e *call) {
+	c.waiting.Remove(e)
+	e.waits, e.x.Transport = false, nil
 }
 
 // Close cancels all waiting and outstanding calls, waits until they are done, and asks the server
