@@ -174,14 +174,18 @@ func (c *Client) pump() {
 	for {
 		c.mu.Lock()
 		e := c.nextLocked()
-		c.mu.Unlock()
 		if e == nil {
+			c.mu.Unlock()
 			return
 		}
+		again := e.again
+		c.mu.Unlock()
 		c.k.Start(&e.inner)
 		c.mu.Lock()
-		e.started = true
-		gaveUp := e.cancelled
+		var gaveUp error
+		if e.again == again { // otherwise the server has refused this sending, and another goroutine sends e again
+			e.started, gaveUp = true, e.cancelled
+		}
 		c.mu.Unlock()
 		if gaveUp != nil {
 			c.k.Cancel(&e.inner, gaveUp)
@@ -201,7 +205,7 @@ func (c *Client) nextLocked() *call {
 	}
 	e := c.waiting.First
 	c.waiting.Remove(e)
-	e.waits, e.started, e.under = false, false, c.ctx
+	e.waits, e.under = false, c.ctx
 	c.sent.Add(e)
 	c.work.Add(1)
 	return e
@@ -247,23 +251,27 @@ func callsOf(lists ...callList) (all []*call) {
 	return all
 }
 
-// again queues e a second time, because the server has refused its context (renewable). If the
-// Client still uses that context, it first makes a new one. It returns false if e may not be
-// repeated: e was repeated before, the Client is closed, or the Client's context is never replaced.
-func (c *Client) again(e *call) bool {
+// again queues e a second time, because the server has refused its context with the error refusal
+// (renewable). If the Client still uses that context, it first makes a new one. If e may not be
+// repeated, again returns the error of e: that of Cancel, or refusal if e was repeated before, or if
+// the Client is closed or never replaces its context.
+func (c *Client) again(e *call, refusal error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.again || c.closed || c.fixed {
-		return false
+	switch {
+	case e.cancelled != nil:
+		return e.cancelled
+	case e.again || c.closed || c.fixed:
+		return refusal
 	}
-	e.again, e.waits = true, true
+	e.again, e.waits, e.started = true, true, false
 	c.sent.Remove(e)
 	c.waiting.Push(e)
 	if e.under == c.ctx && !c.renewing {
 		c.renewLocked()
 	}
 	c.work.Done()
-	return true
+	return nil
 }
 
 // ended removes a call whose reply has come, or will not come, from the outstanding calls.
@@ -288,17 +296,17 @@ func (c *Client) Cancel(x *rpc.Exchange, err error) {
 // cancel ends a call with err. It does nothing if the call is done.
 func (c *Client) cancel(e *call, err error) {
 	c.mu.Lock()
-	switch {
-	case e.waits:
+	if e.waits {
 		c.unqueueLocked(e)
 		c.mu.Unlock()
 		finish(e.x, err)
-	case e.started:
-		c.mu.Unlock()
+		return
+	}
+	e.cancelled = err
+	started := e.started
+	c.mu.Unlock()
+	if started {
 		c.k.Cancel(&e.inner, err)
-	default:
-		e.cancelled = err
-		c.mu.Unlock()
 	}
 }
 

@@ -38,8 +38,8 @@ type call struct {
 	queue.Links[call]
 	again bool // the call was already repeated once
 	waits bool // the call is in Client.waiting
-	// started is true once inner was passed to the underlying Caller. If the user cancels the call
-	// before that, cancelled is the user's error.
+	// started is true once inner was passed to the underlying Caller. cancelled is the error of
+	// Cancel. If started is false then, pump cancels inner after it has passed it on.
 	started   bool
 	cancelled error
 }
@@ -139,9 +139,11 @@ func (e *call) args(w *xdr.Writer) {
 func (e *call) done(y *rpc.Exchange) {
 	c, x := e.client, e.x
 	err := e.judge(y)
-	if renewable(err) && c.again(e) {
-		c.pump()
-		return
+	if renewable(err) {
+		if err = c.again(e, err); err == nil {
+			c.pump()
+			return
+		}
 	}
 	x.XID, x.Results, x.Verf = y.XID, y.Results, y.Verf
 	c.ended(e)
