@@ -115,12 +115,12 @@ func (s *Server) adopt(c Context) []byte {
 }
 
 // Limits of Initiators. maxOwnNames is the largest number of names of this server. restTime is the
-// time between a failure and the next attempt with the same peer. maxResting is the largest number
+// time between a failure and the next attempt with the same peer. maxFailures is the largest number
 // of peers whose failures are stored.
 const (
 	maxOwnNames = 16
 	restTime    = 30 * time.Second
-	maxResting  = 1024
+	maxFailures = 1024
 )
 
 // Initiators prepares contexts with a server's clients, for the server's calls to them (RFC 7530
@@ -132,12 +132,12 @@ type Initiators struct {
 
 	mu         sync.Mutex
 	mechanisms map[string]Mechanism
-	resting    map[string]resting
+	failures   map[string]failure // by target
 }
 
-// A resting is the last failure with a peer. The field until is the earliest time for a new
-// attempt.
-type resting struct {
+// A failure is the last attempt to prepare a context with a peer, which failed with err. The field
+// until is the earliest time for a new attempt.
+type failure struct {
 	until time.Time
 	err   error
 }
@@ -145,7 +145,7 @@ type resting struct {
 // NewInitiators returns Initiators. The argument mechanism is a function that returns the Mechanism
 // for contexts in which this server has the name that the parameter own gives.
 func NewInitiators(mechanism func(own string) Mechanism) *Initiators {
-	return &Initiators{mechanism: mechanism, mechanisms: make(map[string]Mechanism), resting: make(map[string]resting)}
+	return &Initiators{mechanism: mechanism, mechanisms: make(map[string]Mechanism), failures: make(map[string]failure)}
 }
 
 // Prepare is like the function Prepare, for a context with cfg.Target. The parameter own is the
@@ -159,7 +159,7 @@ func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) 
 	cfg.Mechanism = m
 	p, err := Prepare(ctx, cfg)
 	if err != nil {
-		i.rest(cfg.Target, err, time.Now())
+		i.failed(cfg.Target, err, time.Now())
 	}
 	return p, err
 }
@@ -171,8 +171,8 @@ func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) 
 func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if r, ok := i.resting[target]; ok && now.Before(r.until) {
-		return nil, fmt.Errorf("%w; it is tried again in %v", r.err, r.until.Sub(now).Round(time.Second))
+	if f, ok := i.failures[target]; ok && now.Before(f.until) {
+		return nil, fmt.Errorf("%w; it is tried again in %v", f.err, f.until.Sub(now).Round(time.Second))
 	}
 	m := i.mechanisms[own]
 	if m != nil {
@@ -186,20 +186,20 @@ func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error
 	return m, nil
 }
 
-// rest stores the error of a failed attempt to make a context with target. The error is valid for
-// restTime. If maxResting errors are stored already, rest deletes the outdated ones, and then any
-// others until fewer than maxResting are left.
-func (i *Initiators) rest(target string, err error, now time.Time) {
+// failed stores the error of an attempt to prepare a context with target. The error is valid for
+// restTime. If maxFailures errors are stored already, failed deletes the outdated ones, and then any
+// others until fewer than maxFailures are left.
+func (i *Initiators) failed(target string, err error, now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.resting) >= maxResting {
-		maps.DeleteFunc(i.resting, func(_ string, r resting) bool { return !now.Before(r.until) })
+	if len(i.failures) >= maxFailures {
+		maps.DeleteFunc(i.failures, func(_ string, f failure) bool { return !now.Before(f.until) })
 	}
-	for t := range i.resting {
-		if len(i.resting) < maxResting {
+	for t := range i.failures {
+		if len(i.failures) < maxFailures {
 			break
 		}
-		delete(i.resting, t)
+		delete(i.failures, t)
 	}
-	i.resting[target] = resting{now.Add(restTime), err}
+	i.failures[target] = failure{now.Add(restTime), err}
 }

@@ -23,14 +23,14 @@ const MaxUnderWay = maxUnderWay
 // AdoptContext is like Adopt, for a context without a Client.
 func (s *Server) AdoptContext(c Context) []byte { return s.adopt(c) }
 
-// MaxResting is the largest number of peers whose failures Initiators stores.
-const MaxResting = maxResting
+// MaxFailures is the largest number of peers whose failures Initiators stores.
+const MaxFailures = maxFailures
 
-// Resting returns the number of peers whose failures are stored.
-func (i *Initiators) Resting() int {
+// Failures returns the number of peers whose failures are stored.
+func (i *Initiators) Failures() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return len(i.resting)
+	return len(i.failures)
 }
 
 // MaxAsking is the largest number of look-ups that run at once.

@@ -85,13 +85,13 @@ func TestPeersWithoutTicketsRest(t *testing.T) {
 		if prepare("nfs/a@TEST"); asked.Load() != 3 {
 			t.Error("it is not asked for after its rest")
 		}
-		for i := range 3 * gss.MaxResting / 2 {
+		for i := range 3 * gss.MaxFailures / 2 {
 			go prepare(fmt.Sprintf("nfs/%d@TEST", i))
 		}
 		synctest.Wait()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if n := initiators.Resting(); n > gss.MaxResting {
+		if n := initiators.Failures(); n > gss.MaxFailures {
 			t.Errorf("%d peers rest", n)
 		}
 	})
