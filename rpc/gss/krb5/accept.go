@@ -69,14 +69,16 @@ func (m *Mechanism) accept(req *messages.APReq, now time.Time) (*context, []byte
 	if !m.replayed.storeNew(req.EncryptedAuthenticator.Cipher, now, m.config.Skew) {
 		return nil, nil, failed(gss.DuplicateToken, repeated, "the AP-REQ was sent before")
 	}
-	c, reply := newContext(base, sentByAcceptor, uint64(uint32(a.SeqNumber))), []byte(nil)
+	contextFlags, sequence := byte(sentByAcceptor), uint32(a.SeqNumber)
+	var reply []byte
 	if flags&flagMutual != 0 {
-		subkey, sequence := base.freshKey(), freshSequence()
-		c = newContext(subkey, sentByAcceptor|acceptorSubkey, uint64(sequence))
-		if reply, err = encodeAPRep(a, subkey, sequence, session); err != nil {
+		contextFlags |= acceptorSubkey
+		base, sequence = base.freshKey(), freshSequence()
+		if reply, err = encodeAPRep(a, base, sequence, session); err != nil {
 			return nil, nil, failed(gss.Failure, generic, "making the AP-REP: %v", err)
 		}
 	}
+	c := newContext(base, contextFlags, uint64(sequence))
 	c.principal, c.own = principalText(ticket.CName.NameString, ticket.CRealm), principalText(by.components, by.realm)
 	c.expiry = ticket.EndTime.Add(m.config.Skew) // the acceptor accepts the ticket for new contexts until then
 	return c, reply, nil
