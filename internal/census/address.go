@@ -111,10 +111,10 @@ func (c *Census) givesAwayLocked(a *address) *Seat {
 }
 
 // givesItselfLocked returns the seat that is evicted for a newcomer of the same address, or nil if
-// there is none. It is the oldest seat whose peer is not known or, without such
-// a seat, that of the known peer that has been idle longest, if that is at least leastIdle. A
-// newcomer from an ordinary port takes no seat from a privileged port, unless a has too many of
-// these (manyPrivileged). A newcomer from a privileged port may also displace a known peer from an
+// there is none. It is the oldest seat whose peer is not known or, without such a seat, that of the
+// known peer that has been idle longest, if that is at least leastIdle. A newcomer from an ordinary
+// port takes no seat from a privileged port, unless the address has too many of these
+// (manyPrivileged). A newcomer from a privileged port may also displace a known peer from an
 // ordinary port that is not idle (privilegedPlaces). On Unix only root can use privileged ports. So
 // the other users of a client machine cannot keep the mounts of root from getting seats.
 func (c *Census) givesItselfLocked(newcomer *Seat) *Seat {

@@ -2,8 +2,8 @@
 // Service (RFC 2743) makes security contexts. Calls and replies under a context are authenticated
 // and, by choice of the client, protected against change or encrypted.
 //
-// Mechanism, Initiator and Context are the interfaces that a mechanism implements.
-// Package krb5 is the mechanism of Kerberos version 5.
+// Mechanism, Acceptor, Initiator and Context are the interfaces that a mechanism implements. Package
+// krb5 is the mechanism of Kerberos version 5.
 //
 // A Server is the rpc.Protection of the flavor. It verifies the checksum of each call's header
 // before it uses anything else of the call. It records which sequence numbers a context has used.

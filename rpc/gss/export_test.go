@@ -2,7 +2,7 @@ package gss
 
 import "time"
 
-// MakeUsed makes a context count as used since evict last looked at it.
+// MakeUsed makes a context count as used again (usedAgainLocked).
 func (s *Server) MakeUsed(handle []byte) bool {
 	x := s.contexts.find(handle)
 	if x != nil {

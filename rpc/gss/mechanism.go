@@ -24,10 +24,10 @@ type Mechanism interface {
 // uses it.
 type Acceptor interface {
 	// Accept takes the initiator's next token (GSS_Accept_sec_context, RFC 2743 §2.2.2). reply is
-	// the token to send to the initiator, or nil if there is none. c is nil until the context is
-	// established; then the Acceptor needs further tokens. The error is an *Error; if reply is not
-	// nil as well, it tells the initiator the reason. An error ends the negotiation, unless its
-	// Major is ContinueNeeded: then the initiator may, when it has reply, send another token.
+	// the token to send to the initiator, or nil if there is none. c is nil while the Acceptor needs
+	// further tokens to establish the context. The error is an *Error; if reply is not nil as well,
+	// it tells the initiator the reason. An error ends the negotiation, unless its Major is
+	// ContinueNeeded: then the initiator may, when it has reply, send another token.
 	// Accept does not use token after it has returned. It may read files, and computes for several
 	// hundred microseconds, so it must not be called on a goroutine that receives for a connection.
 	Accept(token []byte, now time.Time) (c Context, reply []byte, err error)
