@@ -24,7 +24,6 @@ type caller struct {
 }
 
 // waiting is an exchange that waits for its reply.
-
 type waiting struct {
 	x        *rpc.Exchange
 	in       *incoming // the reply while it arrives into memory of x, or nil

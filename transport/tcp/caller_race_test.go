@@ -50,16 +50,16 @@ func TestConnectionLostWhileACallIsWritten(t *testing.T) {
 	}
 }
 
-// A reply that comes before its call was sent is dropped as stray. A peer can send one, because
-// XIDs count up by one. The call still waits for a reply that comes after it.
+// A reply, short or long, that comes before its call was sent is dropped as stray. A peer can send
+// one, because XIDs count up by one. The call still waits for a reply that comes after it.
 func TestAnswerBeforeTheCall(t *testing.T) {
 	c, peer := pair(t, DialConfig{})
-	answer := func(xid uint32) {
-		b := binary.BigEndian.AppendUint32(nil, 1<<31|24)
+	answer := func(xid uint32, results int) {
+		b := binary.BigEndian.AppendUint32(nil, 1<<31|uint32(24+results))
 		for _, v := range []uint32{xid, 1, 0, 0, 0, 0} {
 			b = binary.BigEndian.AppendUint32(b, v)
 		}
-		peer.Write(b)
+		peer.Write(append(b, make([]byte, results)...))
 	}
 	next := func() (xid uint32) {
 		var head [8]byte
@@ -73,13 +73,15 @@ func TestAnswerBeforeTheCall(t *testing.T) {
 	x := &rpc.Exchange{Program: 100003, Version: 3, MaxArgs: 64, Done: func(x *rpc.Exchange) { done <- x.Err }}
 	c.Start(x)
 	xid := next()
-	answer(xid)
+	answer(xid, 0)
 	if err := await.Receive(t, "the first call ends", done); err != nil {
 		t.Error(err)
 	}
 	x.Args = func(w *xdr.Writer) {
-		answer(xid + 1)
-		await.Until(t, "the answer is found to be no call's", func() bool { return c.n.stray.Load() == 1 })
+		for strays, results := range []int{0, 4 * ringRecord} {
+			answer(xid+1, results)
+			await.Until(t, "the answer is found to be no call's", func() bool { return c.n.stray.Load() == uint64(strays+1) })
+		}
 		w.Uint32(1)
 	}
 	c.Start(x)
@@ -91,7 +93,7 @@ func TestAnswerBeforeTheCall(t *testing.T) {
 		t.Errorf("the call ends with %v, by an answer that came before it", err)
 	default:
 	}
-	answer(xid + 1)
+	answer(xid+1, 0)
 	if err := await.Receive(t, "the call ends", done); err != nil {
 		t.Error(err)
 	}

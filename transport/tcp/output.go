@@ -142,10 +142,10 @@ func (o *output) appendBatch(batch *pieces, size int) {
 // much larger chunk of its own in memory.
 const smallReply = chunkSize / 2
 
-// appendLocked appends one message to the queue; pushAndUnlock writes the queue. b has the message's record mark
-// and words. If b has up to smallReply bytes, they are copied. Otherwise they stay where they are: in
-// k or, if k is nil, on the Go heap. of is the exchange that owns the payloads, or nil. A closed
-// output drops the message.
+// appendLocked appends one message to the queue; pushAndUnlock writes the queue. b has the message's
+// record mark and words. If b has up to smallReply bytes, they are copied. Otherwise they stay where
+// they are: in k or, if k is nil, on the Go heap. of is the exchange that owns the payloads, or nil. A
+// closed output drops the message.
 func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
 	if o.closed {
 		for i := range payloads {
