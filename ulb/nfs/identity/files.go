@@ -63,7 +63,9 @@ func (m *Map) find(ctx context.Context, kind Kind, key string, is func(*account)
 		}
 		return a != nil
 	}
-	if err = eachLine(m.files[kind], func(line string) bool { return !fits(line) }); err != nil || a != nil {
+	if err = eachLine(m.files[kind], func(line string) bool {
+		return !strings.Contains(line, key) || !fits(line) // most lines are not about key: parse would cost more
+	}); err != nil || a != nil {
 		return a, err
 	}
 	answer, err := m.cfg.Ask(ctx, databases[kind], key)
