@@ -33,8 +33,8 @@ func TestEvictionsWaitForTheDiskTogether(t *testing.T) {
 	})
 }
 
-// If the Manager evicts several clients, a client that renews its lease before the wait for the
-// disk stays. If the disk fails, all of them stay.
+// If the Manager evicts several clients, a client that renews its lease while the eviction waits for
+// another change of the records stays. If the disk fails, all of them stay.
 func TestEvictionOfSeveral(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
@@ -51,8 +51,16 @@ func TestEvictionOfSeveral(t *testing.T) {
 			}
 		}
 		d.breakDown(false)
-		m.Renew(b)
-		if err := m.evict(all, Wanted); err != nil {
+		m.recording.lock()
+		evicted := make(chan error)
+		go func() { evicted <- m.evict(all, Wanted) }()
+		synctest.Wait()
+		if !b.BeginRequest() {
+			t.Fatal("a client can begin nothing while its eviction has not begun")
+		}
+		m.EndRequest(b)
+		m.recording.unlock()
+		if err := <-evicted; err != nil {
 			t.Error(err)
 		}
 		if m.Client(a.ID) != nil || m.Client(b.ID) == nil || m.Client(c.ID) != nil || b.Dying() || d.has(1, "a") || !d.has(1, "b") || d.has(1, "c") {
