@@ -24,8 +24,8 @@ type Table struct {
 	root     *Export
 
 	// The server may set the following fields before the first Replace. The functions, apart from
-	// OnMissing, run on the goroutine that serves a call, and must not block. OnMissing and Groups may
-	// be nil; Replace then refuses an export that manages groups.
+	// OnMissing, run on the goroutine that serves a call, and must not block. Only OnMissing and Groups
+	// may be nil. Without Groups, Replace refuses an export that manages groups.
 
 	// OnMissing is called when a client reaches a mount point that the Table does not know. It looks for
 	// new mounts, and may block. It returns false if it cannot look soon.

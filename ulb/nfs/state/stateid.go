@@ -56,10 +56,10 @@ type State struct {
 	// Manager.mu guards the fields below.
 
 	file *file // nil once the state is gone
-	// modes, and locks, the lock state of each lock-owner, are set only in an open.
+	// Only an open has modes, and locks: the lock state of each lock-owner.
 	modes modes
 	locks map[*Owner]*State
-	// open, the open through which a lock was made, and held, its byte ranges, are set only in a lock.
+	// Only a lock has open, through which it was made, and held: its byte ranges.
 	open *State
 	held byterange.Holder[*State]
 }
