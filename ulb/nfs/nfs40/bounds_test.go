@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -47,6 +48,30 @@ func TestUnconfirmedClientsAreBounded(t *testing.T) {
 	p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(first, confirm))
 	p.run(t, ok, confirmClientID(latest, latestConfirm))
 	p.run(t, ok, renew(kept.id))
+}
+
+// A SETCLIENTID that makes no new client leaves nothing behind.
+func TestRepeatedSetClientIDKeepsNoMemory(t *testing.T) {
+	c := newCalled(t)
+	c.known(t, "x", "")
+	objects := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // the first one keeps what is in a sync.Pool
+		runtime.ReadMemStats(&m)
+		return m.HeapObjects
+	}
+	const times = 5000
+	repeat := func() uint64 {
+		for range times {
+			c.run(t, ok, setCallback("x", 1, wire.CBClient4{}, 77))
+		}
+		return objects()
+	}
+	before := repeat() // now the memory that the test server keeps for good is there
+	if after := repeat(); after > before+times/10 {
+		t.Errorf("%d objects more after %d requests", after-before, times)
+	}
 }
 
 // The number of connections for callbacks is limited. One address may use at most half of the

@@ -43,8 +43,9 @@ type Channel struct {
 	// lock, and receives from it to release the lock.
 	turn chan struct{}
 
-	// mu guards target and the function end. valid ends when the target changes, the client is gone, or
-	// the dialer ends; end ends it earlier.
+	// mu guards the fields below. end ends valid when the target changes or the client is gone. valid is no
+	// child of the dialer's context, which would hold it for ever if nothing calls end: a SETCLIENTID that
+	// makes no new client drops its Channel without close.
 	mu     sync.Mutex
 	target state.Callback
 	valid  context.Context
@@ -53,7 +54,7 @@ type Channel struct {
 
 func newChannel(d *dialer, cred rpc.AuthBytes, protect Protect) *Channel {
 	ch := &Channel{dialer: d, cred: cred, protect: protect, turn: make(chan struct{}, 1)}
-	ch.valid, ch.end = context.WithCancel(d.ctx)
+	ch.valid, ch.end = context.WithCancel(context.Background())
 	return ch
 }
 
@@ -67,7 +68,7 @@ func (ch *Channel) Retarget(t state.Callback) {
 	if ch.target != t && ch.valid.Err() == nil {
 		ch.end()
 		ch.target = t
-		ch.valid, ch.end = context.WithCancel(ch.dialer.ctx)
+		ch.valid, ch.end = context.WithCancel(context.Background())
 		ch.up.Store(false)
 	}
 }
@@ -108,6 +109,7 @@ func (ch *Channel) Null(ctx context.Context) error {
 		return errGone
 	}
 	defer context.AfterFunc(valid, cancel)()
+	defer context.AfterFunc(ch.dialer.ctx, cancel)()
 	err := ch.dialer.null(ctx, &target, ch.cred, ch.protect)
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
