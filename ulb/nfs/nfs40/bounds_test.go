@@ -103,9 +103,13 @@ func TestConnectionsForCallbacksAreBounded(t *testing.T) {
 func TestPlacesOfCallbackConnectionsComeBack(t *testing.T) {
 	const most = 8 // one address may use half of them
 	for name, end := range map[string]func(c *called, ch *nfs40.Channel){
-		"it is not made":               nil,
-		"the client does not answer":   func(*called, *nfs40.Channel) { time.Sleep(time.Minute) },
-		"it is idle":                   func(c *called, _ *nfs40.Channel) { c.callbacks.set(false, false); time.Sleep(time.Minute) },
+		"it is not made":             nil,
+		"the client does not answer": func(*called, *nfs40.Channel) { time.Sleep(time.Minute) },
+		"the client answers": func(c *called, ch *nfs40.Channel) {
+			time.Sleep(time.Minute)
+			c.callbacks.set(false, false)
+			ch.Null(context.Background())
+		},
 		"it goes elsewhere":            func(_ *called, ch *nfs40.Channel) { ch.Retarget(state.Callback{}); time.Sleep(time.Minute) },
 		"the caller waits no longer":   func(c *called, ch *nfs40.Channel) { time.Sleep(time.Minute); nullNow(ch) },
 		"the client begins once more":  nil,

@@ -30,8 +30,8 @@ var (
 	errGone      = errors.New("nfs40: the client is gone")
 )
 
-// A Channel makes callbacks to one client, one at a time, each over a connection of its own. The only
-// callback is CB_NULL, because the server grants no delegations.
+// A Channel makes callbacks to one client, each over a connection of its own. The only callback is the
+// CB_NULL of Probe, because the server grants no delegations.
 type Channel struct {
 	dialer *dialer
 	cred   rpc.AuthBytes
@@ -39,9 +39,6 @@ type Channel struct {
 	protect Protect
 	// up is true if the latest call reached the client. probing is true while a goroutine of Probe runs.
 	up, probing atomic.Bool
-	// turn, a channel of capacity 1, is the lock that a call holds: a goroutine sends to it to take the
-	// lock, and receives from it to release the lock.
-	turn chan struct{}
 
 	// mu guards the fields below. end ends valid when the target changes or the client is gone. valid is no
 	// child of the dialer's context, which would hold it for ever if nothing calls end: a SETCLIENTID that
@@ -53,7 +50,7 @@ type Channel struct {
 }
 
 func newChannel(d *dialer, cred rpc.AuthBytes, protect Protect) *Channel {
-	ch := &Channel{dialer: d, cred: cred, protect: protect, turn: make(chan struct{}, 1)}
+	ch := &Channel{dialer: d, cred: cred, protect: protect}
 	ch.valid, ch.end = context.WithCancel(context.Background())
 	return ch
 }
@@ -92,16 +89,11 @@ func (ch *Channel) Probe() {
 	}
 }
 
-// Null is CB_NULL: it checks that the client can be reached, within callTime.
+// Null is CB_NULL: it checks that the client can be reached, within callTime. Only Probe calls it, so that a
+// client has at most one connection.
 func (ch *Channel) Null(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	select {
-	case ch.turn <- struct{}{}:
-		defer func() { <-ch.turn }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 	ch.mu.Lock()
 	target, valid := ch.target, ch.valid
 	ch.mu.Unlock()

@@ -185,8 +185,8 @@ func TestSilentKDC(t *testing.T) {
 	})
 }
 
-// When a client is gone, the server closes its connection after farewellTime, even if the client
-// does not answer.
+// The server closes the connection of a callback after farewellTime, even if the client does not
+// answer and is gone.
 func TestFarewellIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guardian{deaf: true}
