@@ -99,8 +99,8 @@ func (m *Minor) sequence(k *nfs4.Compound, args *wire.Sequence4Args) nfs4.Status
 		return st
 	}
 	if k.Session == l {
-		// l.told is the target in the last reply in this slot. If the client uses no slot above
-		// that target, it has seen the target and obeys it.
+		// This is a new request in the slot, so the client has received the last reply there, with the
+		// target l.told. If it uses no slot above that target, it obeys the target.
 		if args.HighestSlotid <= l.told {
 			s.retire(l.told, l.toldIn)
 		}
