@@ -53,10 +53,10 @@ func (m *Minor) setClientID(k *nfs4.Compound, args *wire.SetClientID4Args) nfs4.
 	}
 }
 
-// callbackOf returns the program, the ident and the address for callbacks in the request. It drops
-// an address that is longer than maxAddress.
+// callbackOf returns the program and the address for callbacks in the request. It drops an address that
+// is longer than maxAddress.
 func callbackOf(args *wire.SetClientID4Args, from netip.Addr) state.Callback {
-	cb := state.Callback{Program: args.Callback.CBProgram, Ident: args.CallbackIdent}
+	cb := state.Callback{Program: args.Callback.CBProgram}
 	if a := &args.Callback.CBLocation; len(a.RNetid) <= maxAddress && len(a.RAddr) <= maxAddress {
 		cb.NetID, cb.Address = string(a.RNetid), string(a.RAddr)
 		cb.Dial = callbackAddress(cb.NetID, cb.Address, from)

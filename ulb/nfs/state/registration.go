@@ -113,7 +113,7 @@ func (m *Manager) Confirm(c *Client) Status {
 
 // A Callback is the address for callbacks to a client of minor version 0.
 type Callback struct {
-	Program, Ident uint32
+	Program uint32
 	// NetID and Address are the universal address (RFC 5665) as the client wrote it.
 	NetID, Address string
 	// Dial is the address to connect to. If it is zero, the server does not call this client back.
