@@ -12,6 +12,9 @@ import (
 // placed items do not count. It has room for the largest transfer and 64 KiB of other operations.
 const MaxCompound = MaxTransfer + 64<<10
 
+// MaxOperations is the largest number of operations in one COMPOUND.
+const MaxOperations = 128
+
 // Binding4 is the binding of NFS version 4 (RFC 8267 §6). Eligible are the data of READ and WRITE, and the
 // text of symbolic links: any number of items of a compound.
 var Binding4 = rpc.Binding{Procedures: []rpc.Procedure{
@@ -271,6 +274,3 @@ func setSSV4(d *xdr.Decoder, _ *rpc.Shape, _ *int) { new(wire.SetSsv4Args).Decod
 func copy4(d *xdr.Decoder, _ *rpc.Shape, _ *int) { new(wire.Copy4Args).Decode(d) }
 
 func ioAdvise4(d *xdr.Decoder, _ *rpc.Shape, _ *int) { new(wire.IOAdvise4Args).Decode(d) }
-
-// MaxOperations is the largest number of operations in one COMPOUND.
-const MaxOperations = 128
