@@ -119,6 +119,35 @@ func TestPoolWhoseBorrowersAreStuck(t *testing.T) {
 	})
 }
 
+// A waiter that looks late whether units are given back waits for Patience once more, counted from
+// that time.
+func TestPoolWhoseWaiterIsLate(t *testing.T) {
+	p := newPool(1)
+	p.Patience = 100 * time.Millisecond
+	unit := borrow(t, p, new(Borrower[*int]))
+	type got struct {
+		unit *int
+		at   time.Time
+	}
+	additional := make(chan got, 1)
+	go func() {
+		unit, _ := p.Borrow(&Borrower[*int]{Address: address(1)})
+		additional <- got{unit, time.Now()}
+	}()
+	time.Sleep(p.Patience / 2)
+	p.mu.Lock() // the waiter cannot look
+	time.Sleep(p.Patience * 14 / 10)
+	p.given++ // as if a unit had been given back, and another borrower had got it
+	given := time.Now()
+	p.mu.Unlock()
+	g := <-additional
+	if after := g.at.Sub(given); after < p.Patience {
+		t.Errorf("the additional unit comes %v after a unit was given back", after)
+	}
+	p.GiveBack(unit)
+	p.GiveBack(g.unit)
+}
+
 // A borrower is overdue when others have waited for long enough, and only then.
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

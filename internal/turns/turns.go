@@ -252,15 +252,13 @@ func (p *Pool[T]) Borrow(b *Borrower[T]) (unit T, ok bool) {
 	}
 	p.line.Join(&b.place, b.Address, b)
 	p.wanted.Store(true)
-	var patience <-chan time.Time
-	if p.Patience > 0 {
-		ticker := time.NewTicker(p.Patience)
-		defer ticker.Stop()
-		patience = ticker.C
-	}
 	for {
 		given := p.given
 		p.mu.Unlock()
+		var patience <-chan time.Time
+		if p.Patience > 0 {
+			patience = time.After(p.Patience)
+		}
 		select {
 		case unit, ok = <-b.lent:
 			return unit, ok
