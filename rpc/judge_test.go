@@ -120,6 +120,10 @@ func TestVersionsOfOneNumber(t *testing.T) {
 	if n := len(s.Stats().Procedures); n != 2 {
 		t.Errorf("%d rows of counters for two versions", n)
 	}
+	s.Register(&versioned{Program: rpctest.NewProgram(), version: 5, low: 3, high: 5}) // without a Binding of 3 and 4
+	if d, err := call(5); err != nil || d.Uint32() != 5 {
+		t.Errorf("version 5: %v", err)
+	}
 	defer func() {
 		if recover() == nil {
 			t.Error("a version was registered twice")

@@ -185,12 +185,12 @@ func (s *Server) Register(p Program) {
 	s.change(func(t *table) {
 		for i := range high - low + 1 {
 			version := low + i
-			if slices.ContainsFunc(t.versions, func(v *versionRow) bool { return v.number == number && v.version == version }) {
-				panic(fmt.Sprintf("rpc: version %d of program %d is registered already", version, number))
-			}
 			b := p.Binding(version)
 			if b == nil {
 				continue
+			}
+			if slices.ContainsFunc(t.versions, func(v *versionRow) bool { return v.number == number && v.version == version }) {
+				panic(fmt.Sprintf("rpc: version %d of program %d is registered already", version, number))
 			}
 			row := &versionRow{program: p, number: number, version: version, low: low, high: high}
 			for i := range b.Procedures {
