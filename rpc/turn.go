@@ -74,10 +74,11 @@ func (s *Server) submit(c *Call, lane any) {
 // another receiving goroutine, or is about to get one. The calling goroutine must then not use the
 // connection any more.
 func (t *Turn) Run() (late bool) {
-	x := t.x
+	x, c := t.x, t.call
 	defer x.wg.Done()
+	t.call = nil // a Turn that waits for its reuse retains no call
 	t.begun.Store(true)
-	x.run(t.call)
+	x.run(c)
 	now := time.Now()
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -2,9 +2,11 @@ package rpc_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
@@ -349,5 +351,25 @@ func TestTurnsDoNotAllocate(t *testing.T) {
 		if n := testing.AllocsPerRun(500, one); n > before {
 			t.Errorf("%v allocations, %v of them the test's", n, before)
 		}
+	})
+}
+
+// A connection whose calls have ended retains none of them.
+func TestATurnThatHasEndedRetainsNoCall(t *testing.T) {
+	onTurns(t, rpc.Config{}, func(t *testing.T, p *rpctest.Program, r *receiving) {
+		r.soon(t, p)
+		p.Release(1)
+		c, turn := r.stall(t, 1)
+		if turn == nil {
+			t.Fatal("it was not lent a place")
+		}
+		turn.Run()
+		ended := weak.Make(c)
+		synctest.Wait()
+		runtime.GC()
+		if ended.Value() != nil {
+			t.Error("the call is still in memory")
+		}
+		runtime.KeepAlive(r)
 	})
 }
