@@ -236,7 +236,7 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// The last worker of a lane with calls stays in the lane, although stalled lanes wait for a worker.
+// A lane with calls keeps a worker, although stalled lanes wait for a worker.
 func TestLaneKeepsItsLastGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{Workers: 5})
