@@ -60,10 +60,10 @@ type Conn interface {
 	// and SendShort. If the peer does not read, this side buffers at most one batch of a few
 	// KiB of such Sends. Unsent does not count them.
 	SendShort(local [][]byte, invalidate uint32) bool
-	// Flush sends the work that was posted but not sent yet. The provider does not send work
-	// that is posted within a call of the Handler until it has passed all messages that have
-	// arrived to the Handler. It sends all other work at once. So only a Handler that wants its
-	// work sent earlier needs Flush.
+	// Flush sends the work that was posted but not sent yet. While the provider calls the Handler or
+	// a Done, posted work may wait until the Handler has got all messages that have arrived, or many
+	// of them. The provider sends all other work at once. So only a caller that wants its work sent
+	// earlier needs Flush.
 	Flush()
 
 	// Unsent returns the number of posted chains whose Send the provider has not handed to the
