@@ -2,8 +2,8 @@ package iwarp
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm"
 
-// Methods of the transmitter that the connection's other parts call. The callers hold none of
-// their own locks.
+// Methods of the transmitter that the connection's other parts call at the beginning and the end of
+// the connection, and for its watch. The callers hold none of their own locks.
 
 // unfence allows a responder to send, because the initiator's first FPDU has arrived. Work that
 // was posted before goes out when the receiver next calls release.

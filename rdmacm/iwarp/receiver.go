@@ -13,7 +13,7 @@ import (
 )
 
 // A receiver is the receiving part of a connection. Only the receiving goroutine uses it, except
-// for handed, which mu guards, and the atomics.
+// for the field reads, which mu guards, and the atomics.
 type receiver struct {
 	*Conn
 
