@@ -203,12 +203,10 @@ func (c *Client) placed(e, next *exchange, why error) {
 }
 
 // lose takes over an exchange whose connection ended before its answer came: it queues the exchange
-// for the next connection, or ends it.
-func (c *Client) lose(e *exchange, why error) {
+// for the next connection, or ends it. If the connection is only about to end (requester.dying), the
+// exchange waits in its queue for that end, and lose is then called again.
+func (c *Client) lose(e *exchange, _ error) {
 	c.mu.Lock()
-	if !c.config.Reconnect && c.lost == nil {
-		c.lost = why
-	}
 	next, why := c.placeLocked(e)
 	c.mu.Unlock()
 	c.placed(e, next, why)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
@@ -99,6 +100,21 @@ func TestCallWhileTheConnectionEnds(t *testing.T) {
 	}
 	if _, ok := s.client.Info(); ok {
 		t.Error("there is a connection")
+	}
+}
+
+// A call whose memory cannot be exposed any more, because its connection ends, waits for that end. It
+// and all later calls end with the reason of that end.
+func TestCallThatMeetsADyingConnection(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	end(s.p).Faults().FailRegister(0, rdmacm.ErrClosed)
+	first := s.start(getTo(5000, make([]byte, 5000)))
+	why := errors.New("the reason")
+	s.client.link.device.Abort(why)
+	for _, done := range []<-chan result{first, s.start(null())} {
+		if r := ended(t, done); !errors.Is(r.err, rpc.ErrCallLost) || !errors.Is(r.err, why) {
+			t.Errorf("%v", r.err)
+		}
 	}
 }
 
