@@ -73,6 +73,7 @@ type mounts struct {
 	// opened.
 	open    map[*export.Mount]bool
 	opening int
+	dozing  bool            // doze runs
 	refused map[string]bool // the log lines that were written, by mount and reason
 }
 
@@ -95,8 +96,8 @@ func (w *mounts) exportsChanged() {
 }
 
 // startWatch starts to watch the machine's mounts, unless w watches them already. The first call
-// gives the mounts 1/mountsPart of the descriptors for files (until then the exports have all of
-// them), and starts doze.
+// gives the mounts 1/mountsPart of the descriptors for files; until then the exports have all of
+// them.
 func (w *mounts) startWatch() {
 	w.surveying.Lock()
 	defer w.surveying.Unlock()
@@ -105,7 +106,6 @@ func (w *mounts) startWatch() {
 		w.descriptors = local.NewDescriptors(all / mountsPart)
 		w.filesystems.Descriptors.SetLimit(all - all/mountsPart)
 		w.most = min(max(all/mountsPart/perMount, 1), mostAwake)
-		w.working.Go(w.doze)
 	}
 	if w.watch != nil {
 		return
@@ -239,6 +239,10 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 		w.refuseLocked(m, err.Error())
 		return nil, err
 	}
+	if !w.dozing && w.life.Err() == nil {
+		w.dozing = true
+		w.working.Go(w.doze)
+	}
 	return fs, nil
 }
 
@@ -348,7 +352,7 @@ func (w *mounts) Close(m *export.Mount, fs vfs.FileSystem) {
 	delete(w.open, m)
 }
 
-// doze closes idle mounts until the server ends.
+// doze closes idle mounts until no mount is open or the server ends.
 func (w *mounts) doze() {
 	tick := time.NewTicker(mountTick)
 	defer tick.Stop()
@@ -358,6 +362,12 @@ func (w *mounts) doze() {
 			return
 		case <-tick.C:
 		}
+		w.mu.Lock()
+		if w.dozing = len(w.open) > 0; !w.dozing {
+			w.mu.Unlock()
+			return
+		}
+		w.mu.Unlock()
 		for _, m := range w.opened() {
 			if since, idle := m.Rested(); idle && time.Since(since) >= mountIdle {
 				m.Rest()

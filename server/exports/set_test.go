@@ -3,6 +3,8 @@ package exports
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -35,4 +37,21 @@ func TestUnchangedExportsStay(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// The goroutine that closes idle mounts ends when no mount is open.
+func TestDozeEndsWithoutMounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newMounts(zap.NewNop(), export.NewTable([export.KeySize]byte{1}), nil)
+		defer w.stop()
+		w.dozing = true
+		w.working.Go(w.doze)
+		time.Sleep(mountTick + 1)
+		w.mu.Lock()
+		dozing := w.dozing
+		w.mu.Unlock()
+		if dozing {
+			t.Error("it goes on")
+		}
+	})
 }
