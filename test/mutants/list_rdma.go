@@ -414,7 +414,7 @@ var rdmaMutants = []mutant{
 	{"V1-82: a reply that used the Reply chunk and came inline", "transport/rdma", "exchange.accepts",
 		"0) || !long && used != 0):", "0)):", "transport/rdma", "TestBadRepliesAreDropped"},
 	{"V1-90: a retry is refused for ever", "transport/rdma", "failedPart.take",
-		"return its || old", "return old", "transport/rdma", "TestRetryOfCallThatBrokeTheConnection TestFailedXIDsAreForgotten"},
+		"return its || old", "return old", "transport/rdma", "TestFailedXIDsAreForgotten"},
 	{"V1-99: a Read list that moves exactly too much", "transport/rdma", "readList.sort",
 		"int64(s.Length) > int64(most-r.bytes)",
 		"int64(s.Length) > int64(most-r.bytes)+1",
