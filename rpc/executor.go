@@ -173,18 +173,18 @@ func (x *executor) give(l *lane, now time.Time) bool {
 	return true
 }
 
-// hire lets as many waiting lanes as possible have another worker, each in turn.
-func (x *executor) hire(now time.Time) {
-	for failed := 0; failed < x.waiting.Len; {
+// hire gives another worker to the first of the waiting lanes that may have one. It returns false if
+// there is none.
+func (x *executor) hire(now time.Time) bool {
+	for range x.waiting.Len {
 		l := x.waiting.First
 		x.waiting.Remove(l)
 		x.waiting.Add(l)
 		if x.give(l, now) {
-			failed = 0
-		} else {
-			failed++
+			return true
 		}
 	}
+	return false
 }
 
 // begun notes that w has a call of lane l. address is what turns.Line.Take returned with the call.
@@ -193,13 +193,22 @@ func (x *executor) begun(w *worker, l *lane, address *lanePlace, now time.Time) 
 	x.busy.Add(w)
 }
 
-// ended is the inverse of begun.
-func (x *executor) ended(w *worker) {
+// ended is the inverse of begun. It returns the lane of the call.
+func (x *executor) ended(w *worker) *lane {
 	l := w.lane
 	l.line.GiveBack(w.address)
 	w.lane, w.address = nil, nil
 	x.busy.Remove(w)
 	x.settle(l)
+	return l
+}
+
+// follow lets another call begin after one of l has ended. If l has calls and no worker, it comes
+// first, because all other workers may be stalled.
+func (x *executor) follow(l *lane, now time.Time) {
+	if l.line.Held() > 0 || !x.give(l, now) {
+		x.hire(now)
+	}
 }
 
 // usualTurn is the turn of a call: after this time it gives way to calls that wait for a worker.
@@ -255,13 +264,13 @@ func (x *executor) work(w *worker) {
 		x.run(c)
 		now := time.Now()
 		x.mu.Lock()
-		x.ended(w)
+		l := x.ended(w)
 		if x.closed {
 			x.mu.Unlock()
 			return
 		}
 		x.idle.Add(w)
-		x.hire(now)
+		x.follow(l, now)
 		x.mu.Unlock()
 		select {
 		case c = <-w.next:

@@ -87,8 +87,7 @@ func (t *Turn) Run() (late bool) {
 	} else {
 		x.out.Remove(t)
 	}
-	x.ended(&t.worker)
-	x.hire(now)
+	x.follow(x.ended(&t.worker), now)
 	return t.late
 }
 
@@ -154,7 +153,8 @@ func (x *executor) watch() {
 		if x.slowed() && !x.closed {
 			now := time.Now()
 			x.check(now)
-			x.hire(now)
+			for x.hire(now) {
+			}
 		}
 		if x.out.Len == 0 && (x.closed || x.quiet > watchIdle && !x.slowed()) {
 			x.watching = false
