@@ -285,7 +285,7 @@ func KeepAhead(ahead []uint64) (kept int) {
 	}
 	for i, by := range ahead {
 		h := noFile(0)
-		_, ok := t.shard(&h).m[inodeKey{uint64(i), h}]
+		_, ok := t.shard(&h).kept[inodeKey{uint64(i), h}]
 		if ok == (by == least) {
 			return -1
 		}
@@ -294,6 +294,23 @@ func KeepAhead(ahead []uint64) (kept int) {
 		}
 	}
 	return kept
+}
+
+// UseKept makes a table keep an inode, and then uses it once more, until its Change is the ctime and the
+// table drops it. fooled is true if a sighting that began before takes an older ctime for the Change.
+// confirmed is the number of failed syncs that count as verified in that use; the device has 2.
+func UseKept() (fooled bool, confirmed uint64) {
+	t, d, h := newInodeTable(inodeShards), new(device), noFile(0)
+	d.failures.Store(5)
+	in := t.acquire(inodeKey{0, h}, &unix.Stat_t{}, d)
+	in.version.change.Add(1)
+	t.giveBack(in)
+	g := t.sight(&h)
+	d.failures.Store(2)
+	in = t.acquire(in.key, &unix.Stat_t{}, d)
+	in.version.ctime = in.version.change.Load()
+	t.giveBack(in)
+	return g.ctimeSays(in.key), in.durability.confirmed
 }
 
 // Watched is an inode that has a version, but no file.

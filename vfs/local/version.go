@@ -353,23 +353,24 @@ const maxKept = 1 << 15
 // table: inodes.
 type inodeTable struct {
 	seed   maphash.Seed
-	kept   int // largest number of inodes without users in a shard
+	most   int // largest number of inodes in a shard's kept
 	shards [inodeShards]inodeShard
 }
 
 type inodeShard struct {
 	mu    sync.Mutex
-	m     map[inodeKey]*inode
-	kept  int           // number of inodes in m without users
-	taken atomic.Uint64 // number of inodes put into m so far
+	m     map[inodeKey]*inode // inodes with users
+	kept  map[inodeKey]*inode // inodes without users
+	taken atomic.Uint64       // number of inodes put into m so far
 }
 
 var inodes = newInodeTable(maxKept)
 
 func newInodeTable(maxKept int) *inodeTable {
-	t := &inodeTable{seed: maphash.MakeSeed(), kept: maxKept / inodeShards}
+	t := &inodeTable{seed: maphash.MakeSeed(), most: maxKept / inodeShards}
 	for i := range t.shards {
 		t.shards[i].m = make(map[inodeKey]*inode)
+		t.shards[i].kept = make(map[inodeKey]*inode)
 	}
 	return t
 }
@@ -386,13 +387,14 @@ func (t *inodeTable) acquire(k inodeKey, st *unix.Stat_t, d *device) *inode {
 	defer s.mu.Unlock()
 	i := s.m[k]
 	if i == nil {
-		i = &inode{key: k}
-		i.version.init(st)
-		i.durability.confirmed = d.failures.Load() // failed syncs until now came before any change of i
+		if i = s.kept[k]; i == nil {
+			i = &inode{key: k}
+			i.version.init(st)
+		}
+		delete(s.kept, k)
+		i.durability.confirmed = d.failures.Load() // failed syncs until now came before any later change of i
 		s.m[k] = i
 		s.taken.Add(1)
-	} else if i.users == 0 {
-		s.kept--
 	}
 	i.users++
 	return i
@@ -405,15 +407,14 @@ func (t *inodeTable) find(k inodeKey) *inode {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.m[k]
-	if i == nil || i.users == 0 {
-		return nil
+	if i != nil {
+		i.users++
 	}
-	i.users++
 	return i
 }
 
-// giveBack counts one user less. If i has no user left, giveBack removes it from the table, unless
-// it must be kept.
+// giveBack counts one user less. If i has no user left, giveBack keeps it if that is needed, and
+// otherwise removes it from the table.
 func (t *inodeTable) giveBack(i *inode) {
 	s := t.shard(&i.key.handle)
 	s.mu.Lock()
@@ -421,19 +422,19 @@ func (t *inodeTable) giveBack(i *inode) {
 	if i.users--; i.users > 0 {
 		return
 	}
+	delete(s.m, i.key)
 	least, needed := i.version.ahead()
 	if !needed || i.gone.Load() {
-		delete(s.m, i.key)
 		return
 	}
-	if s.kept++; s.kept > t.kept {
-		for _, other := range s.m {
-			if ahead, _ := other.version.ahead(); other.users == 0 && ahead < least {
+	s.kept[i.key] = i
+	if len(s.kept) > t.most {
+		for _, other := range s.kept {
+			if ahead, _ := other.version.ahead(); ahead < least {
 				i, least = other, ahead
 			}
 		}
-		delete(s.m, i.key)
-		s.kept--
+		delete(s.kept, i.key)
 	}
 }
 
@@ -455,5 +456,5 @@ func (t *inodeTable) sight(h *vfs.Handle) sighting {
 func (g *sighting) ctimeSays(k inodeKey) bool {
 	g.shard.mu.Lock()
 	defer g.shard.mu.Unlock()
-	return g.shard.m[k] == nil && g.shard.taken.Load() == g.taken
+	return g.shard.m[k] == nil && g.shard.kept[k] == nil && g.shard.taken.Load() == g.taken
 }
