@@ -27,24 +27,26 @@ const (
 // file's Change at that time. The verdict is used only while the file still has this Change,
 // because a change of the mode, the owner or the ACL gives the file another one.
 type verdict struct {
-	caller uint64 // from callerOf
-	round  uint32 // round of the sweeper (one a second) when the kernel was asked
+	caller caller
 	change uint64
-	known  right // the rights that the kernel was asked for
-	has    right // the rights that the caller has, of those in known
+	round  uint32 // round of the sweeper (one a second) when the kernel was asked
+	known  right  // the rights that the kernel was asked for
+	has    right  // the rights that the caller has, of those in known
 }
 
-// callerSeed keys the hashes that identify callers in verdicts. No peer knows it.
+// A caller identifies a vfs.Cred in few bytes. groups is a keyed hash; so if it were the same for two
+// callers, one could get only the rights of another group of the same user.
+type caller struct {
+	uid, gid uint32
+	groups   uint64
+}
+
+// callerSeed keys the hashes of callers' groups. No peer knows it.
 var callerSeed = maphash.MakeSeed()
 
-// callerOf returns a keyed hash of c, so that a verdict takes few bytes.
-func callerOf(c *vfs.Cred) uint64 {
-	var h maphash.Hash
-	h.SetSeed(callerSeed)
-	ids := [2]uint32{c.UID, c.GID}
-	h.Write(unsafe.Slice((*byte)(unsafe.Pointer(&ids)), unsafe.Sizeof(ids)))
-	h.Write(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.Groups))), 4*len(c.Groups)))
-	return h.Sum64()
+func callerOf(c *vfs.Cred) caller {
+	groups := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.Groups))), 4*len(c.Groups))
+	return caller{c.UID, c.GID, maphash.Bytes(callerSeed, groups)}
 }
 
 // askAnew is the age, in rounds of the sweeper (seconds), from which a verdict is no longer used.
@@ -63,20 +65,20 @@ type verdicts struct {
 	asked atomic.Bool
 }
 
-// holds reports whether e is about caller and about n's present state, and not too old.
-func (e *verdict) holds(n *node, caller uint64) bool {
-	return e.caller == caller && roundsSince(n.fs.nodes.round.Load(), e.round) < askAnew && n.inode.version.still(e.change)
+// holds reports whether e is about the caller by and about n's present state, and not too old.
+func (e *verdict) holds(n *node, by caller) bool {
+	return e.caller == by && roundsSince(n.fs.nodes.round.Load(), e.round) < askAnew && n.inode.version.still(e.change)
 }
 
-// findVerdict returns the remembered verdict about caller and n: the rights that the kernel was
+// findVerdict returns the remembered verdict about the caller by and n: the rights that the kernel was
 // asked for (known), and those of them that it granted (has). Both are 0 if there is none. The
 // caller of findVerdict has just read n's attributes.
-func (n *node) findVerdict(caller uint64) (known, has right) {
+func (n *node) findVerdict(by caller) (known, has right) {
 	v := &n.verdicts
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i := range v.list {
-		if e := &v.list[i]; e.holds(n, caller) {
+		if e := &v.list[i]; e.holds(n, by) {
 			return e.known, e.has
 		}
 	}
@@ -115,8 +117,8 @@ func (fs *FS) settled(l *look) bool {
 // rights returns the subset of want that op's caller has on n. The third argument holds n's
 // attributes, which the caller has just read; rights may read them again.
 func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
-	caller := callerOf(op.Cred)
-	known, has := n.findVerdict(caller)
+	by := callerOf(op.Cred)
+	known, has := n.findVerdict(by)
 	if known&want == want {
 		fs.stats.verdictsRemembered.Add(1)
 		return has & want, nil
@@ -124,7 +126,7 @@ func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	if op.Try && !(fs.kind.memory && n.verdicts.asked.Load() && fs.asIs(op.Cred)) {
 		return 0, vfs.ErrWouldBlock
 	}
-	said := verdict{caller: caller, round: fs.nodes.round.Load(), change: is.change, known: want}
+	said := verdict{caller: by, round: fs.nodes.round.Load(), change: is.change, known: want}
 	last := is.still && fs.settled(is)
 	fs.stats.verdicts.Add(1)
 	var err error
