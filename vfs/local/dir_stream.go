@@ -279,6 +279,11 @@ func (m *dirMemory) add(l *listing, e *vfs.DirEntry, h vfs.Handle, at int) int {
 	if at == unknownPlace || !l.settled {
 		return unknownPlace
 	}
+	named := listedName{name: slices.Clone(e.Name), cookie: e.Cookie, ino: e.FileID, handle: h}
+	if n := l.fs.nodes.cached(&h); n != nil {
+		named.node = weak.Make(n)
+		defer n.put() // after m.mu is unlocked, because put may close the node, which may block
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, all := &m.list, &l.fs.stats.names
@@ -294,31 +299,27 @@ func (m *dirMemory) add(l *listing, e *vfs.DirEntry, h vfs.Handle, at int) int {
 		return unknownPlace
 	}
 	all.Add(1)
-	named := listedName{name: slices.Clone(e.Name), cookie: e.Cookie, ino: e.FileID, handle: h}
-	if n := l.fs.nodes.cached(&h); n != nil {
-		named.node = weak.Make(n)
-		defer n.put()
-	}
 	r.entries = append(r.entries, named)
 	return at + 1
 }
 
-// ended records the position at which a listing stopped, as the number of entries before it (the
-// argument at). The client may continue from there with cookie. eof is true if the listing reached
-// the end of the directory; then ended only records whether the list is complete.
-func (m *dirMemory) ended(change, cookie uint64, at int, eof bool) {
+// ended records the position at which the listing l stopped, as the number of entries before it (the
+// field at). The client may continue from there with cookie. eof is true if the listing reached the
+// end of the directory; then ended only records whether the list is complete. Like add, it records
+// nothing unless l.settled is set: otherwise a directory that was empty could get a name unnoticed.
+func (m *dirMemory) ended(l *listing, cookie uint64, eof bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := &m.list
-	if at == unknownPlace || m.change != change || at > len(r.entries) {
+	if l.at == unknownPlace || !l.settled || m.change != l.looks.change || l.at > len(r.entries) {
 		return
 	}
 	if eof {
-		r.whole = at == len(r.entries)
+		r.whole = l.at == len(r.entries)
 		return
 	}
 	if r.ends == nil {
 		r.ends = make(map[uint64]int)
 	}
-	r.ends[cookie] = at
+	r.ends[cookie] = l.at
 }

@@ -313,6 +313,16 @@ func UseKept() (fooled bool, confirmed uint64) {
 	return g.ctimeSays(in.key), in.durability.confirmed
 }
 
+// RemembersEmpty reports whether the FS remembers a whole, empty listing of a directory of which it
+// remembers names with the same Change. For settled, see listing.
+func RemembersEmpty(settled bool) bool {
+	d := &node{inode: new(inode), memory: dirMemory{change: 1}}
+	d.inode.version.change.Store(1)
+	d.memory.ended(&listing{dir: d, settled: settled, looks: look{change: 1}}, dotDotCookie, true)
+	_, whole, _ := d.listFrom(dotDotCookie)
+	return whole
+}
+
 // Watched is an inode that has a version, but no file.
 type Watched struct {
 	i  inode

@@ -132,7 +132,7 @@ func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
 		e := &entries[i]
 		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: e.cookie}
 		if (!l.plus || l.known(&entry, e)) && !l.hand(&entry) {
-			l.dir.memory.ended(l.looks.change, cookie, l.at, false)
+			l.dir.memory.ended(l, cookie, false)
 			return cookie, true, false
 		}
 		cookie = e.cookie
@@ -201,7 +201,7 @@ func (l *listing) restByPlace(s *dirStream, cookie uint64) (eof bool, err error)
 			}
 		}
 		if !l.hand(&entry) {
-			l.dir.memory.ended(l.looks.change, s.at, l.at, false)
+			l.dir.memory.ended(l, s.at, false)
 			return false, nil
 		}
 		s.at = entry.Cookie
@@ -210,7 +210,7 @@ func (l *listing) restByPlace(s *dirStream, cookie uint64) (eof bool, err error)
 		}
 		l.at = l.dir.memory.add(l, &entry, h, l.at)
 	}
-	l.dir.memory.ended(l.looks.change, s.at, l.at, true)
+	l.dir.memory.ended(l, s.at, true)
 	return true, nil
 }
 

@@ -198,6 +198,16 @@ func TestRememberedListingsAreTheKernels(t *testing.T) {
 	}
 }
 
+// A name that a local program adds within a tick of the clock leaves the ctime. So the FS does not
+// remember that a directory is empty while its ctime is young.
+func TestYoungDirectoriesAreNotRememberedAsEmpty(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		if got := local.RemembersEmpty(settled); got != settled {
+			t.Errorf("with a settled ctime (%v): an empty listing is remembered: %v", settled, got)
+		}
+	}
+}
+
 // swap exchanges the names of two files.
 func swap(a, b string) error {
 	for _, r := range [][2]string{{a, a + "~"}, {b, a}, {a + "~", b}} {
