@@ -247,7 +247,7 @@ func (fs *FS) truncate(op *vfs.Op, n *node, was *unix.Stat_t, size int64) error 
 		return err
 	}
 	defer f.put()
-	err = fs.as(fs.writesAs(op.Cred, was, 0), func() error {
+	err = fs.asWriter(fs.writesAs(op.Cred, was, 0), func() error {
 		return uninterrupted(func() error { return unix.Ftruncate(f.fd, size) })
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // capabilities are the two to switch back and those in keep (asWith). The system calls that switch it
 // are raw, because the functions of Go and C would change every thread of the process.
 
-// as runs f with c's identity, or the daemon's own if c is nil. EPERM: this process cannot act as c,
+// as runs f with c's identity, and returns its error. EPERM: this process cannot act as c,
 // and f did not run. f may only make system calls: it starts no goroutine and waits for none.
 //
 // If a switch is needed, f runs on another goroutine, whose thread is switched. If the thread's
@@ -33,7 +33,7 @@ func (fs *FS) as(c *vfs.Cred, f func() error) error { return fs.asWith(c, 0, f) 
 // asWith runs f like FS.as. The argument keep is a set of capabilities; the thread also keeps
 // those of them that the process is permitted to have.
 func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
-	if c == nil || fs.asIs(c) {
+	if fs.asIs(c) {
 		return f()
 	}
 	if !fs.canSwitch {

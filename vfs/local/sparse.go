@@ -46,7 +46,7 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	}
 	var ch vfs.Change
 	c := fs.before(n, &is, &ch)
-	err := fs.as(fs.writesAs(op.Cred, &is.Stat_t, int(min(bytes, math.MaxInt32))), func() error { return do(f.data.fd) })
+	err := fs.asWriter(fs.writesAs(op.Cred, &is.Stat_t, int(min(bytes, math.MaxInt32))), func() error { return do(f.data.fd) })
 	if err == nil {
 		n.wrote()
 	}

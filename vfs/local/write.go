@@ -252,6 +252,14 @@ func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 	return nil
 }
 
+// asWriter runs f with the identity c, which writesAs returned.
+func (fs *FS) asWriter(c *vfs.Cred, f func() error) error {
+	if c == nil {
+		return f()
+	}
+	return fs.as(c, f)
+}
+
 // clearSetID clears the set-id bits that the kernel would clear if c itself wrote to the file. The
 // last argument holds the file's attributes before the write. The call is needed if the process
 // still has CAP_FSETID (see DropCapabilities), because the kernel then keeps the bits.
