@@ -78,6 +78,9 @@ type Sparse interface {
 	// a hole (SeekHole). The range after the end of the file counts as a hole. If there is no such
 	// offset before the end, eof is true and the result at is the file's size (RFC 7862 §15.11).
 	// ENXIO: offset is not within the file. Reported data may be zeros; a reported hole always is.
+	// Seek changes nothing that a later Seek reports. But a read may turn a reported hole into
+	// reported data, and the system may turn it back, without a change of the file: ext4 and XFS report
+	// the parts of a preallocated range as data whose pages are in memory.
 	Seek(op *Op, f File, offset uint64, what SeekWhat) (at uint64, eof bool, err error)
 }
 

@@ -160,7 +160,7 @@ var rows4 = [...]row4{
 	wire.OpCopy:       {skip: copy4, most: wire.Copy4ResOKMaxSize},
 	wire.OpDeallocate: {skip: fixed(wire.Deallocate4ArgsMaxSize)},
 	wire.OpIOAdvise:   {skip: ioAdvise4, most: wire.IOAdvise4ResOKMaxSize},
-	wire.OpReadPlus:   {skip: readPlus4, most: 8 + 64},
+	wire.OpReadPlus:   {skip: readPlus4, most: 8 + 4 + wire.DataInfo4MaxSize}, // one hole: see nfs4.leastHole
 	wire.OpSeek:       {skip: fixed(wire.Seek4ArgsMaxSize), most: wire.SeekRes4MaxSize},
 	wire.OpClone:      {skip: fixed(wire.Clone4ArgsMaxSize)},
 }

@@ -3,6 +3,7 @@ package vfstest
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -183,7 +184,17 @@ func testHolesAgree(x *fixture) {
 		x.ok(err, "change")
 	}
 	o.content(string(model))
-	what, at := vfs.SeekHole, uint64(0)
+	if first, second := o.layout(s, model), o.layout(s, model); !slices.Equal(first, second) {
+		x.Errorf("one file at rest: runs that end at %d, and then at %d", first, second)
+	}
+}
+
+// layout returns the ends of the file's runs: of a hole that may be empty, of data, and so on in turn. model is
+// the file's content.
+func (o *opened) layout(s vfs.Sparse, model []byte) (ends []uint64) {
+	x := o.u.x
+	x.Helper()
+	what, at, size := vfs.SeekData, uint64(0), uint64(len(model))
 	for at < size {
 		next, eof, err := o.seek(s, at, what)
 		if err != nil || next < at || eof != (next == size) {
@@ -192,8 +203,10 @@ func testHolesAgree(x *fixture) {
 		if what == vfs.SeekData && len(bytes.Trim(model[at:next], "\x00")) > 0 {
 			x.Errorf("data between %d and %d is told for a hole", at, next)
 		}
+		ends = append(ends, next)
 		at, what = next, vfs.SeekHole-what
 	}
+	return ends
 }
 
 func testSparseRefused(x *fixture) {

@@ -19,6 +19,12 @@ const (
 	holeSegment = 4 + 8 + 8
 )
 
+// leastHole is the length in bytes of the shortest hole that is sent as a hole; a shorter one is sent as
+// data. A hole between data costs its own segment, the header of the data behind it, and at most 3
+// bytes that pad the data before it. So a reply is never longer than the count and one holeSegment. A Linux
+// client has room for that and no more: it cuts a longer reply, and the read fails with EIO.
+const leastHole = holeSegment + dataSegment + 4
+
 // readPlus is READ_PLUS (RFC 7862 §15.10). Its data is part of the XDR stream and is never
 // placed directly (RFC 8267 §6.1).
 func readPlus(k *Compound, args *wire.ReadPlus4Args) Status {
@@ -55,6 +61,12 @@ func readPlus(k *Compound, args *wire.ReadPlus4Args) Status {
 
 var errChanged = errors.New("the file has changed between two looks at it")
 
+// A run is a part of a range that is a hole or data. It begins where the run before it ends.
+type run struct {
+	end  uint64
+	hole bool
+}
+
 // segments writes the segments of a READ_PLUS. The fields at and end are offsets in the file: of
 // the first byte of the next segment, and of the byte after the last segment.
 type segments struct {
@@ -64,9 +76,8 @@ type segments struct {
 	at, end uint64
 	n       uint32
 	eof     bool
-	change  uint64 // the file's change attribute before the first segment; size is its size then
-	size    uint64
-	full    bool // the reply has no more room
+	size    uint64 // the file's size before the first segment
+	full    bool   // the reply has no more room
 }
 
 // segmented writes alternating holes and data. It returns errChanged if the file changed meanwhile.
@@ -75,8 +86,8 @@ func (r *segments) segmented() error {
 	if err := k.FS().GetAttr(&k.Op, k.Current.Handle, &k.Attr); err != nil {
 		return err
 	}
-	size := k.Attr.Size
-	r.change, r.size = k.Attr.Change, size
+	size, change := k.Attr.Size, k.Attr.Change
+	r.size = size
 	r.eof = r.at >= size
 	if r.at >= size {
 		return nil
@@ -87,34 +98,62 @@ func (r *segments) segmented() error {
 		// which may cost as much as reading it.
 		return r.data(r.end)
 	}
-	for r.at < r.end && r.n < maxSegments && !r.full {
-		at, eof, err := r.fs.Seek(&k.Op, r.f, r.at, vfs.SeekData)
-		switch {
-		case errors.Is(err, syscall.ENXIO):
-			return errChanged
-		case err != nil:
-			return err
-		case eof:
-			at = size
+	var space [maxSegments]run
+	layout, err := r.layout(space[:0])
+	for i := 0; i < len(layout) && err == nil && !r.full; i++ {
+		if layout[i].hole {
+			r.hole(layout[i].end)
+		} else {
+			err = r.data(layout[i].end)
 		}
-		if at > r.at {
-			r.hole(min(at, r.end))
-			continue
-		}
-		if at, _, err = r.fs.Seek(&k.Op, r.f, r.at, vfs.SeekHole); err != nil {
-			return err
-		}
-		if err = r.data(min(at, r.end)); err != nil {
-			return err
-		}
+	}
+	if err != nil {
+		return err
 	}
 	if err := k.FS().GetAttr(&k.Op, k.Current.Handle, &k.Attr); err != nil {
 		return err
 	}
-	if k.Attr.Change != r.change {
+	if k.Attr.Change != change {
 		return errChanged
 	}
 	return nil
+}
+
+// layout appends the runs of the range, or of its first part, to runs, which is empty. No two of the same
+// kind follow each other. All of the layout is looked up before a byte is read, because a read may
+// turn a hole into data: see vfs.Sparse.Seek. layout returns errChanged if two looks contradict each other.
+func (r *segments) layout(runs []run) ([]run, error) {
+	at := r.at
+	for range maxSegments {
+		if at >= r.end {
+			break
+		}
+		hole := false
+		next, eof, err := r.fs.Seek(&r.k.Op, r.f, at, vfs.SeekData)
+		switch {
+		case err == nil && eof:
+			next, hole = r.size, true
+		case err == nil && next > at:
+			hole = true
+		case err == nil:
+			next, _, err = r.fs.Seek(&r.k.Op, r.f, at, vfs.SeekHole)
+		}
+		if errors.Is(err, syscall.ENXIO) || err == nil && next <= at {
+			return nil, errChanged
+		}
+		if err != nil {
+			return nil, err
+		}
+		next = min(next, r.end)
+		hole = hole && next-at >= leastHole
+		if last := len(runs) - 1; last >= 0 && runs[last].hole == hole {
+			runs[last].end = next
+		} else {
+			runs = append(runs, run{next, hole})
+		}
+		at = next
+	}
+	return runs, nil
 }
 
 // hole writes a hole segment from the offset r.at to the offset end.

@@ -1,16 +1,11 @@
 package nfs4_test
 
 import (
-	"bytes"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
-	"github.com/nfsrdmad/nfsrdmad/vfs"
-	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
-	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
 func opAllocate(id wire.StateID4, offset, length uint64) nfs4test.Op {
@@ -37,117 +32,6 @@ func opCopy(from, to wire.StateID4, fromOffset, toOffset, count uint64) nfs4test
 func opClone(from, to wire.StateID4, fromOffset, toOffset, count uint64) nfs4test.Op {
 	return nfs4test.Op{Number: wire.OpClone, Args: &wire.Clone4Args{SrcStateid: from, DstStateid: to,
 		SrcOffset: fromOffset, DstOffset: toOffset, Count: count}}
-}
-
-// plus executes a READ_PLUS. It returns the bytes that its segments represent, and the number
-// of segments that are holes.
-func (f *filer) plus(fh []byte, id wire.StateID4, offset uint64, count uint32) (data []byte, holes int, eof bool) {
-	f.t.Helper()
-	var res wire.ReadPlus4Res
-	f.want(wire.NFS4OK, putFH(fh), opReadPlus(id, offset, count)).Ops[1].Into(f.t, &res)
-	var c wire.ReadPlusContent
-	for res.ResOK.Contents.Next(&c) {
-		at, behind := c.Data.Offset, offset+uint64(len(data))
-		if c.Content == wire.NFS4ContentHole {
-			at = c.Hole.Offset
-			data = append(data, make([]byte, c.Hole.Length)...)
-			holes++
-		} else {
-			data = append(data, c.Data.Data...)
-		}
-		if at != behind || len(data) > int(count) {
-			f.t.Fatalf("a segment at %d, of a READ_PLUS of %d bytes from %d on", at, count, offset)
-		}
-	}
-	return data, holes, res.ResOK.EOF
-}
-
-// seeking counts the calls of Seek.
-type seeking struct {
-	vfs.FileSystem
-	vfs.Sparse
-	seeks *int
-}
-
-func (s seeking) Unwrap() vfs.FileSystem { return s.FileSystem }
-
-func (s seeking) Seek(op *vfs.Op, f vfs.File, offset uint64, what vfs.SeekWhat) (uint64, bool, error) {
-	*s.seeks++
-	return s.Sparse.Seek(op, f, offset, what)
-}
-
-// If a file has no holes, READ_PLUS reads it without a Seek, because a file system may have to
-// search all of a large file for a hole.
-func TestReadPlusOfAFileWithoutHoles(t *testing.T) {
-	for name, fs := range map[string]vfs.FileSystem{"in memory": memfs.New(memfs.Options{RootMode: 0o777}), "a directory": directory(t)} {
-		t.Run(name, func(t *testing.T) {
-			seeks := 0
-			f := newFiler(t, openSiteOver(t, seeking{fs, fs.(vfs.Sparse), &seeks}), 2)
-			o := f.create("file", "me", both, 0)
-			content := bytes.Repeat([]byte("0123456789abcdef"), 1000)
-			f.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, 0, string(content)))
-			for _, c := range []struct {
-				offset uint64
-				count  uint32
-				eof    bool
-			}{{0, 4096, false}, {4000, 8000, false}, {8000, 8000, true}, {15990, 4096, true}, {16000, 1, true}} {
-				data, holes, eof := f.plus(o.fh, o.Stateid, c.offset, c.count)
-				want := content[c.offset:min(c.offset+uint64(c.count), 16000)]
-				if !bytes.Equal(data, want) || holes != 0 || eof != c.eof {
-					t.Errorf("%d bytes from %d on: %d bytes, %d holes, eof %v", c.count, c.offset, len(data), holes, eof)
-				}
-			}
-			if seeks != 0 {
-				t.Errorf("%d times a hole was looked for", seeks)
-			}
-			f.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, 10<<20, "behind a hole"))
-			if _, holes, _ := f.plus(o.fh, o.Stateid, 0, 1<<20); holes != 1 || seeks == 0 {
-				t.Errorf("with a hole: %d holes, %d looked for", holes, seeks)
-			}
-		})
-	}
-}
-
-// READ_PLUS returns the same bytes as READ, whatever parts of the file are holes.
-func TestReadPlusReadsAsRead(t *testing.T) {
-	for name, s := range map[string]*nfs4test.Site{"answering": openSite(t), "a directory": openSiteOver(t, directory(t)), "hesitant": openSiteOver(t, vfstest.Hesitant(memfs.New(memfs.Options{RootMode: 0o777})))} {
-		t.Run(name, func(t *testing.T) {
-			f := newFiler(t, s, 2)
-			o := f.create("file", "me", both, 0)
-			const size = 700 << 10
-			content := bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7}, size/7+1)[:size]
-			f.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, 0, string(content)))
-			rng := rand.New(rand.NewPCG(1, 2))
-			holes := 0
-			for range 100 {
-				at, n := rng.IntN(size), rng.IntN(200<<10)+1
-				n = min(n, size-at)
-				f.want(wire.NFS4OK, putFH(o.fh), opDeallocate(o.Stateid, uint64(at), uint64(n)))
-				clear(content[at : at+n])
-				if rng.IntN(2) == 0 {
-					at = rng.IntN(size - 1000)
-					f.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, uint64(at), string(bytes.Repeat([]byte{9}, 1000))))
-					copy(content[at:], bytes.Repeat([]byte{9}, 1000))
-				}
-				from, count := rng.IntN(size+100), rng.IntN(size)+1
-				got, h, eof := f.plus(o.fh, o.Stateid, uint64(from), uint32(count))
-				holes += h
-				want := content[min(from, size):min(from+count, size)]
-				if !bytes.Equal(got, want[:min(len(got), len(want))]) {
-					t.Fatalf("%d bytes from %d on differ", count, from)
-				}
-				whole := len(got) == len(want)
-				if !whole && (eof || len(got) == 0) || whole && eof != (from+count >= size) {
-					t.Fatalf("%d bytes from %d on: %d bytes, eof %v", count, from, len(got), eof)
-				}
-			}
-			if holes == 0 {
-				t.Error("nothing was told to be a hole")
-			}
-			f.close(o)
-			nothingLeft(t, s)
-		})
-	}
 }
 
 func TestSeek(t *testing.T) {
