@@ -9,6 +9,8 @@ package mount3
 import (
 	"errors"
 	"iter"
+	"slices"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -25,6 +27,8 @@ type Program struct {
 	nfs.Service
 	exports *export.Table
 	mounts  mountList
+	// exported is the last list that EXPORT showed.
+	exported atomic.Pointer[exportList]
 	// names finds the exports of mounts below another export. If it is nil, no path leads from
 	// an export into a mount.
 	names *pseudo.FS
@@ -49,14 +53,14 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		}
 	case wire.ProcDump:
 		size := listEnd
-		for m := range p.shownMounts(a.Conn) {
-			size += m.size()
+		for _, list := range p.shownMounts(a.Conn) {
+			size += len(list)
 		}
 		j.Words = min(size, nfs.MaxMountReply)
 	case wire.ProcExport:
 		size := listEnd
-		for e := range p.shown(a.Conn) {
-			size += exportSize(e)
+		for entry := range p.shown(a.Conn) {
+			size += len(entry)
 		}
 		j.Words = min(size, nfs.MaxMountReply)
 	}
@@ -65,20 +69,6 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 
 // listEnd is the size of the word that ends a list, in bytes.
 const listEnd = 4
-
-// size and exportSize return the size of a list entry, in bytes.
-func (m *mounted) size() int {
-	return 4 + 4 + len(m.host) + xdr.Pad(len(m.host)) + 4 + len(m.dir) + xdr.Pad(len(m.dir))
-}
-
-func exportSize(e *export.Export) int {
-	size := 4 + 4 + len(e.Name) + xdr.Pad(len(e.Name)) + 4
-	for _, n := range e.Clients {
-		name := n.String()
-		size += 4 + 4 + len(name) + xdr.Pad(len(name))
-	}
-	return size
-}
 
 // Serve runs one procedure.
 func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
@@ -93,9 +83,9 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		if c.Args.Finish() != nil {
 			return rpc.GarbageArgs
 		}
-		p.mounts.remove(peerName(c), func(m mounted) bool { return m.dir == string(dir) })
+		p.mounts.remove(peerName(c), func(m *mounted) bool { return m.dir == string(dir) })
 	case wire.ProcUmntall:
-		p.mounts.remove(peerName(c), func(mounted) bool { return true })
+		p.mounts.remove(peerName(c), func(*mounted) bool { return true })
 	case wire.ProcExport:
 		return p.export(c, w)
 	}
@@ -282,27 +272,61 @@ func status(err error) wire.Stat3 {
 // ends before the reply is full.
 func listRoom(c *rpc.Call, w *xdr.Writer) int { return c.WordsRoom(w) - listEnd }
 
-// shown yields the exports that the lists show to a client: those that serve its address, whatever its
-// port, because ordinary users, who cannot use a privileged port, run showmount.
-func (p *Program) shown(c *rpc.Conn) iter.Seq[*export.Export] {
-	return func(yield func(*export.Export) bool) {
-		for _, e := range p.exports.All() {
-			if e.ServesAddr(c.Peer.Addr()) && !yield(e) {
+// exportList has the exports of a table, each with its entry as EXPORT sends it.
+type exportList struct {
+	of      []*export.Export
+	entries [][]byte
+}
+
+// encodedExports returns the list for the exports that are served now. It encodes them when they have changed.
+func (p *Program) encodedExports() *exportList {
+	of := p.exports.All()
+	l := p.exported.Load()
+	if l != nil && slices.Equal(l.of, of) {
+		return l
+	}
+	l = &exportList{of: of}
+	for _, e := range of {
+		size := 4 + 4 + len(e.Name) + xdr.Pad(len(e.Name)) + 4
+		for _, n := range e.Clients {
+			size += 4 + 4 + len(n.String()) + 3
+		}
+		var w xdr.Writer
+		w.Reset(make([]byte, 0, size))
+		node := wire.Export{Dir: []byte(e.Name)}
+		wire.PutExportHead(&w, &node)
+		for _, n := range e.Clients {
+			wire.PutGroup(&w, &wire.Group{Name: []byte(n.String())})
+		}
+		wire.EndGroupList(&w)
+		node.EncodeTail(&w)
+		l.entries = append(l.entries, w.Bytes())
+	}
+	p.exported.Store(l)
+	return l
+}
+
+// shown yields the entries of the exports that the reply to EXPORT shows to a client: those that serve its
+// address, whatever its port, because ordinary users, who cannot use a privileged port, run showmount.
+func (p *Program) shown(c *rpc.Conn) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		l := p.encodedExports()
+		for i, e := range l.of {
+			if e.ServesAddr(c.Peer.Addr()) && !yield(l.entries[i]) {
 				return
 			}
 		}
 	}
 }
 
-// shownMounts yields the mounts of the exports that serve the client's address.
-func (p *Program) shownMounts(c *rpc.Conn) iter.Seq[mounted] {
-	return func(yield func(mounted) bool) {
-		for _, m := range p.mounts.snapshot() {
-			if e := p.exports.ByID(m.export); e != nil && e.ServesAddr(c.Peer.Addr()) && !yield(m) {
-				return
-			}
+// shownMounts returns the encoded mounts of the exports that serve the client's address.
+func (p *Program) shownMounts(c *rpc.Conn) (encoded [][]byte) {
+	for _, of := range p.mounts.lists() {
+		if e := p.exports.ByID(of.id); e != nil && e.ServesAddr(c.Peer.Addr()) {
+			encoded = append(encoded, p.mounts.encode(of))
 		}
 	}
+	return encoded
 }
 
 // dump is DUMP (RFC 1813 §5.2.2), limited to the exports that serve the caller.
@@ -311,11 +335,13 @@ func (p *Program) dump(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	room := listRoom(c, w)
-	for m := range p.shownMounts(c.Conn) {
-		if room -= m.size(); room < 0 {
+	for _, list := range p.shownMounts(c.Conn) {
+		fits := mountsWithin(list, room)
+		w.FixedOpaque(list[:fits])
+		if fits < len(list) {
 			break
 		}
-		wire.PutMount(w, &wire.Mount{Hostname: []byte(m.host), Directory: []byte(m.dir)})
+		room -= fits
 	}
 	wire.EndMountList(w)
 	return rpc.Done
@@ -327,17 +353,11 @@ func (p *Program) export(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	room := listRoom(c, w)
-	for e := range p.shown(c.Conn) {
-		if room -= exportSize(e); room < 0 {
+	for entry := range p.shown(c.Conn) {
+		if room -= len(entry); room < 0 {
 			break
 		}
-		node := wire.Export{Dir: []byte(e.Name)}
-		wire.PutExportHead(w, &node)
-		for _, n := range e.Clients {
-			wire.PutGroup(w, &wire.Group{Name: []byte(n.String())})
-		}
-		wire.EndGroupList(w)
-		node.EncodeTail(w)
+		w.FixedOpaque(entry)
 	}
 	wire.EndExportList(w)
 	return rpc.Done
