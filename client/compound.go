@@ -83,7 +83,7 @@ type flight struct {
 	// conn is the connection of link on which the compound was sent. sent is true while the
 	// transport has the call. begun is true once the transport's Start has returned, so that the
 	// call can be cancelled. cancelled is the error with which the caller cancelled the compound, or
-	// nil.
+	// nil; once it is set, the compound is not sent again.
 	conn        *Conn
 	sent, begun bool
 	cancelled   error

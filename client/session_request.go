@@ -46,9 +46,11 @@ func (s *Session) Cancel(c *Compound, err error) {
 			s.settle(had, c.link)
 		}
 		c.finish(err)
-	case c.sent && c.cancelled == nil:
+	case c.cancelled == nil:
+		// The transport has the request, or another goroutine is looking at its reply. If the reply
+		// says that the request is to be sent again, again ends it instead.
 		c.cancelled = err
-		conn, begun := c.conn, c.begun
+		conn, begun := c.conn, c.sent && c.begun
 		s.mu.Unlock()
 		if begun {
 			conn.Caller().Cancel(&c.x, err)
@@ -97,7 +99,7 @@ func (s *Session) nextLocked() *Compound {
 	}
 	from.remove(c)
 	c.link, c.conn = l, l.conn
-	c.sent, c.begun, c.cancelled = true, false, nil
+	c.sent, c.begun = true, false
 	c.serial++
 	return c
 }
@@ -170,9 +172,16 @@ func (c *Compound) done(x *rpc.Exchange) {
 	c.answered(&x.Results)
 }
 
-// again queues a request in the list l to be sent once more, or ends it if that is not possible.
-// The caller holds s.mu; this method unlocks it.
+// again queues a request in the list l to be sent once more. It ends the request if it was
+// cancelled, or if it cannot be sent again. The caller holds s.mu; this method unlocks it.
 func (s *Session) again(c *Compound, l *compoundList) {
+	if why := c.cancelled; why != nil {
+		had := c.slot
+		s.mu.Unlock()
+		s.settle(had, c.link)
+		c.finish(why)
+		return
+	}
 	why := s.orphanedLocked(c)
 	if why == nil && c.slot != nil {
 		l.push(c)
