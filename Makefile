@@ -42,6 +42,7 @@ test: setup build lint test-unit test-interop test-hostile test-kernel
 test-all:
 	$(GO) run ./test/kernel/setup packages images
 	NFSRDMAD_TEST_ALL=1 $(MAKE) test mutants KERNEL_TIME=3h
+	CGO_ENABLED=1 $(GO) test -asan -tags verbs -timeout 15m ./rdmacm/verbs/shim
 	$(GO) test -tags hostile -count 1 -timeout 20m -run TestDisk ./test/disk -server knfsd -faults 12
 	$(GO) test -tags hostile -count 1 -timeout 1h ./test/restarts -restarts 200
 
@@ -83,7 +84,9 @@ soak:
 # guests that wait for a lease to end or for a server to return use no processor. After 22 minutes
 # on two processors, a third of the full matrix was done, so test-all has a longer time limit.
 KERNEL_TIME ?= 40m
+# rdmacm/verbs/shim is tested with libraries of its own, without a kernel.
 test-kernel: build
+	CGO_ENABLED=1 $(GO) test -tags verbs -timeout 5m ./rdmacm/verbs/shim
 	$(GO) test -tags kernel -timeout $(KERNEL_TIME) -parallel 4 -v ./test/kernel
 	$(GO) test -tags kernel -timeout 10m ./test/kernel/rping ./test/kernel/lab ./test/kernel/worker
 

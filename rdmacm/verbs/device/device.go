@@ -2,6 +2,9 @@
 // stand for the objects of the libraries. One method may combine several calls of the libraries.
 // Package shim implements them with the libraries.
 //
+// A method that fails has freed all that it had made, and leaves its receiver and its arguments to the
+// caller, as they were before the call.
+//
 // If a method may sleep, its comment says so: it may take as long as the kernel takes, and the
 // provider calls it on a goroutine that may wait. The other methods return at once.
 package device
@@ -230,9 +233,10 @@ type ID interface {
 	// Attributes returns the attributes of the ID's device. The ID must have a device.
 	Attributes() (Attributes, error)
 	OpenDomain() (Domain, error)
-	// Create makes the queues of a connection. From then on the Conn owns the ID.
+	// Create makes the queues of a connection. If it succeeds, the Conn owns the ID from then on. If it
+	// fails, the ID is still the caller's.
 	Create(d Domain, caps Caps) (Conn, error)
-	// Close closes the ID. It must not be called after Create. It may sleep.
+	// Close closes the ID. It must not be called after a Create that has succeeded. It may sleep.
 	Close()
 }
 

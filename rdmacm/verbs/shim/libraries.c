@@ -1,6 +1,7 @@
 //go:build verbs
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 
 #include "libraries.h"
@@ -26,6 +27,9 @@ static const char *load(void)
 #define FIND_CM(result, name, arguments) FIND(cm, name)
 	VERBS_FUNCTIONS(FIND_VERBS)
 	RDMACM_FUNCTIONS(FIND_CM)
+	/* When a device is removed, the process may have no descriptor left. */
+	if ((lib.nothing = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
+		return "/dev/null";
 	return 0;
 }
 

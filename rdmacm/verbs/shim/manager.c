@@ -30,7 +30,7 @@ static sigset_t quiet(void)
 static int loud(sigset_t before, int result)
 {
 	if (result)
-		result = errno > 0 ? -errno : -EIO;
+		result = refusal();
 	pthread_sigmask(SIG_SETMASK, &before, 0);
 	return result;
 }
@@ -42,9 +42,9 @@ int vb_channel_open(vb_channel **made, int *fd)
 	if (!c)
 		return -ENOMEM;
 	if (!(c->channel = lib.rdma_create_event_channel())) {
-		int e = errno;
+		int r = refusal();
 		free(c);
-		return -e;
+		return r;
 	}
 	*fd = c->channel->fd;
 	fcntl(*fd, F_SETFL, fcntl(*fd, F_GETFL) | O_NONBLOCK);
@@ -54,6 +54,7 @@ int vb_channel_open(vb_channel **made, int *fd)
 
 void vb_channel_close(vb_channel *c)
 {
+	c->channel->fd = -1; /* the library would close the caller's descriptor */
 	lib.rdma_destroy_event_channel(c->channel);
 	free(c);
 }
@@ -69,7 +70,7 @@ static vb_id *new_id(void)
 
 static uint8_t clip(int length) { return length > VB_DATA - 1 ? VB_DATA - 1 : length; }
 
-/* describe copies an event. It returns 1, or 0 if the event must be dropped. */
+/* describe copies an event. It returns 1, or 0 if there is no memory for the id of a connection request. */
 static int describe(vb_event *out, struct rdma_cm_event *e)
 {
 	vb_id *i = e->id->context;
@@ -79,7 +80,7 @@ static int describe(vb_event *out, struct rdma_cm_event *e)
 	if (e->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
 		vb_id *made = new_id();
 
-		if (!made) /* the library frees the library's id when its listener is closed */
+		if (!made)
 			return 0;
 		out->listener = i->number;
 		made->id = e->id;
@@ -117,14 +118,20 @@ int vb_events(vb_channel *c, vb_event **events)
 	*events = c->events;
 	while (n < VB_EVENTS) {
 		struct rdma_cm_event *e;
+		struct rdma_cm_id *id;
+		int told;
 
 		if (lib.rdma_get_cm_event(c->channel, &e)) {
 			if (n || errno == EAGAIN || errno == EINTR)
 				return n;
-			return -errno;
+			return refusal();
 		}
-		n += describe(&c->events[n], e);
+		id = e->id;
+		told = describe(&c->events[n], e);
 		lib.rdma_ack_cm_event(e);
+		if (!told)
+			lib.rdma_destroy_id(id); /* refuses the peer; the caller does not learn of the id */
+		n += told;
 	}
 	return n;
 }
@@ -137,9 +144,9 @@ static int open_id(vb_channel *c, vb_id **made)
 	if (!i)
 		return -ENOMEM;
 	if (lib.rdma_create_id(c->channel, &i->id, i, RDMA_PS_TCP)) {
-		int e = errno;
+		int r = refusal();
 		free(i);
-		return -e;
+		return r;
 	}
 	*made = i;
 	return 0;
@@ -176,10 +183,11 @@ int vb_resolve(vb_channel *c, const struct sockaddr *to, int ms, vb_id **made)
 
 	if (r)
 		return r;
-	*made = i; /* events may name the id before vb_resolve returns */
 	before = quiet();
 	if ((r = loud(before, lib.rdma_resolve_addr(i->id, 0, (struct sockaddr *)to, ms))))
 		vb_id_close(i);
+	else
+		*made = i;
 	return r;
 }
 
@@ -264,7 +272,7 @@ int vb_attributes_of(vb_id *i, vb_attributes *a)
 	if (!ctx)
 		return -ENODEV;
 	if ((r = lib.ibv_query_device(ctx, &d)))
-		return -r;
+		return r > 0 ? -r : refusal();
 	p = port_attributes(i);
 	strncpy(a->name, lib.ibv_get_device_name(ctx->device), sizeof a->name - 1);
 	a->iwarp = ctx->device->transport_type == IBV_TRANSPORT_IWARP;
@@ -298,7 +306,7 @@ int vb_carrier(vb_channel *c, const struct sockaddr *at, vb_id **made, vb_attrib
 	if (!r)
 		r = vb_attributes_of(i, a);
 	if (!r && fcntl(i->id->verbs->async_fd, F_SETFL, fcntl(i->id->verbs->async_fd, F_GETFL) | O_NONBLOCK))
-		r = -errno;
+		r = refusal();
 	if (r)
 		vb_id_close(i);
 	else
@@ -312,13 +320,9 @@ int vb_carrier(vb_channel *c, const struct sockaddr *at, vb_id **made, vb_attrib
 void vb_retire(vb_id *i)
 {
 	struct ibv_context *ctx = i->id->verbs;
-	int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	if (none >= 0) {
-		dup3(none, ctx->cmd_fd, O_CLOEXEC);
-		dup3(none, ctx->async_fd, O_CLOEXEC);
-		close(none);
-	}
+	dup3(lib.nothing, ctx->cmd_fd, O_CLOEXEC);
+	dup3(lib.nothing, ctx->async_fd, O_CLOEXEC);
 	vb_id_close(i);
 }
 
@@ -365,7 +369,3 @@ void vb_destroy_qp(vb_conn *c)
 		lib.rdma_destroy_qp(c->id->id);
 	pthread_sigmask(SIG_SETMASK, &before, 0);
 }
-
-const char *vb_status_text(int status) { return lib.ibv_wc_status_str(status); }
-
-const char *vb_event_text(int type) { return lib.rdma_event_str(type); }

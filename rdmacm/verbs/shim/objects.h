@@ -4,10 +4,14 @@
 #define OBJECTS_H
 
 #include <endian.h>
+#include <errno.h>
 #include <stdatomic.h>
 
 #include "libraries.h"
 #include "shim.h"
+
+/* refusal returns -errno of a library's call that has failed, and never 0. */
+static inline int refusal(void) { return errno > 0 ? -errno : -EIO; }
 
 struct vb_channel {
 	struct rdma_event_channel *channel;

@@ -14,9 +14,9 @@ int vb_domain_open(vb_id *i, vb_domain **made)
 	if (!d)
 		return -ENOMEM;
 	if (!(d->pd = lib.ibv_alloc_pd(i->id->verbs))) {
-		int e = errno;
+		int r = refusal();
 		free(d);
-		return -e;
+		return r;
 	}
 	*made = d;
 	return 0;
@@ -38,9 +38,9 @@ int vb_register(vb_domain *d, uint64_t addr, uint64_t length, int access, vb_reg
 	if (!r)
 		return -ENOMEM;
 	if (!(r->mr = lib.ibv_reg_mr(d->pd, (void *)(uintptr_t)addr, length, access))) {
-		int e = errno;
+		int e = refusal();
 		free(r);
-		return -e;
+		return e;
 	}
 	keys[0] = r->mr->lkey;
 	keys[1] = r->mr->rkey;
@@ -57,7 +57,8 @@ int vb_deregister(vb_region *r)
 	return -e;
 }
 
-void vb_destroy_queues(vb_conn *c)
+/* destroy_queues destroys what make_queues has made, the descriptor of the channel included. */
+static void destroy_queues(vb_conn *c)
 {
 	vb_destroy_qp(c);
 	if (c->sends)
@@ -68,6 +69,22 @@ void vb_destroy_queues(vb_conn *c)
 		lib.ibv_destroy_comp_channel(c->channel);
 	c->sends = c->receives = NULL;
 	c->channel = NULL;
+}
+
+void vb_destroy_queues(vb_conn *c)
+{
+	if (c->channel)
+		c->channel->fd = -1; /* the library would close the caller's descriptor */
+	destroy_queues(c);
+}
+
+/* result converts the return value of a device's function to 0 or -errno: siw returns -1 and sets errno, other
+ * devices return an errno. */
+static int result(int r)
+{
+	if (r == -1)
+		return refusal();
+	return r > 0 ? -r : r;
 }
 
 /* arm makes the next completion of q queue an event. */
@@ -98,26 +115,25 @@ static void take_events(vb_conn *c)
 	} while (atomic_fetch_sub(&c->events, 1) > 3);
 }
 
-int vb_create(vb_id *i, vb_domain *d, vb_caps *caps, vb_conn **made, int *fd)
+/* make_queues makes the channel, the completion queues and the queue pair. If it fails, some exist. */
+static int make_queues(vb_conn *c, vb_domain *d, const vb_caps *caps)
 {
+	vb_id *i = c->id;
 	struct ibv_context *ctx = i->id->verbs;
 	struct ibv_qp_init_attr q;
-	vb_conn *c = calloc(1, sizeof *c);
-	int e;
+	int fd;
 
-	if (!c)
-		return -ENOMEM;
-	c->id = i;
+	errno = 0; /* a driver may fail and leave it as it was */
 	if (!(c->channel = lib.ibv_create_comp_channel(ctx)))
-		goto fail;
-	*fd = c->channel->fd;
-	if (fcntl(*fd, F_SETFL, fcntl(*fd, F_GETFL) | O_NONBLOCK))
-		goto fail;
+		return refusal();
+	fd = c->channel->fd;
+	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))
+		return refusal();
 	/* Each completion queue has room for every request, because after an error the requests that
 	 * ask for no completion have one, too. */
 	if (!(c->sends = lib.ibv_create_cq(ctx, caps->sends, i, c->channel, 0)) ||
 	    !(c->receives = lib.ibv_create_cq(ctx, caps->receives, i, c->channel, 0)))
-		goto fail;
+		return refusal();
 	memset(&q, 0, sizeof q);
 	q.qp_context = i; /* vb_async finds the id by it, as by the contexts of the queues */
 	q.send_cq = c->sends;
@@ -128,41 +144,37 @@ int vb_create(vb_id *i, vb_domain *d, vb_caps *caps, vb_conn **made, int *fd)
 	q.cap.max_send_sge = caps->sges;
 	q.cap.max_recv_sge = 1;
 	if (lib.rdma_create_qp(i->id, d->pd, &q))
-		goto fail;
-	if (arm(c, c->receives))
-		goto fail;
+		return refusal();
+	return result(arm(c, c->receives));
+}
+
+int vb_create(vb_id *i, vb_domain *d, const vb_caps *caps, vb_conn **made, int *fd)
+{
+	vb_conn *c = calloc(1, sizeof *c);
+	int r;
+
+	if (!c)
+		return -ENOMEM;
+	c->id = i;
+	if ((r = make_queues(c, d, caps))) {
+		destroy_queues(c);
+		free(c);
+		return r;
+	}
+	*fd = c->channel->fd;
 	*made = c;
 	return 0;
-fail:
-	e = errno ? errno : EIO;
-	vb_destroy_queues(c);
-	free(c);
-	return -e;
 }
 
 void vb_destroy(vb_conn *c)
 {
-	vb_id *i = c->id;
-
 	vb_destroy_queues(c);
 	free(c);
-	vb_id_close(i);
 }
 
 vb_work *vb_works(vb_conn *c) { return c->works; }
 vb_receive *vb_receives(vb_conn *c) { return c->promised; }
 vb_completion *vb_completions(vb_conn *c) { return c->completions; }
-
-/* result converts the return value of a post to 0 or -errno: siw returns -1 and sets errno, other
- * devices return an errno. */
-static int result(int r)
-{
-	if (r == 0)
-		return 0;
-	if (r == -1)
-		r = errno;
-	return r > 0 ? -r : r;
-}
 
 static int post_receives(vb_conn *c, int n)
 {

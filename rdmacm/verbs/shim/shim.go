@@ -9,7 +9,6 @@ package shim
 #cgo nocallback vb_flush
 #cgo noescape vb_poll
 #cgo nocallback vb_poll
-#include <stdlib.h>
 #include "shim.h"
 */
 import "C"
@@ -72,23 +71,13 @@ func (library) Open() (device.Channel, error) {
 	if r := C.vb_channel_open(&c.c, &fd); r != 0 {
 		return nil, failed("rdma_create_event_channel", r)
 	}
-	var err error
-	if c.file, err = pollable(int(fd)); err != nil {
-		C.vb_channel_close(c.c)
-		return nil, err
-	}
+	c.file = pollable(fd)
 	return c, nil
 }
 
-// pollable returns a duplicate of fd that Go's runtime polls. Closing the duplicate does not
-// close fd, which belongs to the library.
-func pollable(fd int) (*os.File, error) {
-	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("dup", err)
-	}
-	return os.NewFile(uintptr(own), "rdma"), nil
-}
+// pollable returns a File that Go's runtime polls. The File owns fd, a descriptor that C has handed
+// over.
+func pollable(fd C.int) *os.File { return os.NewFile(uintptr(fd), "rdma") }
 
 type channel struct {
 	c      *C.vb_channel
@@ -106,6 +95,10 @@ func (c *channel) Events(told func(device.Event)) error {
 		for {
 			var events *C.vb_event
 			n := C.vb_events(c.c, &events)
+			if n == -C.int(unix.ENOMEM) {
+				time.Sleep(memoryPause) // the event is still in the kernel, which does not announce it again
+				continue
+			}
 			if n < 0 {
 				failure = failed("rdma_get_cm_event", n)
 				return true
@@ -123,6 +116,9 @@ func (c *channel) Events(told func(device.Event)) error {
 	}
 	return failure
 }
+
+// memoryPause is the time after which an event is asked for again that there was no memory for.
+const memoryPause = 100 * time.Millisecond
 
 func event(e *C.vb_event) device.Event {
 	got := device.Event{
@@ -357,6 +353,7 @@ func (r *region) Deregister() error {
 
 type conn struct {
 	c           *C.vb_conn
+	id          *C.vb_id
 	file        *os.File
 	raw         syscall.RawConn
 	works       []device.Work
@@ -365,17 +362,16 @@ type conn struct {
 }
 
 func (i *id) Create(d device.Domain, caps device.Caps) (device.Conn, error) {
-	c := &conn{}
+	c := &conn{id: i.c}
 	var fd C.int
 	q := C.vb_caps{C.uint32_t(caps.Sends), C.uint32_t(caps.Receives), C.uint32_t(caps.SGEs)}
 	if r := C.vb_create(i.c, d.(*domain).c, &q, &c.c, &fd); r != 0 {
 		return nil, failed("rdma_create_qp", r)
 	}
+	c.file = pollable(fd)
 	var err error
-	if c.file, err = pollable(int(fd)); err == nil {
-		c.raw, err = c.file.SyscallConn()
-	}
-	if err != nil {
+	if c.raw, err = c.file.SyscallConn(); err != nil {
+		c.file.Close()
 		C.vb_destroy(c.c)
 		return nil, err
 	}
@@ -389,11 +385,11 @@ func (c *conn) Works() []device.Work       { return c.works }
 func (c *conn) Receives() []device.Receive { return c.receives }
 
 func (c *conn) withParam(p device.Param, call func(*C.vb_conn, *C.vb_param) C.int) C.int {
-	data := C.CBytes(p.Data)
-	defer C.free(data)
-	return call(c.c, &C.vb_param{
-		data: data, length: C.uint8_t(len(p.Data)), responder: C.uint8_t(p.Responder), initiator: C.uint8_t(p.Initiator),
-	})
+	param := C.vb_param{length: C.uint8_t(len(p.Data)), responder: C.uint8_t(p.Responder), initiator: C.uint8_t(p.Initiator)}
+	for i, b := range p.Data {
+		param.data[i] = C.uint8_t(b)
+	}
+	return call(c.c, &param)
 }
 
 func (c *conn) Accept(p device.Param) error {
@@ -445,4 +441,7 @@ func (c *conn) DestroyQueues() {
 	C.vb_destroy_queues(c.c)
 }
 
-func (c *conn) Destroy() { C.vb_destroy(c.c) }
+func (c *conn) Destroy() {
+	C.vb_destroy(c.c)
+	C.vb_id_close(c.id)
+}

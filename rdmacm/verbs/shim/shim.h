@@ -5,6 +5,17 @@
  * does much. A negative result is -errno. vb_flush and vb_poll never sleep. The calls of the
  * connection manager may sleep. The shim stores no pointer to Go's memory: works, receives,
  * completions and events lie in memory that the shim allocates.
+ *
+ * Who owns what: a function that makes an object stores it through its last pointers and returns 0.
+ * From then on the object is the caller's, until the caller passes it to the function that closes it. A
+ * function that fails stores nothing, has freed all that it had made, and leaves its arguments as they
+ * were: they are still the caller's. Only the functions named ..._close, ..._deregister, ..._retire
+ * and ..._destroy take an argument away from the caller. An object must be closed before the objects
+ * that it was made from: a connection before its id and its domain, a region before its domain,
+ * an id before its channel.
+ *
+ * A descriptor that is stored in an int *fd is the caller's, too. The caller closes it, and the function
+ * that closes the object leaves it open. So Go's poller needs no duplicate.
  */
 #ifndef SHIM_H
 #define SHIM_H
@@ -74,7 +85,7 @@ typedef struct {
 } vb_caps;
 
 typedef struct {
-	const void *data;
+	uint8_t data[VB_DATA]; /* length bytes of it are the private data */
 	uint8_t length, responder, initiator;
 } vb_param;
 
@@ -83,7 +94,8 @@ const char *vb_load(void);
 
 int vb_channel_open(vb_channel **, int *fd);
 void vb_channel_close(vb_channel *);
-/* vb_events takes, copies and acknowledges at most VB_EVENTS events. */
+/* vb_events takes, copies and acknowledges at most VB_EVENTS events. The array belongs to the channel, and
+ * the ids in `handle` belong to the caller. */
 int vb_events(vb_channel *, vb_event **);
 
 int vb_listen(vb_channel *, const struct sockaddr *, bool only_family, int backlog, vb_id **);
@@ -108,7 +120,7 @@ int vb_register(vb_domain *, uint64_t addr, uint64_t length, int access, vb_regi
 int vb_deregister(vb_region *);
 
 /* vb_create makes a completion channel, two completion queues and a queue pair for an id. */
-int vb_create(vb_id *, vb_domain *, vb_caps *, vb_conn **, int *fd);
+int vb_create(vb_id *, vb_domain *, const vb_caps *, vb_conn **, int *fd);
 vb_work *vb_works(vb_conn *);
 vb_receive *vb_receives(vb_conn *);
 vb_completion *vb_completions(vb_conn *);
@@ -121,10 +133,7 @@ int vb_flush(vb_conn *, bool arm_send, int receives, int works);
 int vb_poll(vb_conn *, int flags);
 int vb_disconnect(vb_conn *);
 void vb_destroy_qp(vb_conn *);
-void vb_destroy_queues(vb_conn *); /* and the queue pair */
-void vb_destroy(vb_conn *); /* and the id */
-
-const char *vb_status_text(int status);
-const char *vb_event_text(int type);
+void vb_destroy_queues(vb_conn *); /* and the queue pair; may be called twice */
+void vb_destroy(vb_conn *); /* and what vb_destroy_queues would destroy */
 
 #endif
