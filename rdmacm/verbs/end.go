@@ -209,12 +209,7 @@ func (c *Conn) receive(done []device.Completion) {
 		m := c.arrived(&done[i])
 		switch {
 		case m == nil:
-			c.mu.Lock()
-			if done[i].Status != device.Flushed {
-				c.failLocked(&StatusError{Status: done[i].Status})
-			}
-			c.ending.dirty = true
-			c.mu.Unlock()
+			dropped = true
 		case dropped:
 			m.Release()
 		default:

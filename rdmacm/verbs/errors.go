@@ -13,6 +13,8 @@ var (
 	ErrDeviceGone = errors.New("verbs: the RDMA device is gone")
 	// errFault: the queue pair went into the error state, and no event gave a reason.
 	errFault = errors.New("verbs: the device ended the connection (the peer broke a rule, or is not reachable)")
+	// errNoMessage: the peer took a receive for something else than a message.
+	errNoMessage = errors.New("verbs: the peer wrote with immediate data, which no message of RPC-over-RDMA does: the connection ends")
 )
 
 // A StatusError means that a device could not carry out a request.

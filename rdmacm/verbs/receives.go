@@ -117,14 +117,22 @@ func (c *Conn) receivesLocked(requests []device.Receive) (n int, err error) {
 	return n, nil
 }
 
-// arrived returns the message of a completed receive, or nil if the receive failed.
+// arrived returns the message of a completed receive, or nil if the receive brought none. In that case
+// the connection is ending.
 func (c *Conn) arrived(done *device.Completion) *rdmacm.Recv {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := c.in.buffers[done.ID&^receiveBit]
 	c.in.posted--
-	if done.Status != device.OK {
+	if done.Status != device.OK || done.Receive != device.Message || int(done.Length) > len(b.memory) {
 		c.in.free = append(c.in.free, b)
+		switch {
+		case done.Status == device.OK:
+			c.failLocked(errNoMessage)
+		case done.Status != device.Flushed:
+			c.failLocked(&StatusError{Status: done.Status})
+		}
+		c.ending.dirty = true
 		return nil
 	}
 	c.in.kept++

@@ -58,10 +58,17 @@ type Receive struct {
 type Completion struct {
 	ID          uint64
 	Status      Status
-	Length      uint32 // size of the message
+	Length      uint32 // size of the message, or of what the peer wrote with immediate data
 	Invalidated uint32 // key that the message invalidated, or 0
-	Receive     uint32 // 1 if a Receive completed, 0 for a Work
+	Receive     uint32 // what completed a Receive: Message or Immediate; 0 for a Work
 }
+
+// A Receive completes by a message, or because the peer wrote with immediate data. In the second case
+// its memory has no message, and Length may exceed it (InfiniBand specification, §9.4.5).
+const (
+	Message   = 1
+	Immediate = 2
+)
 
 // Status is the status of a completion (enum ibv_wc_status).
 type Status uint32

@@ -199,8 +199,34 @@ func (c *conn) completeReceive(r device.Receive, status device.Status, length in
 	// Receives complete in order, and r has just been removed from promised, so the difference
 	// is the number of r.
 	c.complete(&c.receives, c.receives.posted-uint64(len(c.promised)), device.Completion{
-		ID: r.ID, Status: status, Length: uint32(length), Receive: 1,
+		ID: r.ID, Status: status, Length: uint32(length), Receive: device.Message,
 	})
+}
+
+// Immediate makes the peer of each connection post an RDMA Write or a Send of n bytes with immediate
+// data. The peer needs no key for an empty Write, and this device carries out a longer one as if the peer
+// had a key. The connection must have promised a receive.
+func (d *Device) Immediate(op device.Op, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, i := range d.ids {
+		c := i.conn
+		switch {
+		case c == nil || i.peer == nil || c.failed || c.noQP:
+		case len(c.promised) == 0:
+			c.fail()
+		case op == device.Write:
+			r := c.promised[0]
+			c.promised = c.promised[1:]
+			c.complete(&c.receives, c.receives.posted-uint64(len(c.promised)), device.Completion{
+				ID: r.ID, Length: uint32(n), Receive: device.Immediate,
+			})
+		default:
+			if _, fault := c.deliver(c, [][]byte{make([]byte, n)}, n); fault {
+				c.fail()
+			}
+		}
+	}
 }
 
 // fail puts the queue pair into the error state. All its requests complete with the status

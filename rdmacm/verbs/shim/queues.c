@@ -238,7 +238,7 @@ int vb_flush(vb_conn *c, bool arm_send, int receives, int works)
 	return r;
 }
 
-static int poll_queue(struct ibv_cq *q, vb_completion *out, int most, int receive)
+static int poll_queue(struct ibv_cq *q, vb_completion *out, int most, bool receives)
 {
 	struct ibv_wc wc[VB_COMPLETIONS];
 	int n = ibv_poll_cq(q, most, wc);
@@ -248,7 +248,7 @@ static int poll_queue(struct ibv_cq *q, vb_completion *out, int most, int receiv
 		out[i].status = wc[i].status;
 		out[i].length = wc[i].status ? 0 : wc[i].byte_len;
 		out[i].invalidated = !wc[i].status && wc[i].wc_flags & IBV_WC_WITH_INV ? wc[i].invalidated_rkey : 0;
-		out[i].receive = receive;
+		out[i].receive = !receives ? VB_WORK : wc[i].status || wc[i].opcode == IBV_WC_RECV ? VB_MESSAGE : VB_IMMEDIATE;
 	}
 	return n < 0 ? -EIO : n;
 }
@@ -263,9 +263,9 @@ int vb_poll(vb_conn *c, int flags)
 		return result(n);
 	if (flags & VB_ARM_SEND && (n = arm(c, c->sends)))
 		return result(n);
-	if ((n = poll_queue(c->receives, c->completions, VB_COMPLETIONS / 2, 1)) < 0)
+	if ((n = poll_queue(c->receives, c->completions, VB_COMPLETIONS / 2, true)) < 0)
 		return n;
-	if ((m = poll_queue(c->sends, c->completions + n, VB_COMPLETIONS - n, 0)) < 0)
+	if ((m = poll_queue(c->sends, c->completions + n, VB_COMPLETIONS - n, false)) < 0)
 		return m;
 	return n + m;
 }

@@ -53,6 +53,9 @@ typedef struct {
 	uint32_t status, length, invalidated, receive;
 } vb_completion;
 
+/* The field receive: a work, a message, or an RDMA Write with immediate data, which also takes a receive. */
+enum { VB_WORK, VB_MESSAGE, VB_IMMEDIATE };
+
 /* Flags of vb_poll: the steps that it takes before it polls. */
 enum { VB_EVENT = 1, VB_ARM_RECEIVE = 2, VB_ARM_SEND = 4 };
 

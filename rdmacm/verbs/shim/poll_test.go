@@ -1,0 +1,41 @@
+//go:build verbs
+
+package shim_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// A receive that the peer used up by an RDMA Write with immediate data is told apart from a message.
+// Its length is that of the Write.
+func TestImmediateDataIsNoMessage(t *testing.T) {
+	s := newScene(t)
+	defer s.close()
+	i, err := s.channel.Resolve(netip.AddrPortFrom(address, 20049), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := i.Create(s.domain, device.Caps{Sends: 16, Receives: 16, SGEs: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		c.DestroyQueues()
+		c.Destroy()
+	}()
+	const receive, receiveImmediate = 1 << 7, 1<<7 + 1 // enum ibv_wc_opcode
+	for opcode, want := range map[int32]uint32{receive: device.Message, receiveImmediate: device.Immediate} {
+		libraries.opcode, libraries.length = opcode, 65536
+		done, _, err := c.Poll(0)
+		if err != nil || len(done) != 1 {
+			t.Fatalf("%d completions, %v", len(done), err)
+		}
+		if done[0].Receive != want || done[0].Length != 65536 {
+			t.Errorf("opcode %d: %+v, want Receive to be %d", opcode, done[0], want)
+		}
+	}
+}
