@@ -139,8 +139,22 @@ func (c *Conn) run() {
 	c.mu.Lock()
 	c.alive.timer = time.AfterFunc(silenceTick, c.listen)
 	c.mu.Unlock()
-	c.dev.Serve(c.ready)
+	if err := c.dev.Serve(c.ready); err != nil {
+		c.stop(err)
+	}
 	c.conclude()
+}
+
+// stop ends the connection because no completion can be waited for. The destruction of the queues then
+// takes the place of the draining.
+func (c *Conn) stop(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failLocked(err)
+	c.ending.phase = draining
+	for c.out.sending {
+		c.out.sent.Wait()
+	}
 }
 
 // ready handles completions, and arms the queues. It returns false when the connection has
@@ -364,7 +378,9 @@ func (c *Conn) conclude() {
 	c.mu.Lock()
 	e := &c.ending
 	e.phase = destroyed
-	e.timer.Stop()
+	if e.timer != nil {
+		e.timer.Stop()
+	}
 	c.alive.timer.Stop()
 	cause := e.cause
 	switch {

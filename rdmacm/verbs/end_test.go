@@ -2,6 +2,7 @@ package verbs_test
 
 import (
 	"errors"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,5 +186,20 @@ func TestAddressChangeEndsBothSides(t *testing.T) {
 				t.Error("a connection ends in order")
 			}
 		}
+	})
+}
+
+// A connection that cannot wait for completions ends with that error. All its work comes back.
+func TestDeafConnectionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		d.Deaf = syscall.ENOSPC
+		a, b := pair(t, d)
+		sent := a.Post(rdmatest.SendOf([]byte("late")))
+		// The side that ends second may hear of the first one's end before its own fault.
+		if one, other := a.End(), b.End(); !errors.Is(one, syscall.ENOSPC) && !errors.Is(other, syscall.ENOSPC) {
+			t.Errorf("the end is told as %v and %v, want %v", one, other, syscall.ENOSPC)
+		}
+		<-sent
 	})
 }

@@ -294,8 +294,9 @@ type Conn interface {
 	// flags name. Only the goroutine of Serve calls Poll.
 	Poll(flags int) (done []Completion, more bool, err error)
 	// Serve calls the function ready at once, and again each time that an armed completion queue
-	// gets a completion or Wake is called. Serve returns when the function returns false.
-	Serve(ready func() bool)
+	// gets a completion or Wake is called. Serve returns nil when the function returns false, and an
+	// error if it can wait for completions no longer.
+	Serve(ready func() bool) error
 	Wake()
 	// Disconnect puts the queue pair into the error state, unless DestroyQueues was called, and
 	// tells the peer. It may sleep.

@@ -391,7 +391,7 @@ func (q *queue) poll(done []device.Completion, most int) []device.Completion {
 	return done
 }
 
-func (c *conn) Serve(ready func() bool) {
+func (c *conn) Serve(ready func() bool) error {
 	unlock := c.lock()
 	c.serving = true
 	unlock()
@@ -400,12 +400,19 @@ func (c *conn) Serve(ready func() bool) {
 		if goOn = ready(); c.id.c.d.Woken != nil {
 			c.id.c.d.Woken(int(c.calls.Load() - before))
 		}
+		if goOn && c.id.c.d.Deaf != nil {
+			unlock = c.lock()
+			defer unlock()
+			c.serving = false
+			return c.id.c.d.Deaf
+		}
 		if goOn {
 			<-c.signal
 		}
 	}
 	defer c.lock()()
 	c.serving = false
+	return nil
 }
 
 func (c *conn) Wake() {

@@ -39,6 +39,9 @@ type Device struct {
 	// is called. Before that, a Disconnect of that side does not reach the peer. rdma_cm behaves
 	// in this way until the peer's last message of the set-up has arrived.
 	HoldEstablished bool
+	// If Deaf is not nil, connections cannot wait for completions: Serve returns Deaf after it has
+	// called its function once.
+	Deaf error
 	// If Lose is not nil and returns true for an event's type, the device never delivers that
 	// event.
 	Lose func(t device.EventType) bool

@@ -196,6 +196,11 @@ func TestFailedConstructorLeavesNothing(t *testing.T) {
 					}
 				}
 			}
+			tried("epoll refuses the descriptor", unix.EPERM, func(call func()) {
+				libraries.deaf = 1
+				defer func() { libraries.deaf = 0 }()
+				call()
+			})
 			for left := uint64(0); left < 4; left++ {
 				tried("few descriptors", unix.EMFILE, func(call func()) {
 					var all unix.Rlimit

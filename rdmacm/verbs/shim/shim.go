@@ -71,13 +71,40 @@ func (library) Open() (device.Channel, error) {
 	if r := C.vb_channel_open(&c.c, &fd); r != 0 {
 		return nil, failed("rdma_create_event_channel", r)
 	}
-	c.file = pollable(fd)
+	var err error
+	if c.file, err = pollable(fd); err != nil {
+		C.vb_channel_close(c.c)
+		return nil, err
+	}
 	return c, nil
 }
 
 // pollable returns a File that Go's runtime polls. The File owns fd, a descriptor that C has handed
-// over.
-func pollable(fd C.int) *os.File { return os.NewFile(uintptr(fd), "rdma") }
+// over. If the runtime cannot poll fd, pollable closes it.
+func pollable(fd C.int) (*os.File, error) {
+	f := os.NewFile(uintptr(fd), "rdma")
+	// NewFile keeps silent if epoll refuses a descriptor, as it does at the limit of fs.epoll.max_user_watches,
+	// which all processes of a user share. Such a File has no deadlines.
+	if err := f.SetReadDeadline(time.Time{}); err != nil {
+		err = refusal(int(fd))
+		f.Close()
+		return nil, fmt.Errorf("cannot wait for a descriptor, epoll_ctl: %w", err)
+	}
+	return f, nil
+}
+
+// refusal returns the error with which epoll refuses fd. The runtime does not tell it.
+func refusal(fd int) error {
+	e, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(e)
+	if err = unix.EpollCtl(e, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN}); err == nil {
+		err = unix.EAGAIN // there is room again
+	}
+	return err
+}
 
 type channel struct {
 	c      *C.vb_channel
@@ -368,8 +395,11 @@ func (i *id) Create(d device.Domain, caps device.Caps) (device.Conn, error) {
 	if r := C.vb_create(i.c, d.(*domain).c, &q, &c.c, &fd); r != 0 {
 		return nil, failed("rdma_create_qp", r)
 	}
-	c.file = pollable(fd)
 	var err error
+	if c.file, err = pollable(fd); err != nil {
+		C.vb_destroy(c.c)
+		return nil, err
+	}
 	if c.raw, err = c.file.SyscallConn(); err != nil {
 		c.file.Close()
 		C.vb_destroy(c.c)
@@ -416,15 +446,18 @@ func (c *conn) Poll(flags int) (done []device.Completion, more bool, err error) 
 	return done, len(done) == cap(done) || len(done) >= half && done[half-1].Receive != 0, nil
 }
 
-func (c *conn) Serve(ready func() bool) {
+func (c *conn) Serve(ready func() bool) error {
 	for {
 		goOn := true
 		err := c.raw.Read(func(uintptr) bool {
 			goOn = ready()
 			return !goOn
 		})
-		if !goOn || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
-			return
+		if !goOn {
+			return nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("cannot wait for completions: %w", err)
 		}
 		c.file.SetReadDeadline(time.Time{}) // Wake was called
 	}
