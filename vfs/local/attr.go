@@ -37,7 +37,7 @@ func (fs *FS) tellWanted(op *vfs.Op, n *node, a *vfs.Attr) error {
 				if op.Try {
 					return vfs.ErrWouldBlock
 				}
-				a.MountedOn = mountedOn(fs.mount, fs.rootStat.Ino)
+				a.MountedOn = mountedOn(fs.mount, n.fileID)
 				fs.covers.Store(a.MountedOn)
 			}
 		}
@@ -46,22 +46,22 @@ func (fs *FS) tellWanted(op *vfs.Op, n *node, a *vfs.Attr) error {
 		if op.Try && !fs.kind.memory {
 			return vfs.ErrWouldBlock
 		}
-		tellBirth(n.fd, "", unix.AT_EMPTY_PATH, a)
+		tellBirth(n.fd, "", unix.AT_EMPTY_PATH, n.ino, a)
 	}
 	return nil
 }
 
-// tellBirth adds the time of birth of name in dir to a, if name still has a's inode number.
-func tellBirth(dir int, name string, flags int, a *vfs.Attr) {
+// tellBirth adds the time of birth of name in dir to a, if name still has the inode number ino.
+func tellBirth(dir int, name string, flags int, ino uint64, a *vfs.Attr) {
 	var sx unix.Statx_t
 	err := unix.Statx(dir, name, flags|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_INO|unix.STATX_BTIME, &sx)
-	if err == nil && sx.Mask&unix.STATX_BTIME != 0 && sx.Ino == a.FileID {
+	if err == nil && sx.Mask&unix.STATX_BTIME != 0 && sx.Ino == ino {
 		a.Birth, a.HasBirth = vfs.Time{Sec: sx.Btime.Sec, Nsec: sx.Btime.Nsec}, true
 	}
 }
 
 // mountedOn returns the inode number of the directory that the mount of fd covers. fd is an open
-// directory, and own is its inode number. If fd is not the top of a mount, or the covered directory
+// directory, and own is its file ID. If fd is not the top of a mount, or the covered directory
 // cannot be found, mountedOn returns own. Only a listing of its parent shows the covered directory.
 func mountedOn(fd int, own uint64) uint64 {
 	on, top := mountOf(fd)

@@ -104,13 +104,15 @@ const (
 	direntIno  = 0
 	direntOff  = 8
 	direntLen  = 16
+	direntType = 18
 	direntName = 19
 )
 
 // A dirent is an entry as the kernel lists it. A nil name marks the end.
 type dirent struct {
-	ino, off uint64
-	name     []byte
+	ino, off  uint64
+	name      []byte
+	directory bool // false if the file system does not tell
 }
 
 // dirents lists the directory open on fd, from the descriptor's position on, without "." and "..".
@@ -145,6 +147,7 @@ func nextDirent(b []byte) (e dirent, rest []byte) {
 	}
 	e.ino = binary.NativeEndian.Uint64(b[direntIno:])
 	e.off = binary.NativeEndian.Uint64(b[direntOff:])
+	e.directory = b[direntType] == unix.DT_DIR
 	e.name = b[direntName:size]
 	if i := bytes.IndexByte(e.name, 0); i >= 0 {
 		e.name = e.name[:i]

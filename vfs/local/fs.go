@@ -78,7 +78,6 @@ type FS struct {
 	unsynced    unsyncedFiles
 	reserveLeft atomic.Int64 // number of bytes that may be written until lookAtReserve has to be called again
 	flushNow    chan struct{}
-	fsids       sync.Map   // st_dev -> FSID
 	whole       durability // for objects that cannot be synced alone, such as symlinks
 	device      *device
 	verifier    atomic.Uint64
@@ -183,7 +182,7 @@ func (fs *FS) open() error {
 		}
 		fs.resolver = x
 	}
-	fs.root = fs.nodes.adopt(rootFD, &fs.rootStat, h) // Close releases this reference
+	fs.root = fs.nodes.adopt(rootFD, &fs.rootStat, h, nil) // Close releases this reference
 	return nil
 }
 

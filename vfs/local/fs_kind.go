@@ -37,7 +37,10 @@ type fsKind struct {
 	withDirs bool
 	// noPlaces is true if an entry's offset (d_off) is valid only for one descriptor and while the
 	// directory does not change. Listings are then ordered by name (dir_stream.go).
-	noPlaces    bool
+	noPlaces bool
+	// subvolumes is true if a directory may list the root of a subvolume, which has another device
+	// number and the inode number subvolumeRoot.
+	subvolumes  bool
 	maxFile     uint64
 	maxLink     uint32
 	noLinks     bool
@@ -83,7 +86,7 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 	case unix.XFS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.losesLog, k.maxLink = true, true, true, true, 1<<31-1
 	case unix.BTRFS_SUPER_MAGIC:
-		k.memory, k.rawAttr, k.withDirs, k.maxLink = true, true, true, 65535
+		k.memory, k.rawAttr, k.withDirs, k.subvolumes, k.maxLink = true, true, true, true, 65535
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
 		k.memory, k.rawAttr, k.pages, k.logged, k.maxLink = true, true, true, true, 1<<31-1
 	case unix.F2FS_SUPER_MAGIC:

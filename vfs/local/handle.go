@@ -83,26 +83,6 @@ func checkHandle(h *vfs.Handle) error {
 	return vfs.ErrBadHandle
 }
 
-// fsid returns the identity of the file system with device number dev, on which fd is. It outlasts a
-// restart of the daemon, and a reboot, too, unless fsidOf has to use the device number.
-func (fs *FS) fsid(fd int, dev uint64) uint64 {
-	if v, ok := fs.fsids.Load(dev); ok {
-		return v.(uint64)
-	}
-	readable := -1
-	if dev == fs.rootStat.Dev {
-		readable = fs.mount
-	}
-	id, _ := fsidOf(fd, readable, dev)
-	if fs.cfg.FSID != 0 {
-		h := fnv.New64a()
-		h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, fs.cfg.FSID), id))
-		id = h.Sum64()
-	}
-	fs.fsids.Store(dev, id)
-	return id
-}
-
 // fsidOf returns the identity of the file system with device number dev, without Config.FSID: the
 // FSID in statfs(2), which ext4, btrfs and others derive from the file system's UUID. XFS, FAT and
 // others derive it from the device number, which may differ after a reboot; for these, fsidOf

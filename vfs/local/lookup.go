@@ -194,7 +194,7 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 // settle makes a node of fd, a new O_PATH descriptor for name in d, and reads its attributes. It
 // also tells the resolver that the name belongs to this file.
 func (fs *FS) settle(d *node, name []byte, fd int, is *look) (*node, error) {
-	n, err := fs.nodeOf(fd, is)
+	n, err := fs.nodeOf(fd, is, d)
 	if n != nil {
 		fs.resolver.Note(d.handle, n.handle, name)
 		n.liesIn(d)
@@ -202,9 +202,10 @@ func (fs *FS) settle(d *node, name []byte, fd int, is *look) (*node, error) {
 	return n, err
 }
 
-// nodeOf makes a node of fd, a new O_PATH descriptor, and reads its attributes.
-func (fs *FS) nodeOf(fd int, is *look) (*node, error) {
-	n, err := fs.adopt(fd)
+// nodeOf makes a node of fd, a new O_PATH descriptor, and reads its attributes. near is an open node,
+// probably of the same device.
+func (fs *FS) nodeOf(fd int, is *look, near *node) (*node, error) {
+	n, err := fs.adopt(fd, near)
 	if err != nil {
 		return nil, err
 	}
@@ -215,8 +216,8 @@ func (fs *FS) nodeOf(fd int, is *look) (*node, error) {
 	return n, nil
 }
 
-// adopt makes a node of fd, a new O_PATH descriptor.
-func (fs *FS) adopt(fd int) (*node, error) {
+// adopt makes a node of fd, a new O_PATH descriptor. near is an open node, probably of the same device.
+func (fs *FS) adopt(fd int, near *node) (*node, error) {
 	var st unix.Stat_t
 	var h vfs.Handle
 	err := unix.Fstat(fd, &st)
@@ -227,7 +228,7 @@ func (fs *FS) adopt(fd int) (*node, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return fs.nodes.adopt(fd, &st, h), nil
+	return fs.nodes.adopt(fd, &st, h, near), nil
 }
 
 func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
@@ -239,7 +240,7 @@ func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, is *look) (*node, error
 		if err != nil {
 			return nil, err
 		}
-		return fs.nodeOf(fd, is)
+		return fs.nodeOf(fd, is, d)
 	}
 	if err := fs.look(op, d, is); err != nil {
 		return nil, err

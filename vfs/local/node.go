@@ -19,6 +19,7 @@ type node struct {
 	typ    vfs.Type
 	fsid   uint64
 	ino    uint64
+	fileID uint64 // see FS.fileID
 
 	refs atomic.Int32  // one for each user, and one while the node is in the cache
 	used atomic.Uint32 // round of the sweeper (one a second) at the last use
@@ -115,10 +116,11 @@ func (c *nodeCache) cached(h *vfs.Handle) *node {
 }
 
 // adopt returns the node of h with a reference: the one in the cache, or else a new one. fd is an
-// O_PATH descriptor of that file, with attributes st. A new node keeps fd; if the cache has a node
-// already, adopt closes fd. If the cache then has too many nodes, adopt removes idle ones.
-func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
-	fsid := c.fs.fsid(fd, st.Dev)
+// O_PATH descriptor of that file, with attributes st; near is an open node, probably of the same
+// device, or nil. A new node keeps fd; if the cache has a node already, adopt closes fd. If the cache
+// then has too many nodes, adopt removes idle ones.
+func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle, near *node) *node {
+	fsid := c.fs.fsid(fd, st, near)
 	s := c.shard(&h)
 	s.mu.Lock()
 	if n := s.m[h]; n != nil {
@@ -129,7 +131,7 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 		return n
 	}
 	n := &node{fs: c.fs, handle: h, fd: fd, typ: typeOf(st.Mode), fsid: fsid, ino: st.Ino,
-		inode: inodes.acquire(inodeKey{st.Dev, h}, st, c.fs.device)}
+		fileID: c.fs.fileID(fsid, st), inode: inodes.acquire(inodeKey{st.Dev, h}, st, c.fs.device)}
 	n.refs.Store(2)
 	n.used.Store(c.round.Load())
 	s.m[h] = n
@@ -331,7 +333,7 @@ func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	n := fs.nodes.adopt(fd, &st, h)
+	n := fs.nodes.adopt(fd, &st, h, nil)
 	n.confinedAt.Store(moves)
 	return n, nil
 }

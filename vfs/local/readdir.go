@@ -103,10 +103,10 @@ func (l *listing) dots(cookie uint64) bool {
 		if cookie >= e.cookie {
 			continue
 		}
-		entry := vfs.DirEntry{Name: []byte(e.name), Cookie: e.cookie, FileID: l.dir.ino}
+		entry := vfs.DirEntry{Name: []byte(e.name), Cookie: e.cookie, FileID: l.dir.fileID}
 		var is look
 		if n, err := l.fs.dotChild(l.op, l.dir, entry.Name, &is); err == nil {
-			entry.FileID = n.ino
+			entry.FileID = n.fileID
 			if l.plus {
 				entry.Handle, entry.HasAttr = n.handle, true
 				n.fill(&entry.Attr, &is)
@@ -192,13 +192,15 @@ func (l *listing) restByPlace(s *dirStream, cookie uint64) (eof bool, err error)
 			return false, err
 		}
 		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: cookieOf(e.off)}
-		var h vfs.Handle
+		h, there := vfs.Handle{}, true
 		if l.plus {
-			var there bool
-			if h, there = l.attributes(&entry); !there {
-				l.at = unknownPlace
-				continue // the entry was removed meanwhile
-			}
+			h, there = l.attributes(&entry)
+		} else if l.fs.kind.subvolumes && e.directory {
+			there = l.number(&entry)
+		}
+		if !there {
+			l.at = unknownPlace
+			continue // the entry was removed meanwhile
 		}
 		if !l.hand(&entry) {
 			l.dir.memory.ended(l, s.at, false)
@@ -242,8 +244,8 @@ func (l *listing) hand(e *vfs.DirEntry) bool {
 		if l.op.Want&vfs.WantMountedOn != 0 {
 			e.Attr.MountedOn = e.Attr.FileID
 		}
-		if l.op.Want&vfs.WantBirth != 0 {
-			tellBirth(l.dir.fd, string(e.Name), 0, &e.Attr)
+		if l.op.Want&vfs.WantBirth != 0 && !e.Attr.HasBirth {
+			tellBirth(l.dir.fd, string(e.Name), 0, e.Attr.FileID, &e.Attr)
 		}
 	}
 	return l.emit(e)
@@ -265,7 +267,7 @@ func (l *listing) known(e *vfs.DirEntry, listed *listedName) bool {
 		seen = l.see(listed.handle, l.dir.fd, e.Name, &is)
 	}
 	if seen && is.Nlink > 0 && is.Ino == e.FileID && is.Dev == l.looks.Dev {
-		tell(e, listed.handle, l.dir.fsid, &is)
+		l.tell(e, listed.handle, l.dir.fsid, &is)
 		return true
 	}
 	_, there := l.attributes(e)
@@ -273,9 +275,10 @@ func (l *listing) known(e *vfs.DirEntry, listed *listedName) bool {
 }
 
 // attributes fills in the handle and the attributes of an entry, and returns the handle to remember
-// for it. That takes two system calls if the kernel can make a handle from the name, and otherwise
-// four. It returns false if the entry does not exist any more. An entry that cannot be opened, such
-// as a mount point, or whose attributes cannot be read, gets neither, and the handle is zero.
+// for it, which is zero if the file is on another device than the directory. That takes two system
+// calls if the kernel can make a handle from the name, and otherwise four. It returns false if the
+// entry does not exist any more. An entry that cannot be opened, such as a mount point, or whose
+// attributes cannot be read, gets neither, and the handle is zero.
 func (l *listing) attributes(e *vfs.DirEntry) (h vfs.Handle, there bool) {
 	if h, ok := l.byName(e); ok {
 		return h, true
@@ -290,32 +293,49 @@ func (l *listing) byDescriptor(e *vfs.DirEntry) (h vfs.Handle, there bool) {
 		return h, err != syscall.ENOENT
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil {
+	var is look
+	if unix.Fstat(fd, &is.Stat_t) != nil {
 		return h, true
 	}
-	is, err := identify(fd, &st)
+	file, err := identify(fd, &is.Stat_t)
 	if err != nil {
 		return h, true
 	}
 	l.fs.resolver.Room(false)
-	l.fs.resolver.Note(l.dir.handle, is, e.Name)
-	h, _ = l.complete(e, is, fd, nil)
+	l.fs.resolver.Note(l.dir.handle, file, e.Name)
+	fsid := l.fs.fsid(fd, &is.Stat_t, l.dir)
+	if !l.see(file, fd, nil, &is) {
+		return h, true
+	}
+	l.tell(e, file, fsid, &is)
+	if is.Dev == l.looks.Dev {
+		return file, true
+	}
+	if l.op.Want&vfs.WantBirth != 0 {
+		tellBirth(fd, "", unix.AT_EMPTY_PATH, is.Ino, &e.Attr)
+	}
 	return h, true
 }
 
 // byName fills in an entry by its name without opening the file, which saves half of the system
 // calls. Between the calls for the handle and for the attributes, another file may get the name; so
-// the result counts only if the handle contains the inode number in the attributes.
+// the result counts only if the handle contains the inode number in the attributes. It does not
+// count, either, if the file is on another device than the directory: only a descriptor of the file
+// itself shows which file system that is.
 func (l *listing) byName(e *vfs.DirEntry) (h vfs.Handle, ok bool) {
 	if _, byKernel := l.fs.resolver.(kernelResolver); !byKernel {
 		return h, false
 	}
-	is, mount, err := kernelHandleOf(l.dir.fd, e.Name)
+	file, mount, err := kernelHandleOf(l.dir.fd, e.Name)
 	if err != nil || uint64(mount) != l.fs.mountID {
 		return h, false
 	}
-	return l.complete(e, is, l.dir.fd, e.Name)
+	var is look
+	if !l.see(file, l.dir.fd, e.Name, &is) || is.Dev != l.looks.Dev || !namesInode(file.Bytes()[2:], is.Ino) {
+		return h, false
+	}
+	l.tell(e, file, l.dir.fsid, &is)
+	return file, true
 }
 
 // namesInode reports whether a kernel's handle contains an inode number. Those of the usual file systems
@@ -327,22 +347,6 @@ func namesInode(handle []byte, ino uint64) bool {
 		}
 	}
 	return false
-}
-
-// complete fills in the attributes of an entry with the handle h. It finds the file by dir and name,
-// as see does. It returns the handle to remember for the entry: h, or zero if the file is on another
-// device than the directory. It returns false if the attributes cannot be read, or if they do not
-// belong to the handle.
-func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) (known vfs.Handle, ok bool) {
-	var is look
-	if !l.see(h, dir, name, &is) || len(name) > 0 && !namesInode(h.Bytes()[2:], is.Ino) {
-		return known, false
-	}
-	tell(e, h, l.fs.fsid(dir, is.Dev), &is)
-	if is.Dev == l.looks.Dev {
-		known = h
-	}
-	return known, true
 }
 
 // see reads the attributes of the file h into its last argument: through the file's node if it has
@@ -377,7 +381,7 @@ func (l *listing) sight(h vfs.Handle, dir int, name []byte, is *look) bool {
 }
 
 // tell fills in the handle and the attributes of an entry.
-func tell(e *vfs.DirEntry, h vfs.Handle, fsid uint64, is *look) {
-	e.Handle, e.HasAttr, e.FileID = h, true, is.Ino
-	fill(&e.Attr, fsid, is)
+func (l *listing) tell(e *vfs.DirEntry, h vfs.Handle, fsid uint64, is *look) {
+	e.Handle, e.HasAttr, e.FileID = h, true, l.fs.fileID(fsid, &is.Stat_t)
+	fill(&e.Attr, fsid, e.FileID, is)
 }

@@ -125,7 +125,7 @@ func (fs *FS) known(d *node, name []byte) (v named) {
 		if err != nil {
 			return v
 		}
-		if v.n, err = fs.adopt(fd); err != nil {
+		if v.n, err = fs.adopt(fd, d); err != nil {
 			return v
 		}
 		key = v.n.inode.key

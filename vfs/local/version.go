@@ -323,7 +323,7 @@ func stamp(st *unix.Stat_t) uint64 {
 	return uint64(st.Ctim.Sec)*1e9 + uint64(st.Ctim.Nsec)
 }
 
-func fill(a *vfs.Attr, fsid uint64, st *look) {
+func fill(a *vfs.Attr, fsid, fileID uint64, st *look) {
 	a.Type = typeOf(st.Mode)
 	a.Mode = st.Mode & 0o7777
 	a.Nlink = uint32(st.Nlink)
@@ -334,13 +334,13 @@ func fill(a *vfs.Attr, fsid uint64, st *look) {
 	if a.Type == vfs.BlockDevice || a.Type == vfs.CharDevice {
 		a.Major, a.Minor = unix.Major(st.Rdev), unix.Minor(st.Rdev)
 	}
-	a.FSID, a.FileID, a.Change = fsid, st.Ino, st.change
+	a.FSID, a.FileID, a.Change = fsid, fileID, st.change
 	a.Birth, a.HasBirth, a.MountedOn = vfs.Time{}, false, 0
 	a.Atime, a.Mtime, a.Ctime = timeOf(st.Atim), timeOf(st.Mtim), timeOf(st.Ctim)
 }
 
-// fill copies the attributes in l to a, with n's FSID and l's Change.
-func (n *node) fill(a *vfs.Attr, l *look) { fill(a, n.fsid, l) }
+// fill copies the attributes in l to a, with n's identity and l's Change.
+func (n *node) fill(a *vfs.Attr, l *look) { fill(a, n.fsid, n.fileID, l) }
 
 const inodeShards = 64
 

@@ -41,6 +41,7 @@ var broken = map[string]struct {
 	"tells yesterday's attributes":              {"block/change/files", func(m *memfs.FS) vfs.FileSystem { return late{m} }},
 	"promises less than was asked":              {"block/io/stability", func(m *memfs.FS) vfs.FileSystem { return vague{m} }},
 	"keeps its verifier":                        {"block/handles/stable_over_a_restart", func(m *memfs.FS) vfs.FileSystem { return constant{m} }},
+	"lists files of another file system":        {"block/identity/the_same_by_every_way", func(m *memfs.FS) vfs.FileSystem { return confused{m} }},
 	"judges every user as the superuser":        {"block/access/operations_agree", func(m *memfs.FS) vfs.FileSystem { return trusting{m} }},
 	"forgets pieces":                            {"block/io/pieces", func(m *memfs.FS) vfs.FileSystem { return short{m} }},
 	"opens for owners whatever the mode":        {"block/open/every_mode_and_class", func(m *memfs.FS) vfs.FileSystem { return generous{m} }},
@@ -112,6 +113,15 @@ type early struct{ *memfs.FS }
 func (f early) Read(op *vfs.Op, h vfs.Handle, off uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
 	n, eof, err := f.FS.Read(op, h, off, buf, a)
 	return n, eof || off+uint64(n)+1 == a.Size, err
+}
+
+type confused struct{ *memfs.FS }
+
+func (f confused) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, a *vfs.Attr, emit func(*vfs.DirEntry) bool) (bool, error) {
+	return f.FS.ReadDir(op, dir, cookie, plus, a, func(e *vfs.DirEntry) bool {
+		e.Attr.FSID++
+		return emit(e)
+	})
 }
 
 type careless struct{ *memfs.FS }
