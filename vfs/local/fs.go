@@ -29,7 +29,8 @@ type Config struct {
 	// Sync makes each change of names and attributes durable before its call returns, and not only
 	// when the file system writes it. Written data is as stable as promised in either case.
 	Sync bool
-	// ReadOnly refuses every change with EROFS.
+	// ReadOnly refuses every change with EROFS. Without it, the mount decides at each call, because it
+	// may be made read-only or writable at any time.
 	ReadOnly bool
 	// FSID, if not 0, is mixed into the file system's own identity. Two exports of one file
 	// system with different FSIDs then look like two file systems to clients.
@@ -51,7 +52,7 @@ type Config struct {
 // FS is a served directory. It implements vfs.FileSystem.
 type FS struct {
 	cfg      Config
-	readOnly bool
+	readOnly bool // Config.ReadOnly
 
 	root     *node
 	rootStat unix.Stat_t
@@ -92,8 +93,9 @@ type FS struct {
 	volatile bool
 	// noTryReads and noTryWrites are true if the file system does not support RWF_NOWAIT.
 	noTryReads, noTryWrites atomic.Bool
-	noUnnamed               atomic.Bool // true if the file system has no O_TMPFILE
-	reads                   readKind
+	noUnnamed               atomic.Bool   // true if the file system has no O_TMPFILE
+	reads                   atomic.Uint32 // readKind of the mount, which a remount changes
+	refusedAt               atomic.Uint32 // see mountIsReadOnly
 	closing                 closing
 	now                     func() time.Time
 }
@@ -148,9 +150,9 @@ func (fs *FS) open() error {
 	if err = unix.Fstatfs(fs.mount, &sfs); err != nil {
 		return err
 	}
-	fs.kind, fs.reads = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0), readKindOf(&sfs)
+	fs.kind = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0)
+	fs.reads.Store(uint32(readKindOf(&sfs)))
 	fs.volatile = fs.kind.pages && fs.cfg.SyncHook == nil
-	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
 	on, top := mountOf(fs.mount)
 	fs.mountID, fs.bounded, fs.volume = on.ID, top && on.Root == "/", unique.Make(on.Device)
 	fs.device = devices.join(fs)

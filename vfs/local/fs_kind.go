@@ -134,7 +134,7 @@ func (fs *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	}
 	return vfs.Info{
 		MaxFileSize: fs.kind.maxFile, MaxName: uint32(min(s.Namelen, maxName)), MaxLink: fs.kind.maxLink,
-		TimeGranularity: fs.kind.times, CanSetTime: true, ReadOnly: fs.readOnly,
+		TimeGranularity: fs.kind.times, CanSetTime: true, ReadOnly: fs.readOnly || s.Flags&unix.ST_RDONLY != 0,
 		HardLinks: !fs.kind.noLinks, Symlinks: !fs.kind.noLinks, CaseInsensitive: fs.kind.caseFolding,
 	}, nil
 }

@@ -96,8 +96,11 @@ func (fs *FS) mayOpen(op *vfs.Op, n *node, is *look, access vfs.OpenAccess) erro
 	if err != nil {
 		return err
 	}
-	if want&toRead != 0 && has&toRead == 0 || want&mayWrite != 0 && has&mayWrite == 0 {
+	if want&toRead != 0 && has&toRead == 0 {
 		return syscall.EACCES
+	}
+	if want&mayWrite != 0 && has&mayWrite == 0 {
+		return fs.refusal(mayWrite)
 	}
 	return nil
 }

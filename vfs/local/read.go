@@ -202,13 +202,13 @@ func readKindOf(s *unix.Statfs_t) readKind {
 // readsQuietly reports whether it is known that a read of n leaves its atime unchanged.
 func (fs *FS) readsQuietly(n *node) bool {
 	q := &n.quiet
-	return fs.reads == noatime || n.inode.version.still(q.change.Load()) && fs.nodes.round.Load() < q.until.Load()
+	return readKind(fs.reads.Load()) == noatime || n.inode.version.still(q.change.Load()) && fs.nodes.round.Load() < q.until.Load()
 }
 
 // wasRead is called after a read of n. If further reads leave n's atime unchanged, it records that
 // in n.quiet. st holds n's attributes after the read.
 func (fs *FS) wasRead(n *node, st *look) {
-	if fs.reads != relatime || !st.still {
+	if readKind(fs.reads.Load()) != relatime || !st.still {
 		return
 	}
 	atime := time.Unix(st.Atim.Unix())

@@ -7,15 +7,29 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
 // A read-only FS refuses every change with EROFS, with and without Op.Try, for any caller and any
 // mode of the directory. It grants no right to change anything, and Info reports that it is
-// read-only. Its files can be read.
+// read-only. Its files can be read. All this holds for a read-only mount, too; there a call with
+// Op.Try need not know.
 func TestReadOnly(t *testing.T) {
-	dir := t.TempDir()
+	t.Run("FS", func(t *testing.T) { testReadOnly(t, t.TempDir(), local.Config{ReadOnly: true}) })
+	t.Run("mount", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+		testReadOnly(t, dir, local.Config{})
+	})
+}
+
+func testReadOnly(t *testing.T, dir string, cfg local.Config) {
 	for _, d := range []string{"d", "d/empty"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o777); err != nil {
 			t.Fatal(err)
@@ -28,7 +42,13 @@ func TestReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := listed(t, dir)
-	w := newWorld(t, local.Config{Root: dir, ReadOnly: true})
+	if !cfg.ReadOnly {
+		if err := unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.Root = dir
+	w := newWorld(t, cfg)
 	find := func(in vfs.Handle, name string) vfs.Handle {
 		h, err := w.lookup(in, name)
 		w.ok(err, "Lookup ", name)
@@ -82,7 +102,9 @@ func TestReadOnly(t *testing.T) {
 		},
 		"Link": func(op *vfs.Op) error { _, err := w.fs.Link(op, f, d, []byte("g"), new(vfs.Attr)); return err },
 	} {
-		w.want(change(&vfs.Op{Cred: w.op.Cred, Try: true}), syscall.EROFS, what+", tried")
+		if err := change(&vfs.Op{Cred: w.op.Cred, Try: true}); cfg.ReadOnly || err != vfs.ErrWouldBlock {
+			w.want(err, syscall.EROFS, what+", tried")
+		}
 		w.want(change(w.op), syscall.EROFS, what)
 	}
 	if after := listed(t, dir); after != before {
@@ -110,6 +132,60 @@ func TestReadOnly(t *testing.T) {
 	buf := make([]byte, 10)
 	if n, _, err := w.fs.Read(w.op, f, 0, buf, new(vfs.Attr)); err != nil || string(buf[:n]) != "text" {
 		t.Errorf("Read: %q, %v", buf[:n], err)
+	}
+}
+
+// An FS follows a remount of its file system: from read-only to writable, and back.
+func TestRemount(t *testing.T) {
+	if !local.CanSwitch() {
+		t.Skip("needs two users")
+	}
+	d := newDiskOf(t, "ext4")
+	if err := os.WriteFile(filepath.Join(d.dir, "f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(d.dir, "f"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	remount := func(flags uintptr) {
+		t.Helper()
+		if err := unix.Mount("", d.dir, "", unix.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remount(unix.MS_RDONLY)
+	w := newWorld(t, local.Config{Root: d.dir, Sync: true})
+	f, err := w.lookup(w.fs.Root(), "f")
+	w.ok(err, "Lookup")
+	users := map[string]*vfs.Op{"owner": w.op, "another user": {Cred: &vfs.Cred{UID: 1000, GID: 1000}}}
+	for _, readOnly := range []bool{true, false, true, false} {
+		var want error
+		if readOnly {
+			want = syscall.EROFS
+		}
+		for who, op := range users {
+			_, _, _, err := w.fs.Write(op, f, 0, [][]byte{[]byte("x")}, vfs.FileSync)
+			w.want(err, want, "Write by "+who)
+			has, err := w.fs.Access(op, f, vfs.AccessRead|vfs.AccessModify, new(vfs.Attr))
+			w.ok(err, "Access")
+			if has&vfs.AccessRead == 0 || (has&vfs.AccessModify == 0) != readOnly {
+				t.Errorf("read-only %v: Access of %s: %#x", readOnly, who, has)
+			}
+			file, err := w.fs.Open(op, f, vfs.OpenWrite)
+			w.want(err, want, "Open by "+who)
+			if err == nil {
+				file.Close()
+			}
+		}
+		if info, err := w.fs.Info(w.op, f); err != nil || info.ReadOnly != readOnly {
+			t.Errorf("read-only %v: Info: %+v, %v", readOnly, info, err)
+		}
+		w.fs.Sweep(5) // closes the descriptors, which hinder a remount
+		if readOnly {
+			remount(0)
+		} else {
+			remount(unix.MS_RDONLY)
+		}
 	}
 }
 

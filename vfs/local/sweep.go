@@ -60,6 +60,10 @@ func (fs *FS) sweepOnce() {
 	if fs.kind.reserves {
 		fs.lookAtReserve()
 	}
+	var sfs unix.Statfs_t
+	if fs.kind.memory && round%lookEveryRound == 0 && unix.Fstatfs(fs.mount, &sfs) == nil {
+		fs.reads.Store(uint32(readKindOf(&sfs))) // a remount may have changed the mount's options
+	}
 	// The FS's part of the budget may have shrunk, because another FS joined or SetLimit was called.
 	fs.makeRoomToOpen()
 	if over := fs.nodes.count.Load() - fs.maxNodes(); over > 0 {

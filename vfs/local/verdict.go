@@ -30,7 +30,7 @@ type verdict struct {
 	caller caller
 	change uint64
 	round  uint32 // round of the sweeper (one a second) when the kernel was asked
-	known  right  // the rights that the kernel was asked for
+	known  right  // the rights that the kernel was asked for, without those that a read-only mount refused
 	has    right  // the rights that the caller has, of those in known
 }
 
@@ -131,12 +131,15 @@ func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	fs.stats.verdicts.Add(1)
 	var err error
 	if fs.asIs(op.Cred) { // without callAs, nothing is allocated
-		has, err = askKernel(n.fd, want)
+		has, err = fs.askKernel(n.fd, want)
 	} else {
-		has, err = callAs(fs, op.Cred, func() (right, error) { return askKernel(n.fd, want) })
+		has, err = callAs(fs, op.Cred, func() (right, error) { return fs.askKernel(n.fd, want) })
 	}
 	if err != nil {
 		return 0, err
+	}
+	if has&mayWrite == 0 && fs.mountIsReadOnly() {
+		said.known &^= mayWrite // no change of the file shows that the mount is made writable
 	}
 	if !n.verdicts.asked.Load() {
 		n.verdicts.asked.Store(true)
@@ -148,25 +151,42 @@ func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	return has, nil
 }
 
-// require returns EACCES if the caller has none of the rights in want.
+// require returns an error if the caller has none of the rights in want: EACCES, or EROFS for a right
+// to write in a read-only mount.
 func (fs *FS) require(op *vfs.Op, n *node, is *look, want right) error {
 	has, err := fs.rights(op, n, is, want)
 	if err == nil && has == 0 {
-		err = syscall.EACCES
+		err = fs.refusal(want)
 	}
 	return err
 }
 
+// refusal returns the error of a caller that has none of the rights in want.
+func (fs *FS) refusal(want right) error {
+	if want == mayWrite && fs.mountIsReadOnly() {
+		return syscall.EROFS
+	}
+	return syscall.EACCES
+}
+
+// mountIsReadOnly reports whether the kernel has refused a right to write in this round of the
+// sweeper (a second), because the mount is read-only.
+func (fs *FS) mountIsReadOnly() bool { return fs.refusedAt.Load() == fs.nodes.round.Load()+1 }
+
 // askKernel returns the subset of want that the calling thread has.
-func askKernel(fd int, want right) (has right, err error) {
+func (fs *FS) askKernel(fd int, want right) (has right, err error) {
 	for _, r := range [...]right{mayRead, mayWrite, mayExec} {
 		if want&r == 0 {
 			continue
 		}
 		switch err := sysFaccess(fd, uint32(r)); err {
 		case nil:
-			has |= r
-		case syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ETXTBSY:
+			if has |= r; r == mayWrite && fs.refusedAt.Load() != 0 {
+				fs.refusedAt.Store(0)
+			}
+		case syscall.EROFS:
+			fs.refusedAt.Store(fs.nodes.round.Load() + 1)
+		case syscall.EACCES, syscall.EPERM, syscall.ETXTBSY:
 		default:
 			return 0, err
 		}
@@ -200,12 +220,12 @@ func (fs *FS) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vf
 	if ask == 0 {
 		return 0, nil
 	}
+	if (fs.readOnly || fs.mountIsReadOnly()) && (n.typ == vfs.Regular || n.typ == vfs.Directory) {
+		ask &^= mayWrite // so that the verdict about the other rights is remembered
+	}
 	has, err := fs.rights(op, n, &is, ask)
 	if err != nil {
 		return 0, err
-	}
-	if fs.readOnly && (n.typ == vfs.Regular || n.typ == vfs.Directory) {
-		has &^= mayWrite
 	}
 	var granted vfs.Access
 	for _, e := range table {
