@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -58,13 +57,14 @@ type mounts struct {
 	descriptors *local.Descriptors
 	most        int // largest number of open mounts
 
-	// surveying is locked during a survey. It guards surveyed, next and watch.
+	// surveying is locked during a survey. It guards surveyed, next, watch and places.
 	surveying sync.Mutex
 	// surveyed is the time at which the last survey began, and next the time from which another one
 	// may begin.
 	surveyed, next time.Time
 	watch          *mountinfo.Watcher
-	working        sync.WaitGroup // the goroutines
+	places         map[vfs.FileSystem]place // where the directories of exports are (see placesOf)
+	working        sync.WaitGroup           // the goroutines
 	life           context.Context
 	end            context.CancelFunc
 
@@ -163,7 +163,7 @@ func (w *mounts) survey() (next time.Time) {
 func (w *mounts) surveyLocked() {
 	w.surveyed = time.Now()
 	defer func() { w.next = time.Now().Add(max(surveyPause, surveyShare*time.Since(w.surveyed))) }()
-	found, err := findMounts(w.table.All())
+	found, err := w.findMounts(w.table.All())
 	if err != nil {
 		w.log.Error("what is mounted below exports cannot be found out", zap.Error(err))
 		return
@@ -175,44 +175,60 @@ func (w *mounts) surveyLocked() {
 
 // findMounts returns the mounts below exports with crossmnt. The caller passes a sorted list of
 // exports, the longest names first. So a mount below two exports is found for the inner export
-// first.
-func findMounts(exports []*export.Export) (found []export.Found, err error) {
-	var tree *mountinfo.Tree
+// first. The caller holds w.surveying.
+func (w *mounts) findMounts(exports []*export.Export) (found []export.Found, err error) {
+	if !slices.ContainsFunc(exports, func(e *export.Export) bool { return e.CrossMount }) {
+		return nil, nil
+	}
+	all, err := mountinfo.Read()
+	if err != nil {
+		return nil, err
+	}
+	tree := mountinfo.NewTree(all)
+	w.places = placesOf(exports, w.places, all)
+	refusals := make(map[string]string) // Found.Refused of the mounts found so far, by name
 	for _, top := range exports {
 		placed, ok := vfs.As[vfs.Placed](top.FS)
 		if !top.CrossMount || !ok {
 			continue
 		}
-		if tree == nil {
-			all, err := mountinfo.Read()
-			if err != nil {
-				return nil, err
-			}
-			tree = mountinfo.NewTree(all)
-		}
 		mount, dir, err := placed.Place(&vfs.Op{Cred: &vfs.Cred{}}, top.FS.Root())
 		if err != nil {
 			continue // this process cannot find out the path of the export
 		}
-		name := func(point string) string {
-			return path.Join(top.Name, strings.TrimPrefix(point, strings.TrimSuffix(dir, "/")))
-		}
 		tree.Below(mount, dir, func(m, under *mountinfo.Mount) bool {
 			f := export.Found{
-				Top: top, Under: top.Name, Dir: dir, Point: m.Point, Name: name(m.Point),
+				Top: top, Under: top.Name, Dir: dir, Point: m.Point, Name: mountName(top.Name, dir, m.Point),
 				ID: m.ID, Device: m.Device, Root: m.Root, Kind: m.Kind,
 			}
 			if under != nil {
-				f.Under, f.Dir = name(under.Point), under.Point
+				f.Under, f.Dir = mountName(top.Name, dir, under.Point), under.Point
 			}
-			if slices.Contains(machines, m.Kind) {
-				f.Refused = "it shows the machine itself, not files"
+			taken := slices.ContainsFunc(exports, func(e *export.Export) bool { return e.Name == f.Name })
+			if why, known := refusals[f.Name]; known {
+				f.Refused = why // the mount has the options of an export within this one
+			} else if !taken {
+				f.Refused = w.refusal(&f, exports)
+				refusals[f.Name] = f.Refused
 			}
 			found = append(found, f)
-			return f.Refused == "" && !slices.ContainsFunc(exports, func(e *export.Export) bool { return e.Name == f.Name })
+			return f.Refused == "" && !taken
 		})
 	}
 	return found, nil
+}
+
+// refusal returns the reason why a mount must not be served, or "". If it is that the mount would
+// expose another export, refusal also logs it. The caller holds w.surveying.
+func (w *mounts) refusal(f *export.Found, exports []*export.Export) string {
+	if slices.Contains(machines, f.Kind) {
+		return "it shows the machine itself, not files"
+	}
+	why := exposed(f.Top, place{f.Device, f.Root}, exports, w.places)
+	if why != "" {
+		w.refuse(f, why)
+	}
+	return why
 }
 
 // machines has the types of file systems that show the kernel's own data, and autofs, on which
@@ -236,7 +252,7 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 		if slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR, vfs.ErrDelay}, func(passes error) bool { return errors.Is(err, passes) }) {
 			return nil, vfs.ErrDelay
 		}
-		w.refuseLocked(m, err.Error())
+		w.refuseLocked(&m.Found, err.Error())
 		return nil, err
 	}
 	if !w.dozing && w.life.Err() == nil {
@@ -310,15 +326,17 @@ func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 }
 
 // Refused implements export.Opener.
-func (w *mounts) Refused(m *export.Mount) {
+func (w *mounts) Refused(m *export.Mount) { w.refuse(&m.Found, m.Refused) }
+
+func (w *mounts) refuse(m *export.Found, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.refuseLocked(m, m.Refused)
+	w.refuseLocked(m, why)
 }
 
 // refuseLocked logs why a mount is not served: once for each mount and reason, and at most
 // mostRefusals times in all.
-func (w *mounts) refuseLocked(m *export.Mount, why string) {
+func (w *mounts) refuseLocked(m *export.Found, why string) {
 	line := m.Name + "\x00" + why
 	switch n := len(w.refused); {
 	case w.refused[line] || n > mostRefusals:

@@ -50,12 +50,13 @@ type mountSite struct {
 	t     *testing.T
 	o     *opener
 	table *export.Table
+	fs    vfs.FileSystem // of /srv
 	top   *export.Export
 	conn  *rpc.Conn
 }
 
 func newMountSite(t *testing.T) *mountSite {
-	s := &mountSite{t: t, o: new(opener), table: export.NewTable([export.KeySize]byte{1}), conn: new(rpc.Conn)}
+	s := &mountSite{t: t, o: new(opener), table: export.NewTable([export.KeySize]byte{1}), conn: new(rpc.Conn), fs: memfs.New(memfs.Options{})}
 	s.conn.ID, s.conn.Peer = 3, netip.MustParseAddrPort("10.0.0.1:700")
 	s.top = s.srv(func(*export.Export) {})
 	s.replace(s.top)
@@ -63,7 +64,7 @@ func newMountSite(t *testing.T) *mountSite {
 }
 
 func (s *mountSite) srv(set func(e *export.Export)) *export.Export {
-	e := &export.Export{Name: "/srv", FS: memfs.New(memfs.Options{}), Options: export.Options{CrossMount: true}}
+	e := &export.Export{Name: "/srv", FS: s.fs, Options: export.Options{CrossMount: true}}
 	set(e)
 	return e
 }
@@ -339,9 +340,12 @@ func TestMountThatIsRefused(t *testing.T) {
 // after the last call.
 func TestMountsGo(t *testing.T) {
 	for what, change := range map[string]func(s *mountSite){
-		"unmounted":          func(s *mountSite) { s.set() },
-		"another":            func(s *mountSite) { s.set(s.found("a", 8)) },
-		"its export":         func(s *mountSite) { s.replace() },
+		"unmounted":  func(s *mountSite) { s.set() },
+		"another":    func(s *mountSite) { s.set(s.found("a", 8)) },
+		"its export": func(s *mountSite) { s.replace() },
+		"another directory": func(s *mountSite) {
+			s.replace(s.srv(func(e *export.Export) { e.FS = memfs.New(memfs.Options{}) }))
+		},
 		"crossmnt":           func(s *mountSite) { s.replace(s.srv(func(e *export.Export) { e.CrossMount = false })) },
 		"exported by itself": func(s *mountSite) { s.replace(s.top, &export.Export{Name: "/srv/a", FS: memfs.New(memfs.Options{})}) },
 	} {
@@ -371,6 +375,28 @@ func TestMountsGo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// New options of an export hold for its mounts before the next survey, whether they are open or closed.
+func TestMountHasNewOptionsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.set(s.found("a", 7), s.found("closed", 8))
+		e := s.in("a")
+		e.Leave(s.conn)
+		s.replace(s.srv(func(e *export.Export) { e.ReadOnly = true }))
+		for _, m := range s.table.Mounts() {
+			if now := s.table.ByID(m.ExportID); !now.ReadOnly {
+				t.Errorf("%s has the options of before", m.Name)
+			}
+		}
+		if e.Enter(s.conn) {
+			t.Error("a call enters the mount with the options of before")
+		}
+		s.is("closed", &s.o.closed, 0)
+		s.replace()
+		s.is("closed", &s.o.closed, 1)
+	})
 }
 
 // A mount serves only the clients of the export above it. If an export has the name of a mount, the

@@ -76,7 +76,8 @@ func (t *Table) Root() *Export { return t.root }
 
 // Replace makes exports the table's content. It fills in their IDs; it does not write to an export
 // that already has its ID, because calls may be using it. It ends the mounts below exports that are
-// gone. New exports have no mounts until the next SetMounts.
+// gone, and gives the others the options that their exports have now. New exports have no mounts until the
+// next SetMounts.
 func (t *Table) Replace(exports []*Export) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -299,8 +300,9 @@ func (s *set) named(name string) *Export {
 	return nil
 }
 
-// inherit copies mounts, with their old options, from the earlier set to s, except those whose Top is no
-// longer exported or no longer crosses mounts, or whose name an export has taken.
+// inherit copies mounts from the earlier set to s, and gives them the options that their Top has now. It
+// leaves out the mounts whose Top is no longer exported, shows another directory, or no longer crosses
+// mounts, and those whose name an export has taken.
 func (s *set) inherit(before *set) {
 	s.mounts = noMounts
 	if len(before.mounts.byName) == 0 {
@@ -308,8 +310,12 @@ func (s *set) inherit(before *set) {
 	}
 	next := &mounts{byID: make(map[uint32]*Mount), byName: make(map[string]*Mount), at: before.mounts.at}
 	for name, m := range before.mounts.byName {
-		if top := s.named(m.topName); top == nil || !top.CrossMount || s.named(name) != nil {
+		top := s.named(m.topName)
+		if top == nil || !top.CrossMount || top.FS != m.Top.FS || s.named(name) != nil {
 			continue
+		}
+		if top != m.Top {
+			m.offer(top)
 		}
 		next.byName[name] = m
 		if s.byID[m.ExportID] == nil && before.mounts.byID[m.ExportID] == m {
