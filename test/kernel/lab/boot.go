@@ -41,13 +41,13 @@ func (g *Guest) bootScript() string {
 	line("ln -sfn /proc/self/fd /dev/fd; for n in 0:stdin 1:stdout 2:stderr; do ln -sfn /dev/fd/${n%%:*} /dev/${n#*:}; done")
 	for i, folder := range g.options.Writable {
 		line("mkdir -p %s", quote(folder))
-		if g.options.Kernel == UserMode {
+		if g.options.Kernel.userMode() {
 			line("mount -t hostfs -o %[1]s machine %[1]s", quote(folder))
 		} else {
 			line("mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 writable%d %s", i, quote(folder))
 		}
 	}
-	if g.options.Kernel != UserMode {
+	if !g.options.Kernel.userMode() {
 		line("mkdir -p /lib/modules; mount --bind %s /lib/modules", quote(stockFile(g.options.Kernel, "modules")))
 	}
 	line("hostname guest%d; ip link set lo up", g.options.Address)
@@ -59,7 +59,7 @@ func (g *Guest) bootScript() string {
 }
 
 func powerOff(k Kernel) string {
-	if k == UserMode {
+	if k.userMode() {
 		return "exec busybox poweroff -f\n"
 	}
 	return "echo o >/proc/sysrq-trigger; while :; do :; done\n"
@@ -91,7 +91,7 @@ func (g *Guest) userModeInterface() string {
 }
 
 func (g *Guest) userModeCommand() *exec.Cmd {
-	cmd := g.network.Command(userModeKernel(),
+	cmd := g.network.Command(g.options.Kernel.source().program(),
 		fmt.Sprintf("mem=%dM", g.options.Memory), "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
 		"init="+g.folder+"/init", "con=null", "con0=null,fd:1", "quiet", "panic=-1",
 		g.userModeInterface())

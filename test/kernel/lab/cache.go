@@ -62,8 +62,8 @@ func (a artifact) make(build func(folder string) error) error {
 		return nil
 	}
 	// This process has the lock, so unfinished folders belong to builds that were interrupted.
-	a.removeAll(".unfinished-" + a.name + "-")
-	folder, err := os.MkdirTemp(CacheDir(), ".unfinished-"+a.name+"-")
+	a.removeAll(".unfinished." + a.name + ".")
+	folder, err := os.MkdirTemp(CacheDir(), ".unfinished."+a.name+".")
 	if err != nil {
 		return err
 	}
@@ -75,8 +75,20 @@ func (a artifact) make(build func(folder string) error) error {
 	if err := build(folder); err != nil {
 		return err
 	}
-	a.removeAll(a.name + "-")
+	a.removeOlder()
 	return os.Rename(folder, a.path())
+}
+
+// removeOlder removes builds of the same name from other ingredients. Another artifact's name may
+// begin with this one's, as uml-7.2 begins with uml.
+func (a artifact) removeOlder() {
+	entries, _ := os.ReadDir(CacheDir())
+	for _, entry := range entries {
+		rest, found := strings.CutPrefix(entry.Name(), a.name+"-")
+		if _, err := hex.DecodeString(rest); found && err == nil && len(rest) == 12 {
+			os.RemoveAll(filepath.Join(CacheDir(), entry.Name()))
+		}
+	}
 }
 
 func (a artifact) removeAll(prefix string) {

@@ -8,16 +8,21 @@ import (
 )
 
 // An archive gives access to Debian's package archive: to this machine's own apt sources, or to
-// these and bookworm-backports. The backports have separate package lists, so that this machine's
-// configuration does not change.
+// other suites, such as bookworm-backports. These have separate package lists, so that this
+// machine's configuration does not change.
 type archive struct {
 	recipe  *recipe
 	options []string // arguments of every apt command
 }
 
-// backports returns an archive with bookworm-backports, from the mirror that this machine uses
-// for bookworm.
+// backports returns an archive with bookworm-backports.
 func backports(r *recipe) (*archive, error) {
+	return suites(r, "bookworm", "bookworm-updates", "bookworm-backports")
+}
+
+// suites returns an archive with these suites of Debian, from the mirror that this machine uses for
+// bookworm. The last one is the default.
+func suites(r *recipe, names ...string) (*archive, error) {
 	site, err := mirror(r)
 	if err != nil {
 		return nil, err
@@ -27,7 +32,7 @@ func backports(r *recipe) (*archive, error) {
 		return nil, err
 	}
 	var sources strings.Builder
-	for _, suite := range []string{"bookworm", "bookworm-updates", "bookworm-backports"} {
+	for _, suite := range names {
 		fmt.Fprintf(&sources, "deb %s %s main\n", site, suite)
 	}
 	// The file is not in the folder of the lists, because apt removes unknown files from there.
@@ -37,7 +42,7 @@ func backports(r *recipe) (*archive, error) {
 	}
 	a := &archive{recipe: r, options: []string{
 		"-o", "Dir::Etc::SourceList=" + sourceList, "-o", "Dir::Etc::SourceParts=/dev/null",
-		"-o", "Dir::State::Lists=" + lists, "-o", "APT::Default-Release=bookworm-backports",
+		"-o", "Dir::State::Lists=" + lists, "-o", "APT::Default-Release=" + names[len(names)-1],
 	}}
 	return a, a.apt("update", "-q")
 }

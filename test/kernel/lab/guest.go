@@ -13,7 +13,7 @@ import (
 
 // Options describe a guest. The comments name the default for each zero value.
 type Options struct {
-	Kernel   Kernel        // default: UserMode
+	Kernel   Kernel        // default: Usual
 	Memory   int           // MiB; default: 1000
 	CPUs     int           // of a stock kernel; default: 2. A user-mode kernel has one.
 	Address  int           // last byte of the address, so that a guest can boot again with the same address; default: the next free one
@@ -45,19 +45,19 @@ var prelude string
 func Boot(t testing.TB, n *Network, options Options, script string, args ...string) *Guest {
 	t.Helper()
 	if options.Kernel == "" {
-		options.Kernel = UserMode
+		options.Kernel = Usual()
 	}
 	if !options.Kernel.Ready() {
 		t.Fatalf("kernel %s is not set up: run go run ./test/kernel/setup %s", options.Kernel, options.Kernel)
 	}
-	if options.Systemd != "" && options.Kernel == UserMode {
+	if options.Systemd != "" && options.Kernel.userMode() {
 		t.Fatal("systemd needs control groups, which the user-mode kernel does not have")
 	}
 	if options.Systemd != "" && !options.Systemd.Ready() {
 		t.Fatalf("%s is not set up: run go run ./test/kernel/setup %[1]s", options.Systemd)
 	}
-	if options.Kernel == UserMode && !UserModeRuns() {
-		t.Skip("Linux 6.12 in user mode does not run on this processor, which has more registers than it has room for; the stock kernels under emulation do")
+	if options.Kernel.userMode() && !UserModeRuns() {
+		t.Skip("Linux in user mode does not run on this processor, which has more registers than it has room for; the stock kernels under emulation do")
 	}
 	if options.Memory == 0 {
 		options.Memory = 1000
@@ -72,7 +72,7 @@ func Boot(t testing.TB, n *Network, options Options, script string, args ...stri
 	g := &Guest{t: t, network: n, options: options, folder: Folder(t, "guest"), console: newConsole(), expired: make(chan struct{})}
 	files := g.scripts(args)
 	files["prelude"], files["script"] = prelude, script
-	if options.Kernel == UserMode {
+	if options.Kernel.userMode() {
 		files["init"] = g.userModeInit()
 	}
 	for name, text := range files {
@@ -81,7 +81,7 @@ func Boot(t testing.TB, n *Network, options Options, script string, args ...stri
 		}
 	}
 	command := g.userModeCommand
-	if options.Kernel != UserMode {
+	if !options.Kernel.userMode() {
 		command = g.stockCommand
 	}
 	var err error

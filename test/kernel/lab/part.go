@@ -14,7 +14,7 @@ type Part interface {
 }
 
 // Parts has all parts of the lab.
-func Parts() []Part { return []Part{UserMode, Stock6_1, Stock6_12, Systemd254, Images{}} }
+func Parts() []Part { return []Part{UserMode, UserMode7_2, Stock6_1, Stock6_12, Systemd254, Images{}} }
 
 // ParsePart returns the part with that name.
 func ParsePart(name string) (Part, error) {

@@ -24,7 +24,7 @@ same() { cmp "$1" "$2" || fail "$1 and $2 differ"; }
 equal() { [ "$1" = "$2" ] || fail "$3: got '$1', wanted '$2'"; }
 
 # module NAME...: load kernel modules. A user-mode kernel has all of them built in.
-module() { [ "$KERNEL" = uml ] || modprobe -a "$@" || fail "no module $*"; }
+module() { [[ $KERNEL = uml* ]] || modprobe -a "$@" || fail "no module $*"; }
 
 # software_rdma: create a software RDMA device on the guest's network interface. RDMA_DEVICE is siw (iWARP) or rxe
 # (RoCE).

@@ -30,15 +30,6 @@ var hasAMX = sync.OnceValue(func() bool {
 	return bytes.Contains(processors, []byte(" amx_tile"))
 })
 
-// userModeSettings returns the content of uml.config and the settings that this machine's
-// processor needs in addition.
-func userModeSettings() string {
-	if hasAMX() {
-		return userModeConfig + stacksWide
-	}
-	return userModeConfig
-}
-
 // makeRoomForRegisters enlarges the register buffer in the source tree if this machine's
 // processor needs that.
 func makeRoomForRegisters(tree string) error {
@@ -65,7 +56,7 @@ const fpRegs = "set fp regs failed"
 var UserModeRuns = sync.OnceValue(func() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, userModeKernel(), "mem=96M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
+	cmd := exec.CommandContext(ctx, UserMode.source().program(), "mem=96M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
 		"init=/bin/true", "con=null", "con0=null,fd:1", "panic=-1")
 	cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm")
 	out, _ := cmd.CombinedOutput() // always ends in a panic, because init exits
