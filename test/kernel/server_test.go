@@ -87,27 +87,34 @@ type server struct {
 // serve starts a server with one export and these options of it, on a network of its own.
 func serve(t testing.TB, options string, flags ...string) *server {
 	t.Helper()
-	n := lab.NewNetwork(t)
 	switch peer := os.Getenv("NFSRDMAD_LAB_SERVER"); peer {
 	case "":
 	case "knfsd":
-		return serveKnfsd(t, n)
+		return serveKnfsd(t, lab.NewNetwork(t))
 	default:
 		t.Fatalf("NFSRDMAD_LAB_SERVER is knfsd or empty, not %q", peer)
 	}
 	base := t.TempDir()
-	s := &server{t: t, network: n, folder: filepath.Join(base, "export"), env: []string{"EXPORT=/work"}}
+	folder := filepath.Join(base, "export")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return serveFolder(t, base, folder, options, flags...)
+}
+
+// serveFolder starts the daemon with one export, on a network of its own. The daemon's state is in
+// the folder base.
+func serveFolder(t testing.TB, base, folder, options string, flags ...string) *server {
+	t.Helper()
+	s := &server{t: t, network: lab.NewNetwork(t), folder: folder, env: []string{"EXPORT=/work"}}
 	// Guests use the folder as other users too, so they must be able to enter it. t.TempDir
 	// permits only its owner.
-	for _, folder := range []string{base, s.folder} {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	for _, folder := range []string{base, folder} {
 		if err := os.Chmod(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.daemon = lab.StartDaemon(t, n, daemon(t), filepath.Join(base, "state"), s.folder+":/work,rw,no_root_squash,"+options, flags...)
+	s.daemon = lab.StartDaemon(t, s.network, daemon(t), filepath.Join(base, "state"), s.folder+":/work,rw,no_root_squash,"+options, flags...)
 	return s
 }
 

@@ -23,6 +23,9 @@ var subcommands = map[string]struct {
 	"list":   {"DIR COUNT ROUNDS", func(a []string) error { return list(a[0], number(a[1]), number(a[2])) }},
 	"load":   {"DIR LEDGERS WORKERS STOPFILE strict|outages", func(a []string) error { return load(a[0], a[1], number(a[2]), a[3], a[4] == "strict") }},
 	"mmap":   {"FILE SEED", func(a []string) error { return mapped(a[0], uint64(number(a[1]))) }},
+	"model": {"FILE SEED OPERATIONS PART PARTS local|remote", func(a []string) error {
+		return checkModel(a[0], uint64(number(a[1])), number(a[2]), number(a[3]), number(a[4]), a[5] == "local")
+	}},
 	"range": {"FILE START LENGTH granted|refused [EVENT FILE]", func(a []string) error {
 		return rangeOf(a[0], number(a[1]), number(a[2]), a[3], a[4:])
 	}},
