@@ -8,6 +8,8 @@ import (
 // A Provider makes connections over one kind of device. Any goroutine may call its methods, but not
 // while the goroutine's OS thread has the credentials of another user: the kernel refuses a call for an
 // RDMA device by a thread whose credentials differ from those with which the device was opened.
+//
+// A connection takes at most one descriptor of the process, and only while it has its seat.
 type Provider interface {
 	// Name is the provider's name in logs and metrics, such as "iwarp".
 	Name() string

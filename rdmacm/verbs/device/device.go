@@ -277,7 +277,8 @@ const (
 	ArmSends
 )
 
-// A Conn is a connected queue pair with its completion queues.
+// A Conn is a connected queue pair with its completion queues. It takes at most one descriptor of the
+// process, until DestroyQueues.
 type Conn interface {
 	// Works and Receives return the requests that Flush will post. Only the caller of Flush uses them.
 	Works() []Work

@@ -215,6 +215,31 @@ func TestFailedConstructorLeavesNothing(t *testing.T) {
 	}
 }
 
+// A connection takes one descriptor, and none after DestroyQueues: server divides the descriptors of the
+// process by that. A provider has one for its events. An ID, a device, a domain and a region take none.
+func TestDescriptorsOfObjects(t *testing.T) {
+	s := newScene(t)
+	defer s.close()
+	for name, make := range constructors {
+		before, _ := descriptors(t)
+		end, err := make(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if name == "Create" || name == "Open" {
+			want = 1
+		}
+		if now, _ := descriptors(t); now-before != want {
+			t.Errorf("%s takes %d descriptors, want %d", name, now-before, want)
+		}
+		end()
+		if now, _ := descriptors(t); now != before {
+			t.Errorf("%s: %d descriptors became %d", name, before, now)
+		}
+	}
+}
+
 // If there is no memory when events are taken, a connection request is told later, or its peer is
 // refused. The events behind it are told all the same.
 func TestEventWithoutMemory(t *testing.T) {
