@@ -21,7 +21,8 @@ type Seats interface {
 	AcceptFailed(err error) (pause time.Duration)
 	// EvictStranger ends a connection whose peer is not known (see Seat.Known). It does nothing
 	// if there is no such connection, or if a connection that was told to end has not left its
-	// seat yet. The provider calls it when it has no memory for another connection.
+	// seat yet. The provider calls it when it refuses a connection because memory, descriptors or
+	// objects of a device are used up.
 	EvictStranger()
 }
 

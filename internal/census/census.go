@@ -269,20 +269,31 @@ const (
 
 // AcceptFailed is called for each error of accept(2), except that of a closed listener. It returns
 // how long the listener waits before it accepts again. None of these errors ends a listener,
-// because they concern one connection or are temporary (accept(2), "Error handling"). If the
-// process is short of descriptors or memory, AcceptFailed also calls EvictStranger, to free some
-// for the next connection in the backlog.
+// because they concern one connection or are temporary (accept(2), "Error handling"). If the error
+// is a shortage (IsShortage), AcceptFailed also calls EvictStranger, to make room for the next
+// connection in the backlog.
 func (c *Census) AcceptFailed(err error) (pause time.Duration) {
 	if c.cfg.AcceptFailed != nil {
 		c.cfg.AcceptFailed(err)
 	}
-	for _, shortage := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
-		if errors.Is(err, shortage) {
-			c.EvictStranger()
-			return shortagePause
-		}
+	if IsShortage(err) {
+		c.EvictStranger()
+		return shortagePause
 	}
 	return acceptPause
+}
+
+// IsShortage reports whether err means that the process, the machine or a device is short of something
+// that each connection takes: descriptors, memory, queue pairs, or places in epoll (ENOSPC).
+func IsShortage(err error) bool {
+	for _, shortage := range []error{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ENOSPC, syscall.EAGAIN,
+	} {
+		if errors.Is(err, shortage) {
+			return true
+		}
+	}
+	return false
 }
 
 // Stats is a snapshot of a Census.

@@ -271,8 +271,12 @@ func TestAcceptFailed(t *testing.T) {
 	if one.ended() != Evicted || two.ended() != 0 || known.ended() != 0 {
 		t.Errorf("%v, %v, %v", one.ended(), two.ended(), known.ended())
 	}
-	if len(told) != 5 {
-		t.Errorf("%d errors were told, want 5: %v", len(told), told)
+	c.AcceptFailed(failed(syscall.ENOSPC)) // epoll has no room
+	if two.ended() != Evicted || known.ended() != 0 {
+		t.Errorf("%v, %v", two.ended(), known.ended())
+	}
+	if len(told) != 6 {
+		t.Errorf("%d errors were told, want 6: %v", len(told), told)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
@@ -137,7 +138,7 @@ var errGone = errors.New("verbs: the peer gave up before it was answered")
 func (r *request) Accept(param rdmacm.ConnParam) (rdmacm.Conn, error) {
 	c, err := r.accept(&param)
 	if err != nil {
-		if errors.Is(err, rdmacm.ErrNoMemory) {
+		if errors.Is(err, rdmacm.ErrNoMemory) || census.IsShortage(err) {
 			r.p.cfg.Seats.EvictStranger() // makes room for the client's next attempt
 		}
 		r.p.event(rdmacm.Event{Kind: rdmacm.EventSetupFailed, Peer: r.peer, Err: err})

@@ -70,6 +70,9 @@ type conn struct {
 
 func (i *id) Create(o device.Domain, caps device.Caps) (device.Conn, error) {
 	d := i.c.d
+	if err := d.fails("Create"); err != nil {
+		return nil, err
+	}
 	if d.FailCreate != nil {
 		if err := d.FailCreate(caps); err != nil {
 			return nil, err
@@ -110,12 +113,18 @@ func (c *conn) Works() []device.Work       { return c.toPost }
 func (c *conn) Receives() []device.Receive { return c.toPromise }
 
 func (c *conn) Accept(p device.Param) error {
+	if err := c.id.c.d.fails("Accept"); err != nil {
+		return err
+	}
 	defer c.lock()()
 	c.deaf = c.id.c.d.Attributes.SIW
 	return c.id.answer(p)
 }
 
 func (c *conn) Connect(p device.Param) error {
+	if err := c.id.c.d.fails("Connect"); err != nil {
+		return err
+	}
 	defer c.lock()()
 	return c.id.begin(p)
 }
@@ -126,6 +135,9 @@ func (c *conn) Flush(armSends bool, receives, works int) error {
 		panic("fakedevice: two goroutines call Flush")
 	}
 	defer c.flushes.Add(-1)
+	if err := c.id.c.d.fails("Flush"); err != nil {
+		return err
+	}
 	defer c.lock()()
 	if c.noQP {
 		panic("fakedevice: Flush after DestroyQueues")
@@ -370,6 +382,9 @@ func (c *conn) deliver(p *conn, pieces [][]byte, n int) (status device.Status, f
 
 func (c *conn) Poll(flags int) (done []device.Completion, more bool, err error) {
 	c.calls.Add(1)
+	if err := c.id.c.d.fails("Poll"); err != nil {
+		return nil, false, err
+	}
 	defer c.lock()()
 	if flags&device.ArmReceives != 0 {
 		c.receives.armed = true

@@ -32,6 +32,9 @@ type channel struct {
 
 // Open implements device.Library.
 func (d *Device) Open() (device.Channel, error) {
+	if err := d.fails("Open"); err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left.Channels++
@@ -123,6 +126,9 @@ func (c *channel) freePort() uint16 {
 }
 
 func (c *channel) Listen(addr netip.AddrPort, _ bool, _ int) (device.ID, error) {
+	if err := c.d.fails("Listen"); err != nil {
+		return nil, err
+	}
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
 	if c.d.removed && !addr.Addr().IsUnspecified() {
@@ -141,6 +147,9 @@ func (c *channel) Listen(addr netip.AddrPort, _ bool, _ int) (device.ID, error) 
 }
 
 func (c *channel) Resolve(addr netip.AddrPort, _ time.Duration) (device.ID, error) {
+	if err := c.d.fails("Resolve"); err != nil {
+		return nil, err
+	}
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
 	i := c.newID()
@@ -157,6 +166,9 @@ func (i *id) Number() uint64 { return i.number }
 func (i *id) Port() uint16   { return i.local.Port() }
 
 func (i *id) Attributes() (device.Attributes, error) {
+	if err := i.c.d.fails("Attributes"); err != nil {
+		return device.Attributes{}, err
+	}
 	i.c.d.mu.Lock()
 	defer i.c.d.mu.Unlock()
 	if i.of != i.c.d.Attributes.Device {
@@ -169,6 +181,9 @@ func (i *id) Attributes() (device.Attributes, error) {
 }
 
 func (i *id) Route(time.Duration) error {
+	if err := i.c.d.fails("Route"); err != nil {
+		return err
+	}
 	i.c.d.mu.Lock()
 	defer i.c.d.mu.Unlock()
 	i.tell(device.Event{Type: device.RouteResolved})
@@ -176,6 +191,9 @@ func (i *id) Route(time.Duration) error {
 }
 
 func (i *id) OpenDomain() (device.Domain, error) {
+	if err := i.c.d.fails("OpenDomain"); err != nil {
+		return nil, err
+	}
 	i.c.d.mu.Lock()
 	defer i.c.d.mu.Unlock()
 	i.c.d.left.Domains++
@@ -183,6 +201,9 @@ func (i *id) OpenDomain() (device.Domain, error) {
 }
 
 func (i *id) Reject(data []byte) error {
+	if err := i.c.d.fails("Reject"); err != nil {
+		return err
+	}
 	i.c.d.mu.Lock()
 	defer i.c.d.mu.Unlock()
 	if len(data) > rejectData {

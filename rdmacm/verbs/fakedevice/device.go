@@ -21,6 +21,10 @@ import (
 // set before it is used.
 type Device struct {
 	Attributes device.Attributes
+	// Fail, if not nil, is called for each call of a method that can fail, with the method's name, such
+	// as "Create". It returns the error with which the call fails, or nil. It may be called on any
+	// goroutine.
+	Fail func(call string) error
 	// FailCreate and FailRegister, if not nil, are called for each ID.Create and
 	// Domain.Register. They return the error with which the call fails, or nil.
 	FailCreate   func(caps device.Caps) error
@@ -90,6 +94,14 @@ func New(iwarp bool) *Device {
 		key: 0x100, port: 30000, regions: make(map[uint32]*region),
 		listeners: make(map[netip.AddrPort]*id), ids: make(map[uint64]*id),
 	}
+}
+
+// fails returns the error with which the call of a method must fail, or nil.
+func (d *Device) fails(call string) error {
+	if d.Fail == nil {
+		return nil
+	}
+	return d.Fail(call)
 }
 
 // Left returns the numbers of objects that were not closed.
@@ -178,6 +190,9 @@ type region struct {
 
 func (o *domain) Register(memory []byte, access int) (device.Region, error) {
 	d := o.d
+	if err := d.fails("Register"); err != nil {
+		return nil, err
+	}
 	if d.FailRegister != nil {
 		if err := d.FailRegister(len(memory), access); err != nil {
 			return nil, err

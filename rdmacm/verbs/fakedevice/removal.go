@@ -56,6 +56,9 @@ type opened struct {
 }
 
 func (c *channel) Carrier(addr netip.Addr) (device.Device, error) {
+	if err := c.d.fails("Carrier"); err != nil {
+		return nil, err
+	}
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
 	if c.d.removed {
