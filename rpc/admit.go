@@ -46,7 +46,8 @@ func (s *Server) Admit(c *Call) (Plan, bool) {
 // verify lets the Protection of the call's flavor check the caller.
 func (s *Server) verify(c *Call) Outcome {
 	flavor := c.Header.Cred.Flavor
-	c.Cred = Cred{Flavor: flavor}
+	// A Protection that forgets to say who calls must not make the caller root.
+	c.Cred = Cred{Flavor: flavor, UID: NobodyID, GID: NobodyID}
 	switch flavor {
 	case AuthNone: // RFC 5531 §8.2
 	case AuthSys: // the server accepts the caller's numbers without proof

@@ -165,6 +165,32 @@ func TestAuthSys(t *testing.T) {
 	}
 }
 
+// silent is a Protection that accepts every call, and does not say who calls.
+type silent struct{}
+
+func (silent) Verify(*rpc.Arrived) (rpc.Guard, rpc.Outcome) { return nil, rpc.Done }
+
+// A caller whose flavor names no user is nobody, and not user 0.
+func TestCallerWithoutAUserIsNobody(t *testing.T) {
+	s, p, conn := newServer(t, rpc.Config{})
+	const flavor = 4711
+	s.Protect(flavor, silent{})
+	for _, f := range []rpc.Flavor{rpc.AuthNone, flavor} {
+		var uid, gid uint32
+		p.Judging = func(a *rpc.Arrived, _ *rpc.Judgement) rpc.Outcome {
+			uid, gid = a.Cred.UID, a.Cred.GID
+			return rpc.Done
+		}
+		h := rpc.CallHeader{XID: 1, Program: rpctest.Number, Version: 3, Procedure: rpctest.NULL, Cred: rpc.AuthBytes{Flavor: f}}
+		if _, err := rpctest.NewCall(conn, rpctest.CallMessage(h, nil)).Run(s).Results(); err != nil {
+			t.Fatal(err)
+		}
+		if uid != rpc.NobodyID || gid != rpc.NobodyID {
+			t.Errorf("flavor %v: user %d, group %d", f, uid, gid)
+		}
+	}
+}
+
 func TestJudgeDenies(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	p.Judging = func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {

@@ -202,8 +202,8 @@ type Cred struct {
 	groups [MaxGroups]uint32
 }
 
-// NobodyID is the user number and the group number of callers that have none on this machine. Linux
-// uses the same number.
+// NobodyID is the user number and the group number of callers that have none on this machine, and of those
+// whose flavor names no user, such as AUTH_NONE. Linux uses the same number.
 const NobodyID = 65534
 
 // GSSService is the protection that RPCSEC_GSS gives a call and its reply (RFC 2203 §5.2.2).

@@ -130,6 +130,8 @@ type Peer struct {
 	Minor     uint32
 	UID, GID  uint32
 	Principal string
+	// Nobody: the caller uses AUTH_NONE.
+	Nobody bool
 	// Room is the space for the reply to each call of this Peer. Places has the sizes of the places
 	// outside the reply, such as Write chunks, for its eligible results: see rpctest.Call.
 	Room   rpc.Room
@@ -206,7 +208,9 @@ func (p *Peer) Message(tag string, ops ...Op) []byte {
 func (p *Peer) Raw(args func(w *xdr.Writer)) []byte {
 	h := rpc.CallHeader{XID: p.xid.Add(1), Program: wire.Program, Version: wire.Version, Procedure: wire.ProcCompound}
 	var err error
-	if p.Principal != "" {
+	if p.Nobody {
+		h.Cred = rpc.AuthBytes{Flavor: rpc.AuthNone}
+	} else if p.Principal != "" {
 		h.Cred = rpc.AuthBytes{Flavor: rpc.AuthGSS, Body: []byte(p.Principal)}
 	} else if h.Cred, err = rpc.AuthSysCred(0, "client", p.UID, p.GID, nil); err != nil {
 		p.T.Fatal(err)

@@ -197,23 +197,20 @@ func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err err
 }
 
 // Identify stores in *as the user and the groups that the file system of this export sees for the caller.
-// The server has called Look with the same l. as.Groups may share memory with c.Groups.
-func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) {
-	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous {
+// It returns true if that is the anonymous user. The server has called Look with the same l. as.Groups may
+// share memory with c.Groups.
+func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) (anonymous bool) {
+	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous || e.Squash == RootSquash && c.UID == 0 {
+		// Group 0 and the other groups of root are squashed too.
 		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}
-		return
+		return true
 	}
 	*as = vfs.Cred{UID: c.UID, GID: c.GID, Groups: c.Groups}
 	if e.manages(c) {
 		as.Groups = l.groups
 	}
 	if e.Squash != RootSquash {
-		return
-	}
-	if as.UID == 0 {
-		// Group 0 and the other groups of root are squashed too.
-		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}
-		return
+		return false
 	}
 	if as.GID == 0 {
 		as.GID = e.AnonGID
@@ -228,4 +225,5 @@ func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) {
 		}
 		as.Groups = groups
 	}
+	return false
 }

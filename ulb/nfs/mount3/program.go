@@ -162,7 +162,9 @@ func putFlavors(w *xdr.Writer, e *export.Export, c *rpc.Conn) {
 // serve such a caller, because a client asks for a handle before it has a user's credential (RFC 2623
 // §2.3.2), but the caller must not learn the content of directories that only some users may search. The
 // flavor decides which exports serve it, so it stays.
-func anonymous(c *rpc.Cred) *rpc.Cred { return &rpc.Cred{Flavor: c.Flavor, Anonymous: true} }
+func anonymous(c *rpc.Cred) *rpc.Cred {
+	return &rpc.Cred{Flavor: c.Flavor, UID: rpc.NobodyID, GID: rpc.NobodyID, Anonymous: true}
+}
 
 // walk goes from an export's root to a directory below it, with the caller's rights, also
 // through mounts. If out is not Done, the call has to wait, and Serve returns out. When the

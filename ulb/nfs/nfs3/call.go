@@ -170,7 +170,7 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	}
 	r := p.requests.Get().(*request)
 	r.program, r.call, r.args, r.w = p, c, &c.Args, w
-	r.op = vfs.Op{Cred: &r.cred, Try: c.Try}
+	r.op, r.cred = vfs.Op{Cred: &r.cred, Try: c.Try}, vfs.Cred{UID: rpc.NobodyID, GID: rpc.NobodyID}
 	defer p.recycle(r)
 	if named {
 		r.export, r.handle = e, o.Handle

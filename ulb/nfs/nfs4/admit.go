@@ -343,12 +343,11 @@ func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) S
 	return wire.NFS4ErrLocked
 }
 
-// principal returns the identity of the caller.
-func (k *Compound) principal() state.Principal {
-	if c := &k.Call.Cred; c.Principal == "" {
-		return state.Principal{UID: c.UID}
-	}
-	return state.Principal{Proven: k.Call.Cred.Principal}
+// principal returns who acts in the export of o: see state.Principal.
+func (k *Compound) principal(o *Object) state.Principal {
+	var as vfs.Cred
+	anonymous := o.Export.Identify(&k.Call.Cred, &k.looked, &as)
+	return state.Principal{Proven: k.Call.Cred.Principal, UID: as.UID, Anonymous: anonymous}
 }
 
 // PrincipalOf returns a caller's identity as a string, for state.Client.Principal. Equal

@@ -150,7 +150,7 @@ func (k *Compound) closed() Status {
 		if u.state == nil {
 			continue
 		}
-		if _, s := u.state.For(u.want, k.principal()); s != wire.NFS4OK {
+		if _, s := u.state.For(u.want, u.by); s != wire.NFS4OK {
 			return s
 		}
 	}

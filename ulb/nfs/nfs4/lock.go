@@ -92,7 +92,7 @@ func (k *Compound) mayLockAs(a *state.LockArgs, kind state.Kind) Status {
 		want = state.AccessWrite
 	}
 	st, s := k.Program.state.Resolve(&a.Ref, kind)
-	if s != wire.NFS4OK || st.OpenedBy(want, k.principal()) {
+	if s != wire.NFS4OK || st.OpenedBy(want, k.principal(&k.Current)) {
 		return wire.NFS4OK
 	}
 	if err := k.granted(k.Current.Handle, opens(want)); err != nil {

@@ -247,7 +247,8 @@ func (o *opening) share() (s Status) {
 	a := state.OpenArgs{
 		Client: o.client, Owner: o.owner, OwnerName: o.args.Owner.Owner,
 		Key:    state.FileKey{Domain: state.DomainOf(k.FS()), Handle: o.object.Handle},
-		Access: o.access, Deny: o.deny, Claimed: o.reclaim, Roomy: o.made, By: k.principal(), File: o.file, Try: k.Op.Try,
+		Export: o.object.Export.ID,
+		Access: o.access, Deny: o.deny, Claimed: o.reclaim, Roomy: o.made, By: k.principal(&o.object), File: o.file, Try: k.Op.Try,
 	}
 	if o.resize {
 		a.Needs = state.AccessWrite
@@ -273,7 +274,7 @@ func (o *opening) truncate() Status {
 	k := o.k
 	f := o.cutter
 	if f == nil {
-		f, _ = o.state.For(state.AccessWrite, k.principal())
+		f, _ = o.state.For(state.AccessWrite, k.principal(&o.object))
 	}
 	var err error
 	if f != nil {

@@ -143,6 +143,8 @@ func directory(t testing.TB) vfs.FileSystem {
 type filer struct {
 	*nfs4test.Peer
 	t testing.TB
+	// dir is the handle of the directory in which it opens files; nil for that of PUTROOTFH.
+	dir []byte
 }
 
 func newFiler(t testing.TB, s *nfs4test.Site, minor uint32) *filer {
@@ -207,10 +209,14 @@ type opened struct {
 	fh []byte
 }
 
-// open opens a file in the root of the export.
+// open opens a file in f.dir.
 func (f *filer) open(args *wire.Open4Args) opened {
 	f.t.Helper()
-	r := f.want(wire.NFS4OK, op(wire.OpPutRootFH), opOpen(args), op(wire.OpGetFH))
+	put := op(wire.OpPutRootFH)
+	if f.dir != nil {
+		put = putFH(f.dir)
+	}
+	r := f.want(wire.NFS4OK, put, opOpen(args), op(wire.OpGetFH))
 	var res wire.Open4Res
 	r.Ops[1].Into(f.t, &res)
 	var fh wire.GetFH4Res

@@ -33,6 +33,9 @@ var usesOfOpens = []useOfOpen{
 	{"READ_PLUS", 2, false, func(x *principals) []nfs4test.Op { return x.on(opReadPlus(x.file.Stateid, 0, 4)) }},
 	{"ALLOCATE", 2, false, func(x *principals) []nfs4test.Op { return x.on(opAllocate(x.file.Stateid, 0, 4)) }},
 	{"DEALLOCATE", 2, false, func(x *principals) []nfs4test.Op { return x.on(opDeallocate(x.file.Stateid, 0, 4)) }},
+	{"IO_ADVISE", 2, true, func(x *principals) []nfs4test.Op {
+		return x.on(nfs4test.Op{Number: wire.OpIOAdvise, Args: &wire.IOAdvise4Args{Stateid: x.file.Stateid, Count: 4}})
+	}},
 	{"COPY", 2, false, func(x *principals) []nfs4test.Op {
 		return []nfs4test.Op{putFH(x.file.fh), op(wire.OpSaveFH), putFH(x.other.fh), opCopy(x.file.Stateid, x.other.Stateid, 0, 0, 4)}
 	}},

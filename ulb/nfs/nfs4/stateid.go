@@ -35,7 +35,7 @@ type Identifier interface {
 func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 	r := state.Ref{ID: *id, Client: k.Client}
 	if k.Current.IsSet() {
-		r.Key = k.Current.key()
+		r.Key, r.Export = k.Current.key(), k.Current.Export.ID
 	}
 	if k.Minor == 0 || *id != state.CurrentID {
 		return r, wire.NFS4OK
@@ -83,7 +83,7 @@ func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs
 		return nil, s
 	}
 	if o != &k.Current {
-		r.Key = o.key()
+		r.Key, r.Export = o.key(), o.Export.ID
 	}
 	st, s := m.Resolve(&r, 0)
 	if s != wire.NFS4OK {
@@ -92,19 +92,20 @@ func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs
 	if k.Minor == 0 {
 		m.Renew(st.Client)
 	}
-	*use = useOfState{st, want}
-	f, s := st.For(want, k.principal())
+	*use = useOfState{st, want, k.principal(o)}
+	f, s := st.For(want, use.by)
 	if s != wire.NFS4OK && (s != wire.NFS4ErrOpenMode || want != state.AccessRead) {
 		return nil, s
 	}
 	return f, k.may(access, o, nil, st)
 }
 
-// A useOfState is a state (an open, for example) whose stateid an operation uses, and the access
-// that the operation makes with it. The zero value means that the operation uses no state.
+// A useOfState is a state (an open, for example) whose stateid an operation uses, the access that the
+// operation makes with it, and who does. The zero value means that the operation uses no state.
 type useOfState struct {
 	state *state.State
 	want  state.Access
+	by    state.Principal
 }
 
 // onState runs an operation on a stateid of the given kind. run returns the stateid that replaces the old

@@ -35,7 +35,10 @@ var seed = maphash.MakeSeed()
 // operation of the owner with the same key and seqid is a repetition of this one.
 func (k *Compound) request() state.Request {
 	args := k.given[:len(k.given)-k.Args.Len()]
-	return state.Request{Operation: k.Number, By: k.principal(), Arguments: maphash.Bytes(seed, args)}
+	return state.Request{
+		Operation: k.Number, By: k.principal(&k.Current),
+		Export: k.Current.Export.ID, File: k.Current.Handle, Arguments: maphash.Bytes(seed, args),
+	}
 }
 
 // reply returns the reply to store. The parameter to is the request that the reply answers. The

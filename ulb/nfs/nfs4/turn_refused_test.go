@@ -16,14 +16,10 @@ func TestRefusedRequestsUseTheirNumbersUp(t *testing.T) {
 	fs := &slowFiles{FileSystem: memfs.New(memfs.Options{RootMode: 0o777}), before: func() {}}
 	s := openSiteOver(t, fs)
 	f := newFiler(t, s, 0)
+	f.dir = s.Exports.Seal(nil, s.Export, fs.Root()) // in the export that is replaced later
 	x := &principals{filer: f}
 	x.mode("file", 0o666)
 	o := x.opens("file")
-	found, err := s.Exports.Find(o.fh)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.fh = s.Exports.Seal(nil, s.Export, found.Handle) // handle of the export that is replaced later
 	with := func(security ...export.Security) func() {
 		return func() {
 			fs.before = func() {}

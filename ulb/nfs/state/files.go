@@ -77,6 +77,13 @@ type shown struct {
 	domain any
 }
 
+// A place is a shown by one export. An owner has an open of its own in each, which clients take for
+// different files.
+type place struct {
+	shown
+	export uint32
+}
+
 // tidy updates files.denials after a change of a file's opens, and forgets a file without opens.
 func (g *guard) tidy(of *file) {
 	g.files.denials.set(of.id, of.opens.denied())
@@ -183,7 +190,7 @@ func (g *guard) unlist(s *State) {
 	o := s.Owner
 	if s.Kind == KindOpen {
 		s.Client.known.origin.files.remove(s.shown())
-		delete(o.states, s.shown())
+		delete(o.states, s.place())
 	} else {
 		delete(o.own, s)
 	}
@@ -210,9 +217,9 @@ func (g *guard) enlist(s *State, of *file) bool {
 		of.opens.add(s)
 		s.Client.known.origin.files.add(s.shown())
 		if o.states == nil {
-			o.states = make(map[shown]*State)
+			o.states = make(map[place]*State)
 		}
-		o.states[s.shown()] = s
+		o.states[s.place()] = s
 	} else {
 		of.count(s.Client, lockCount{locks: 1})
 		if o.own == nil {
@@ -225,8 +232,9 @@ func (g *guard) enlist(s *State, of *file) bool {
 	return true
 }
 
-// shown returns the key of s in Owner.states.
+// shown returns the key of s in openFiles, and place that in Owner.states.
 func (s *State) shown() shown { return shown{s.file, s.Key.Domain} }
+func (s *State) place() place { return place{s.shown(), s.Export} }
 
 // size returns the memory of s without its ranges, in bytes.
 func (s *State) size() int {
@@ -254,7 +262,7 @@ type Owner struct {
 	// Manager.mu guards the fields below.
 
 	known  bool                // true while the client's tables contain the owner
-	states map[shown]*State    // opens of an open-owner, by file
+	states map[place]*State    // opens of an open-owner, by file and export
 	own    map[*State]struct{} // lock states of a lock-owner
 	idle   time.Time           // when the owner lost its last state, or was created
 	turn   turn

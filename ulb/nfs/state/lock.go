@@ -178,7 +178,7 @@ func (g *guard) newLock(open *State, owner *Owner, name []byte) *State {
 			return nil
 		}
 	}
-	s := &State{Kind: KindLock, Client: c, Owner: owner, Key: open.Key, open: open}
+	s := &State{Kind: KindLock, Client: c, Owner: owner, Key: open.Key, Export: open.Export, open: open}
 	s.held.Owner, s.held.Group = s, owner
 	if !g.enlist(s, open.file) {
 		if !numbered {

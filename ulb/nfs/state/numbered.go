@@ -1,12 +1,19 @@
 package state
 
-import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+import (
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
 
 // A Request is a numbered request of an owner (minor version 0), so that the Manager can tell a repeated
 // request from another one that has the same sequence number.
 type Request struct {
 	Operation nfs4wire.OpNum
 	By        Principal
+	// Export and File are the current file handle: a Reply also makes a file handle the current one, so it
+	// is only for callers that may use this export.
+	Export    uint32
+	File      vfs.Handle
 	Arguments uint64 // a hash
 }
 

@@ -10,8 +10,10 @@ type Ref struct {
 	ID nfs4wire.StateID4
 	// Client is the client that sent the request; nil in minor version 0.
 	Client *Client
-	// Key is the file that the request is about.
-	Key FileKey
+	// Key is the file that the request is about, and Export the export by which it reaches the file: see
+	// State.Export.
+	Key    FileKey
+	Export uint32
 }
 
 // Resolve returns the state that r names; kind 0 accepts any kind. It takes no lock: see held.
@@ -22,7 +24,7 @@ func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
 		return nil, status
 	case s.revoked.Load():
 		return nil, nfs4wire.NFS4ErrAdminRevoked
-	case s.Key != r.Key, kind != 0 && s.Kind != kind, !s.Owner.Confirmed():
+	case !r.reaches(s), kind != 0 && s.Kind != kind, !s.Owner.Confirmed():
 		return nil, nfs4wire.NFS4ErrBadStateID
 	}
 	if status = s.current(&r.ID, r.Client); status != nfs4wire.NFS4OK {
@@ -30,6 +32,10 @@ func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
 	}
 	return s, nfs4wire.NFS4OK
 }
+
+// reaches reports whether the request is about the file of s, in the export by which the client opened it.
+// A stateid is valid in no other export, because a caller may see this file there with other rights.
+func (r *Ref) reaches(s *State) bool { return s.Key == r.Key && s.Export == r.Export }
 
 // held is Resolve under the mutex: the state exists until release.
 func (g *guard) held(r *Ref, kind Kind) (*State, Status) {
@@ -40,11 +46,16 @@ func (g *guard) held(r *Ref, kind Kind) (*State, Status) {
 	return s, status
 }
 
-// A Principal identifies the caller of a call: equal Principals are the same caller.
+// A Principal identifies who acts in a call, in one export: the caller after the export's squashing. Equal
+// Principals are the same. What the call says of its caller (rpc.Cred) is only a claim: root of a client
+// that the export squashes is not root.
 type Principal struct {
-	// Proven is the caller's name if the RPC flavor proves it. If it is "", the caller claims UID.
+	// Proven is the caller's name if the RPC flavor proves it. If it is "", the caller claims its number.
 	Proven string
-	UID    uint32
+	// UID is the user as whom the file system sees the caller. Anonymous is true if it is the export's
+	// anonymous user, who has neither the groups nor the opens of a user with that number.
+	UID       uint32
+	Anonymous bool
 }
 
 // MayHold returns NFS4_OK if the Manager may grant c an open with this deny mode, or a lock, now, or else
@@ -123,7 +134,9 @@ type OpenArgs struct {
 	// Owner is the open-owner in minor version 0. Otherwise it is nil, and OwnerName is its name.
 	Owner     *Owner
 	OwnerName []byte
-	Key       FileKey
+	// Key is the file, and Export the export by which the client opens it: see State.Export.
+	Key    FileKey
+	Export uint32
 	// Access has the accesses that the client asks for, Deny those that it denies to others, and
 	// Needs those that the OPEN itself uses once: truncation needs write access.
 	Access, Deny, Needs Access
@@ -204,9 +217,9 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, status S
 		of = &file{id: id}
 		g.files.byID[id] = of
 	}
-	s := owner.states[shown{of, a.Key.Domain}]
+	s := owner.states[place{shown{of, a.Key.Domain}, a.Export}]
 	if s == nil {
-		s = &State{Kind: KindOpen, Client: a.Client, Owner: owner, Key: a.Key}
+		s = &State{Kind: KindOpen, Client: a.Client, Owner: owner, Key: a.Key, Export: a.Export}
 		s.opened.Store(&opened{})
 		if !g.enlist(s, of) {
 			g.tidy(of)
@@ -281,7 +294,7 @@ func (m *Manager) ConfirmOpen(r *Ref) (id nfs4wire.StateID4, status Status) {
 	switch {
 	case status != nfs4wire.NFS4OK:
 		return id, status
-	case s.file == nil, s.Key != r.Key, s.Kind != KindOpen, s.Owner.Confirmed():
+	case s.file == nil, !r.reaches(s), s.Kind != KindOpen, s.Owner.Confirmed():
 		return id, nfs4wire.NFS4ErrBadStateID
 	}
 	s.Owner.confirmed.Store(true)

@@ -45,6 +45,10 @@ type State struct {
 	Client *Client
 	Owner  *Owner
 	Key    FileKey
+	// Export is the number of the export by which the client opened the file (export.Export.ID). It stays the
+	// same when the export is replaced. In minor version 0 a stateid is all that a request needs to act on
+	// it, so a stateid is good only for requests that reach the file by the same export.
+	Export uint32
 
 	other [nfs4wire.NFS4OtherSize]byte
 	seqid atomic.Uint32
