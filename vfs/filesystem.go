@@ -204,8 +204,11 @@ type FileSystem interface {
 	// fails with ENAMETOOLONG. It stores the attributes of h in a.
 	ReadLink(op *Op, h Handle, buf []byte, a *Attr) (int, error)
 
-	// Read fills buf from offset, up to the end of the file. eof is true if the file ends within
-	// or right after the bytes read. Read stores the attributes of h in a.
+	// Read fills buf from offset, up to the end of the file, and stores the attributes of h in a. eof is
+	// true if the bytes read end at a.Size, or offset is at or beyond it. The result describes one state
+	// of the file even if the file changes meanwhile: no byte read lies beyond a.Size, eof is false if
+	// a.Size is larger, and the bytes are not older than a.Change. Without eof, Read returns at least one
+	// byte, unless buf is empty. A file that is cut during every try: ErrDelay.
 	Read(op *Op, h Handle, offset uint64, buf []byte, a *Attr) (n int, eof bool, err error)
 	// Write stores the pieces of data in order at offset, and makes them at least as stable as the
 	// argument stable demands. It returns the number of bytes stored and how stable they are. An error

@@ -63,8 +63,34 @@ func (f *FS) writing(n *node, do func(file gobilly.File) error) error {
 	})
 }
 
-// Read implements vfs.FileSystem.
-func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (n int, eof bool, err error) {
+// tries is the number of times that Read tries, if other programs cut the file meanwhile.
+const tries = 8
+
+// Read implements vfs.FileSystem. It leaves out bytes beyond the size in a, which it has read before
+// the bytes.
+func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
+	var first uint64
+	for try := range tries {
+		n, ended, err := f.read(op, h, offset, buf, a)
+		if err != nil {
+			return 0, false, err
+		}
+		left := a.Size - min(offset, a.Size)
+		n = int(min(uint64(n), left))
+		short := n < len(buf) && uint64(n) < left
+		if try == 0 {
+			first = a.Change
+		}
+		if short && ended && (try < tries-1 || a.Change != first) {
+			continue // the file was cut after its attributes were read
+		}
+		return n, uint64(n) == left || ended && short, nil
+	}
+	return 0, false, vfs.ErrDelay
+}
+
+// read reads the attributes of h, and then bytes of its file. ended reports that the file has no more.
+func (f *FS) read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (n int, ended bool, err error) {
 	var open func() (gobilly.File, error)
 	err = f.look(op, func() error {
 		nd, err := f.get(h, a)
@@ -81,22 +107,19 @@ func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.At
 		})
 	})
 	if err != nil || open == nil {
-		return 0, err == nil && offset >= a.Size, err
+		return 0, false, err
 	}
 	defer f.reading.Done()
 	err = using(open, func(file gobilly.File) (err error) {
 		n, err = file.ReadAt(buf[:min(uint64(len(buf)), math.MaxInt64-offset)], int64(offset))
 		if errors.Is(err, io.EOF) {
-			eof, err = true, nil
+			ended, err = true, nil
 		} else if err == nil && n == 0 {
 			err = io.ErrNoProgress
 		}
 		return err
 	})
-	if err != nil {
-		return 0, false, errno(err)
-	}
-	return n, eof || offset+uint64(n) >= a.Size, nil
+	return n, ended, errno(err)
 }
 
 // Write implements vfs.FileSystem.

@@ -58,42 +58,56 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 
 // read reads from n, a regular file. judged is true if the caller has the file open. Then read
 // checks no permission, because Open has checked it.
-func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, judged bool) (_ int, _ bool, err error) {
-	var is look
-	if !judged {
-		if err = fs.lookAndJudge(op, n, &is, false); err != nil {
+//
+// The attributes are read before the bytes, and bytes beyond their size are left out. So the bytes
+// are never older than the Change, and eof never stands beside a larger size, even if the file grows
+// meanwhile. A client would fill the space up to the larger size with zeros.
+func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, judged bool) (int, bool, error) {
+	var first uint64
+	for try := range tries {
+		var is look
+		if err := fs.lookAndJudge(op, n, &is, judged); err != nil {
 			return 0, false, err
 		}
+		quiet := fs.readsQuietly(n)
+		if op.Try && !quiet && !fs.kind.pages {
+			return 0, false, vfs.ErrWouldBlock
+		}
+		got, ended, err := fs.readFile(op, n, offset, buf)
+		if err != nil {
+			return 0, false, err
+		}
+		left := uint64(is.Size) - min(offset, uint64(is.Size))
+		got = int(min(uint64(got), left))
+		short := got < len(buf) && uint64(got) < left
+		if short && op.Try {
+			return 0, false, vfs.ErrWouldBlock // the rest is not in memory
+		}
+		if try == 0 {
+			first = is.change
+		}
+		if short && ended && (try < tries-1 || !is.still || is.change != first) {
+			continue // the file was cut after its attributes were read
+		}
+		// If the file has not changed in all these tries, the file system reports a size that is not
+		// the content's, and only the read finds the end.
+		if !quiet {
+			fs.wasRead(n, &is)
+		}
+		n.fill(a, &is)
+		return got, uint64(got) == left || ended && short, nil
 	}
+	return 0, false, vfs.ErrDelay
+}
+
+// readFile opens n, if it is not open, and reads from it: see fetch.
+func (fs *FS) readFile(op *vfs.Op, n *node, offset uint64, buf []byte) (int, bool, error) {
 	f, err := fs.file(op, n, false)
 	if err != nil {
 		return 0, false, err
 	}
 	defer fs.giveBackFile(op, f)
-	quiet := fs.readsQuietly(n)
-	if op.Try && !quiet && !fs.kind.pages {
-		return 0, false, vfs.ErrWouldBlock
-	}
-	got, ended, err := fs.fetch(op, f.fd, offset, buf)
-	if err != nil {
-		return 0, false, err
-	}
-	end := offset + uint64(got)
-	// The attributes read above are still valid if the read did not wait and nothing changed.
-	// Otherwise read them now.
-	if judged || !op.Try || !quiet || !n.inode.version.still(is.change) || end > uint64(is.Size) {
-		if err = fs.lookAndJudge(op, n, &is, judged); err != nil {
-			return 0, false, err
-		}
-	}
-	if op.Try && got < len(buf) && end < uint64(is.Size) {
-		return 0, false, vfs.ErrWouldBlock // the rest is not in memory
-	}
-	n.fill(a, &is)
-	if !quiet {
-		fs.wasRead(n, &is)
-	}
-	return got, ended || end >= uint64(is.Size), nil
+	return fs.fetch(op, f.fd, offset, buf)
 }
 
 // lookAndJudge reads n's attributes, and checks that the caller may read n's data unless judged is set.
@@ -205,10 +219,16 @@ func (fs *FS) readsQuietly(n *node) bool {
 	return readKind(fs.reads.Load()) == noatime || n.inode.version.still(q.change.Load()) && fs.nodes.round.Load() < q.until.Load()
 }
 
-// wasRead is called after a read of n. If further reads leave n's atime unchanged, it records that
-// in n.quiet. st holds n's attributes after the read.
-func (fs *FS) wasRead(n *node, st *look) {
-	if readKind(fs.reads.Load()) != relatime || !st.still {
+// wasRead is called after a read of n that may have updated its atime. It reads the attributes again,
+// and if n is still in the state that is names, stores them in is, for the new atime. If further reads
+// leave the atime unchanged, it records that in n.quiet.
+func (fs *FS) wasRead(n *node, is *look) {
+	var st look
+	if !is.still || n.stat(&st) != nil || !st.still || st.change != is.change {
+		return
+	}
+	*is = st
+	if readKind(fs.reads.Load()) != relatime {
 		return
 	}
 	atime := time.Unix(st.Atim.Unix())

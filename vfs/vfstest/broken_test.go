@@ -3,6 +3,7 @@ package vfstest_test
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,6 +37,8 @@ var broken = map[string]struct {
 	"cuts a file and says that it would block":  {"try/create/unchecked", func(m *memfs.FS) vfs.FileSystem { return cutting{m} }},
 	"says that it would block, anyway":          {"try/create/guarded", func(m *memfs.FS) vfs.FileSystem { return stubborn{m} }},
 	"sees the end too early":                    {"block/io/edges_of_a_read", func(m *memfs.FS) vfs.FileSystem { return early{m} }},
+	"looks at the file after it was read":       {"block/io/beside_an_appender", func(m *memfs.FS) vfs.FileSystem { return lateLook{m} }},
+	"tells new attributes beside old bytes":     {"block/io/not_older_than_its_Change", func(m *memfs.FS) vfs.FileSystem { return lateLook{m} }},
 	"loses what emit refused":                   {"block/readdir/each_cookie_resumes", func(m *memfs.FS) vfs.FileSystem { return careless{m} }},
 	"lists twice":                               {"block/create/mkdir", func(m *memfs.FS) vfs.FileSystem { return double{m} }},
 	"tells yesterday's attributes":              {"block/change/files", func(m *memfs.FS) vfs.FileSystem { return late{m} }},
@@ -122,6 +125,19 @@ func (f confused) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, 
 		e.Attr.FSID++
 		return emit(e)
 	})
+}
+
+// lateLook is a file system that reads the attributes after the bytes. It waits a little for a change
+// in between.
+type lateLook struct{ *memfs.FS }
+
+func (f lateLook) Read(op *vfs.Op, h vfs.Handle, off uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
+	n, eof, err := f.FS.Read(op, h, off, buf, a)
+	for change, i := a.Change, 0; err == nil && a.Change == change && i < 1000; i++ {
+		runtime.Gosched()
+		err = f.FS.GetAttr(op, h, a)
+	}
+	return n, eof, err
 }
 
 type careless struct{ *memfs.FS }

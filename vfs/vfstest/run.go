@@ -67,7 +67,7 @@ func Tests() []Test {
 	return all
 }
 
-var groups = [][]Test{createTests, openTests, claimTests, sparseTests, copyTests, xattrTests, lookupTests, attributeTests, accessTests, lockMarkTests, ioTests, readDirTests, identityTests, renameTests,
+var groups = [][]Test{createTests, openTests, claimTests, sparseTests, copyTests, xattrTests, lookupTests, attributeTests, accessTests, lockMarkTests, ioTests, ioBesideTests, readDirTests, identityTests, renameTests,
 	linkTests, changeTests, handleTests, stressTests, crashTests, modelTests}
 
 // Run runs the suite. New makes an empty file system for each test. Run closes it.
