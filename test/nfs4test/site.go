@@ -174,7 +174,10 @@ type Result struct {
 type OpResult struct {
 	Number wire.OpNum
 	Status wire.NFSStat4
-	body   xdr.Decoder
+	// Size is the length of the result in bytes, with its number and status, and without data that was
+	// placed outside the reply.
+	Size int
+	body xdr.Decoder
 }
 
 // Into decodes the whole result, with its status, into res. It fails the test if the result
@@ -268,10 +271,13 @@ func (p *Peer) End(c *rpctest.Call) *rpctest.Call {
 	return c
 }
 
-// Compound makes a compound and returns its results.
+// Compound makes a compound and returns its results. It fails the test if a result is longer than a Linux
+// client has room for (LinuxRoom).
 func (p *Peer) Compound(ops ...Op) *Result {
 	p.T.Helper()
-	return p.Parse(p.End(p.Begin(p.Message("", ops...))))
+	r := p.Parse(p.End(p.Begin(p.Message("", ops...))))
+	p.fits(ops, r.Ops)
+	return r
 }
 
 // Parse returns the results of a compound. It fails the test if the reply is not well formed, or
@@ -284,6 +290,7 @@ func (p *Peer) Parse(c *rpctest.Call) *Result {
 	}
 	r := &Result{Status: wire.NFSStat4(d.Int32()), Tag: string(d.Opaque(1 << 20))}
 	for range d.Uint32() {
+		begin := d.Len()
 		o := OpResult{Number: wire.OpNum(d.Int32())}
 		o.body = *d
 		o.Status = wire.NFSStat4(d.Int32())
@@ -294,6 +301,7 @@ func (p *Peer) Parse(c *rpctest.Call) *Result {
 		if !Valid(p.Minor, o.Number, o.Status) {
 			p.T.Errorf("%v of minor version %d answered %v, which is none of its errors", o.Number, p.Minor, o.Status)
 		}
+		o.Size = begin - d.Len()
 		r.Ops = append(r.Ops, o)
 	}
 	if err := d.Finish(); err != nil {

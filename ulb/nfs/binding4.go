@@ -114,8 +114,8 @@ var rows4 = [...]row4{
 	wire.OpGetattr:            {skip: bitmap, most: MaxAttributes},
 	wire.OpGetFH:              {skip: nothing, most: wire.GetFH4ResOKMaxSize},
 	wire.OpLink:               {skip: name, most: wire.Link4ResOKMaxSize, once: true},
-	wire.OpLock:               {skip: lock4, most: wire.Lock4DeniedMaxSize, once: true},
-	wire.OpLockt:              {skip: lockt4, most: wire.Lock4DeniedMaxSize},
+	wire.OpLock:               {skip: lock4, most: maxDenied4, once: true},
+	wire.OpLockt:              {skip: lockt4, most: maxDenied4},
 	wire.OpLocku:              {skip: fixed(wire.Locku4ArgsMaxSize), most: wire.StateID4MaxSize, once: true},
 	wire.OpLookup:             {skip: name},
 	wire.OpLookupp:            {skip: nothing},
@@ -165,8 +165,13 @@ var rows4 = [...]row4{
 	wire.OpClone:      {skip: fixed(wire.Clone4ArgsMaxSize)},
 }
 
-// Largest sizes of results, in bytes, where the XDR definition sets no limit. maxClientInUse is
-// enough for the address of the other client in a result with NFS4ERR_CLID_INUSE.
+// MaxDeniedOwner is the length, in bytes, of the longest lock-owner that the server names when it denies a
+// lock. A Linux client has room for lock-owners as long as its own, and no more.
+const MaxDeniedOwner = 20
+
+// Largest sizes of results, in bytes, where the XDR definition sets no limit, or a higher one.
+// maxClientInUse is enough for the address of the other client in a result with NFS4ERR_CLID_INUSE, and
+// maxDenied4 for a conflicting lock.
 const (
 	// MaxOpen4 is enough for the result of OPEN, including a delegation with its permissions.
 	MaxOpen4 = 256
@@ -175,6 +180,7 @@ const (
 	// MaxExchangeID4 is enough for the server's description of itself: owner, scope and implementation.
 	MaxExchangeID4 = 1024
 	maxClientInUse = 256
+	maxDenied4     = wire.Lock4DeniedMaxSize - wire.NFS4OpaqueLimit + MaxDeniedOwner
 )
 
 // nothing is the skip function of operations without arguments.

@@ -151,12 +151,16 @@ func (s *site) serve(c *rpctest.Call) *rpctest.Call {
 	return c
 }
 
-// call makes one call and decodes its results, which must be well formed.
+// call makes one call and decodes its results, which must be well formed and fit into a Linux client's room
+// (linuxRooms).
 func (s *site) call(p wire.Procedure, args encoder, res decoder) {
 	s.t.Helper()
 	d, err := s.run(s.message(p, args)).Results()
 	if err != nil {
 		s.t.Fatalf("%v: %v", p, err)
+	}
+	if room := linuxRoom(p, args); d.Len() > room {
+		s.t.Errorf("results of %v take %d bytes; a Linux client has room for %d", p, d.Len(), room)
 	}
 	if res != nil {
 		res.Decode(d)

@@ -16,7 +16,7 @@ import (
 
 // Longest encoded names and paths in attribute values, in bytes.
 const (
-	mostName = 4 + 512 // of an owner or a group: a name, '@', and a domain
+	mostName = 4 + 128 // of an owner or a group: a name, '@', and a domain; a Linux client has room for no longer one
 	mostPath = 1024    // of a path among fs_locations
 )
 
@@ -286,9 +286,9 @@ func (f *facts) names(n need) Status {
 }
 
 // putIdentity writes owner or owner_group (RFC 8881 §5.9): the name, or the decimal digits
-// of the number if the name is empty.
+// of the number if the name is empty or takes more than mostName bytes.
 func putIdentity(w *xdr.Writer, name []byte, id uint32) {
-	if len(name) > 0 {
+	if len(name) > 0 && 4+len(name) <= mostName {
 		w.Opaque(name)
 		return
 	}

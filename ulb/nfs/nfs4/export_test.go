@@ -58,3 +58,16 @@ func hasStateid(t reflect.Type) bool {
 	}
 	return false
 }
+
+// Shared lists the operations that the minor versions have in common.
+var Shared = shared
+
+// MostOf returns the length of the longest values of a set of attributes, without the set itself, in bytes.
+func MostOf(set *wire.Bitmap4) (n int) {
+	for _, a := range attributeTable {
+		if set.Has(a.number) {
+			n += a.most
+		}
+	}
+	return n
+}

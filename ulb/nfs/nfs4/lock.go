@@ -1,6 +1,7 @@
 package nfs4
 
 import (
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -140,11 +141,13 @@ func (k *Compound) lock(a *state.LockArgs) Status {
 	return s
 }
 
-// denied writes a LOCK4denied result that describes the conflicting lock.
+// denied writes a LOCK4denied result that describes the conflicting lock. It leaves out the name of a
+// lock-owner that is longer than nfs.MaxDeniedOwner. A client could not receive the result otherwise, and no client
+// needs the name to repeat the LOCK later.
 func (k *Compound) denied(d *state.Denied) Status {
-	res := wire.Lock4Denied{
-		Offset: d.Offset, Length: d.Length, Locktype: wire.ReadLt,
-		Owner: wire.StateOwner4{Clientid: d.ClientID, Owner: []byte(d.Owner)},
+	res := wire.Lock4Denied{Offset: d.Offset, Length: d.Length, Locktype: wire.ReadLt, Owner: wire.StateOwner4{Clientid: d.ClientID}}
+	if len(d.Owner) <= nfs.MaxDeniedOwner {
+		res.Owner.Owner = []byte(d.Owner)
 	}
 	if d.Write {
 		res.Locktype = wire.WriteLt

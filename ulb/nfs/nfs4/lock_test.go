@@ -1,10 +1,12 @@
 package nfs4_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
@@ -229,11 +231,11 @@ func TestLocksOfThisMachine(t *testing.T) {
 func TestLockDeniedWithoutRoom(t *testing.T) {
 	s := openSite(t)
 	f, other := newFiler(t, s, 1), newFiler(t, s, 1)
-	long := string(make([]byte, 1000))
+	long := strings.Repeat("o", nfs.MaxDeniedOwner)
 	o := f.create("file", "me", both, 0)
 	f.lock(o.fh, opFirstLock(o.Stateid, long, wire.WriteLt, 0, 1))
 	theirs := other.open(openArgs("file", "other", both, 0))
-	other.Room.Inline = 300
+	other.Room.Inline = 100
 	other.want(wire.NFS4ErrRepTooBig, putFH(o.fh), opFirstLock(theirs.Stateid, "locker", wire.ReadLt, 0, 1))
 	other.lock(o.fh, opFirstLock(theirs.Stateid, "locker", wire.ReadLt, 1, 1))
 }

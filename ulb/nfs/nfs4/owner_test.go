@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,6 +67,31 @@ func TestOwnersByName(t *testing.T) {
 					t.Errorf("%s, %s: listed as %s, %s", c.owner, c.group, owner, group)
 				}
 			}
+		}
+	}
+}
+
+// Owners and groups whose names are longer than a Linux client has room for are sent by number.
+func TestLongOwnersByNumber(t *testing.T) {
+	dir := t.TempDir()
+	passwd := filepath.Join(dir, "passwd")
+	most := 128 - len("@example.org")
+	fits, long := strings.Repeat("f", most), strings.Repeat("l", most+1)
+	if err := os.WriteFile(passwd, []byte(fits+":x:1000:100:::\n"+long+":x:1001:100:::\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := identity.New(identity.Config{
+		Domain: "example.org", Passwd: passwd, Group: "/dev/null",
+		Ask: func(context.Context, string, string) ([]byte, error) { return nil, nil },
+	})
+	s := treeSiteWith(t, func(cfg *nfs4test.Config) { cfg.Identity, cfg.SendNames = m, true }, "/data")
+	p := s.Peer(1)
+	for owner, want := range map[string]string{"1000": fits + "@example.org", "1001": "1001", long + "@example.org": "1001"} {
+		if r := p.Compound(append(at("file"), setattr(fattr(func(w *xdr.Writer) { w.String(owner) }, wire.Fattr4Owner)))...); r.Status != wire.NFS4OK {
+			t.Fatal(r.Status)
+		}
+		if _, d := valuesOf(t, p, []string{"data", "file"}, wire.Fattr4Owner); string(d.Opaque(999)) != want {
+			t.Errorf("the owner %s is not sent as %s", owner, want)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // maxSetClientID is the size of the largest result of SETCLIENTID, in bytes. That is
 // NFS4ERR_CLID_INUSE with the address of the client that uses the name.
-const maxSetClientID = 2 * (4 + maxAddress)
+const maxSetClientID = 4 + maxNetID + 4 + maxAddress
 
 // disk is passed to rpc.Call.Resume as the resource that a call waits for, if its operation waits
 // for the records of clients.
@@ -54,19 +54,23 @@ func (m *Minor) setClientID(k *nfs4.Compound, args *wire.SetClientID4Args) nfs4.
 }
 
 // callbackOf returns the program and the address for callbacks in the request. It drops an address that
-// is longer than maxAddress.
+// is longer than maxAddress, or whose netid is longer than maxNetID.
 func callbackOf(args *wire.SetClientID4Args, from netip.Addr) state.Callback {
 	cb := state.Callback{Program: args.Callback.CBProgram}
-	if a := &args.Callback.CBLocation; len(a.RNetid) <= maxAddress && len(a.RAddr) <= maxAddress {
+	if a := &args.Callback.CBLocation; len(a.RNetid) <= maxNetID && len(a.RAddr) <= maxAddress {
 		cb.NetID, cb.Address = string(a.RNetid), string(a.RAddr)
 		cb.Dial = callbackAddress(cb.NetID, cb.Address, from)
 	}
 	return cb
 }
 
-// maxAddress is the maximum length of a netid and of a universal address that the server
-// keeps, in bytes. Every valid one is shorter.
-const maxAddress = 120
+// maxNetID and maxAddress are the maximum lengths of a netid and of a universal address that the server
+// keeps, in bytes. Every valid one is shorter. A Linux client has no room for longer ones in the answer that
+// its name is in use.
+const (
+	maxNetID   = 8
+	maxAddress = 56
+)
 
 // callbackAddress returns the address for callbacks to the client that named this netid and this universal
 // address: the IP address from which it calls (caller), with the port that it named. It returns the zero
