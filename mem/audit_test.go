@@ -220,8 +220,7 @@ func (p *Pool) auditQueues() error {
 
 // auditWaits returns an error if a waiting request could be served.
 func (p *Pool) auditWaits() error {
-	mainHas := func(n int32) bool { return int64(p.main.inUse+n)+p.heapPages <= int64(p.main.total) && p.main.has(n) }
-	if p.current != nil && mainHas(p.current.need()) {
+	if p.current != nil && p.main.has(p.current.need()) {
 		return fmt.Errorf("there is a block for the request that has the turn")
 	}
 	for _, s := range p.shares {
@@ -234,7 +233,7 @@ func (p *Pool) auditWaits() error {
 				if p.mayTakeLocked(s.client, n) && p.reserve.has(n) {
 					return fmt.Errorf("a small request waits, and the reserve has room for it")
 				}
-				if p.current == nil && !g.blocked && g.roomLocked(n) && mainHas(n) {
+				if p.current == nil && !g.blocked && g.roomLocked(n) && p.main.has(n) {
 					return fmt.Errorf("a small request waits, and the main zone has room for it")
 				}
 			}

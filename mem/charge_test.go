@@ -11,9 +11,8 @@ func (s *Share) Charge(n int) {
 	p := s.pool
 	p.mu.Lock()
 	s.chargeHeapLocked(int64(n))
-	p.grantLocked()
 	p.watchLocked()
-	p.deliverAndUnlock()
+	p.mu.Unlock()
 }
 
 // Discharge ends a charge of n bytes.
@@ -26,54 +25,50 @@ func (s *Share) Charged() int64 {
 	return s.heap
 }
 
-// Charged bytes take the place of payload memory. When they are discharged, waiting requests get
-// that memory.
-func TestChargesCountAgainstTheCeiling(t *testing.T) {
+// Charges delay no request. Otherwise calls that wait for memory could hold what they wait for, and
+// wait for ever.
+func TestChargesDelayNoRequest(t *testing.T) {
 	p := newPool(t, 8*mib, 8*mib)
 	s, other := p.OpenShare("a", nil), p.NewShare()
-	s.Charge(5*mib + 1)
-	if n := s.Charged(); n != 5*mib+1 {
+	s.Charge(100*mib + 1)
+	if n := s.Charged(); n != 100*mib+1 {
 		t.Errorf("%d bytes are charged", n)
 	}
-	if st := p.Stats(); st.Charged != 5*mib+1 || st.Pressed {
+	if st := p.Stats(); st.Charged != 100*mib+1 || !st.Pressed {
 		t.Errorf("%+v", st)
 	}
-	held, ok := other.TryGet(3*mib - PageSize)
+	held, ok := other.TryGet(8 * mib)
 	if !ok {
 		t.Fatal("no memory beside what is charged")
 	}
-	w := ask(other, nil, "w", mib, nil)
+	w := ask(s, nil, "w", 8*mib, nil)
 	w.want(t, 0, nil)
-	small := ask(other, nil, "small", PageSize, nil) // the reserve is not overdrawn
-	small.want(t, 1, nil)
-	small.buffer.Release()
 	audited(t, p)
-	s.Discharge(mib)
+	held.Release()
 	w.want(t, 1, nil)
 	w.buffer.Release()
-	held.Release()
 	s.Close()
 	s.Discharge(2 * mib) // charges may be discharged after Close
-	s.Discharge(2*mib + 1)
-	if st := p.Stats(); st.Charged != 0 || st.Clients != 0 {
+	s.Discharge(98*mib + 1)
+	if st := p.Stats(); st.Charged != 0 || st.Clients != 0 || st.Pressed {
 		t.Errorf("%+v", st)
 	}
 }
 
-// A client may keep half of the memory that the others leave, counted over all its shares; beyond
-// that each of its connections has two calls under way.
+// A client may keep half of that part of the account for charges that the others leave, counted over
+// all its shares; beyond that each of its connections has LeastCalls calls under way.
 func TestClientsLeaveRoomForCharges(t *testing.T) {
-	p := newPool(t, 8*mib, 8*mib)
+	p := newPool(t, 31*mib, 0)
 	a, again, b, c := p.OpenShare("a", nil), p.OpenShare("a", nil), p.OpenShare("b", nil), p.OpenShare("c", nil)
 	want := func(s *Share, full bool) {
 		t.Helper()
-		if s.Full(100) != full || s.Full(2) != full || s.Full(1) {
-			t.Errorf("with %d bytes charged to it, of %d: %v, %v and %v", s.Charged(), p.Stats().Charged, s.Full(100), s.Full(2), s.Full(1))
+		if s.Full(100) != full || s.Full(LeastCalls) != full || s.Full(LeastCalls-1) {
+			t.Errorf("with %d bytes charged to it, of %d: %v, %v and %v", s.Charged(), p.Stats().Charged, s.Full(100), s.Full(LeastCalls), s.Full(LeastCalls-1))
 		}
 	}
 	a.Charge(3 * mib)
 	want(a, false)
-	half := int(p.total()) * PageSize / 2
+	half := int(p.chargesOf()) / 2
 	again.Charge(half - 3*mib + 1)
 	want(a, true)
 	want(again, true)
@@ -90,33 +85,7 @@ func TestClientsLeaveRoomForCharges(t *testing.T) {
 	}
 }
 
-// Charges count towards the fair part that a client may have while others wait.
-func TestChargesCountInTheFairPart(t *testing.T) {
-	p := newPool(t, 8*mib, 8*mib)
-	hog, a, b := p.NewShare(), p.OpenShare("a", nil), p.OpenShare("b", nil)
-	var held []*Buffer
-	for range 5 {
-		m, _ := hog.TryGet(mib)
-		held = append(held, m)
-	}
-	a.Charge(3 * mib) // all of its fair part
-	var log []string
-	var waiting []*wish
-	for range 3 {
-		waiting = append(waiting, ask(a, nil, "a", mib, &log), ask(b, nil, "b", mib, &log))
-	}
-	// a's first request was next before b's came.
-	for i, want := range []string{"a", "b", "b", "b"} {
-		if held[i].Release(); len(log) != i+1 || log[i] != want {
-			t.Fatalf("granted to %v, want %s in the end", log, want)
-		}
-	}
-	held[4].Release()
-	a.Discharge(3 * mib)
-	drain(t, p, waiting)
-}
-
-// Pressed reports that charges exceed the ceiling, or that a request waits for memory that others
+// Pressed reports that charges exceed their account, or that a request waits for memory that others
 // hold. It does not count a request that waits for its own share or file system.
 func TestPressed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -142,16 +111,11 @@ func TestPressed(t *testing.T) {
 		w.buffer.Release()
 		held.Release()
 		drain(t, p, []*wish{ofShare, ofGroup})
-		held, _ = a.TryGet(4 * mib)
-		a.Charge(6 * mib)
+		a.Charge(int(p.chargesOf()) + 1)
 		pressed(true, "charges overdraw")
-		a.Discharge(1 * mib)
+		a.Discharge(1)
 		pressed(false, "they do not")
-		a.Charge(2 * mib)
-		pressed(true, "again")
-		held.Release()
-		pressed(false, "payload memory made room")
-		a.Discharge(7 * mib)
+		a.Discharge(int(p.chargesOf()))
 	})
 }
 

@@ -93,7 +93,7 @@ func (c *Client) withinLocked(g *Group, n int32) bool {
 		return true
 	}
 	part := p.total() / p.active
-	if int64(c.pages+n)+pagesIn(c.heap.Load()) <= int64(part) {
+	if c.pages+n <= part {
 		return true
 	}
 	have := c.of(g)

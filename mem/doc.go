@@ -11,8 +11,7 @@
 // order. A call that holds memory never waits for more: therefore the ceiling cannot cause a
 // deadlock. A Request that would exceed one of these limits waits, or is served later than others:
 //
-//   - The Pool: used pages of the main zone (the arena without the reserve) and charged heap memory
-//     together are at most as large as the main zone. Only a new charge may exceed this.
+//   - The Pool hands out the pages of its arena.
 //   - A Share is the memory of one connection. It is at most Config.Share (share.go).
 //   - A Group is the memory for calls that may stall together, such as those for one file system.
 //     It is at most half of what the other Groups leave, and at most Config.Group (group.go).
@@ -20,8 +19,11 @@
 //     a Client that holds more than its fair part is served after them (client.go).
 //   - The reserve, a sixteenth of the arena, is for requests of at most 64 KiB. The less of it is
 //     free, the less a Client may hold of it, so that each new Client finds a free page (pages.go).
-//   - Memory in the Go heap that a connection makes the process keep is charged to its Share: it
-//     counts as used pages of the main zone (Ledger).
+//
+// Memory in the Go heap that a connection makes the process keep, such as calls that wait, is charged
+// to its Share (Ledger). Charges have an account of their own, a quarter of the ceiling. While it is
+// full, connections begin no more calls (Share.Full). A charge never delays a Request: a call that waits
+// for payload memory holds none of it.
 //
 // A Request that cannot be served at once waits at the end of its requestQueue: there is one for
 // each share, group and kind (small or large). Requests of one requestQueue are served in the order

@@ -126,11 +126,8 @@ func (w *world) discharge(s *Share) {
 	delete(w.heap, s)
 }
 
-// end gives everything back, so that every waiting request is served.
+// end releases everything, so that every waiting request is served, whatever is charged.
 func (w *world) end() {
-	for _, s := range w.shares {
-		w.discharge(s)
-	}
 	for len(w.asked) > 0 {
 		i := 0
 		for ; i < len(w.asked) && w.asked[i].calls == 0; i++ {
@@ -144,6 +141,7 @@ func (w *world) end() {
 	}
 	for _, s := range w.shares {
 		s.Close()
+		w.discharge(s)
 	}
 	for _, g := range w.groups[1:] {
 		if !g.Idle() {

@@ -100,7 +100,7 @@ func (p *Pool) grantLargeLocked() bool {
 		p.current, p.currentTick = q, p.tick
 	}
 	q := p.current
-	e, ok := p.takeMainLocked(q.need())
+	e, ok := p.main.alloc(q.need())
 	if !ok {
 		return false
 	}

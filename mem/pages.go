@@ -175,15 +175,6 @@ const smallPages = (64 << 10) / PageSize
 // arena, and at least 1 MiB.
 func reserveOf(total int32) int32 { return max(total/16, (1<<20)/PageSize) }
 
-// takeMainLocked takes n contiguous pages of the main zone. Heap bytes that are
-// charged to shares count as used pages.
-func (p *Pool) takeMainLocked(n int32) (extent, bool) {
-	if int64(p.main.inUse+n)+p.heapPages > int64(p.main.total) {
-		return extent{}, false
-	}
-	return p.main.alloc(n)
-}
-
 // takeReserveLocked takes n contiguous pages of the reserve for a share of c.
 func (p *Pool) takeReserveLocked(c *Client, n int32) (extent, bool) {
 	if n > smallPages || !p.mayTakeLocked(c, n) {

@@ -38,8 +38,8 @@ type DeviceHook func(arena []byte) error
 type Config struct {
 	// Ceiling is the size of the arena, the memory from which all Buffers come, in bytes. NewPool
 	// rounds it down to whole pages, and refuses less than MinCeiling or more than 2 TiB. Heap
-	// memory that is charged to shares takes the place of payload memory below the ceiling
-	// (Ledger). A sixteenth of the ceiling, and at least 1 MiB, is the reserve, which is for
+	// memory that is charged to shares (Ledger) has an account of its own: a quarter of the
+	// ceiling, in addition to it. A sixteenth of the ceiling, and at least 1 MiB, is the reserve, which is for
 	// requests of at most 64 KiB only.
 	Ceiling int64
 	// Share is the most that one Share may hold, in bytes. 0 means half of the ceiling.

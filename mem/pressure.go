@@ -116,11 +116,9 @@ func (p *Pool) watchLocked() {
 	}
 }
 
-// overdrawnLocked returns the number of pages by which charges and used pages together exceed the
-// ceiling; it is 0 or less if they do not.
-func (p *Pool) overdrawnLocked() int64 {
-	return int64(p.inUse()) + p.heapPages - int64(p.total())
-}
+// overdrawnLocked returns the number of pages by which the charges exceed their account; it is 0 or
+// less if they do not.
+func (p *Pool) overdrawnLocked() int64 { return p.heapPages - p.chargesOf()/PageSize }
 
 // swollenLocked reports whether free pages have to be given back to the kernel, because charges and
 // all pages that may be resident, used or free, together exceed the ceiling. It is false if a
@@ -213,20 +211,19 @@ func (p *Pool) lateLocked(q *requestQueue) bool { return p.tick-q.First.tick > p
 // chooseVictimsLocked chooses the shares whose connections have to end, among those in asked whose
 // peers were too slow for longer than Client.grace and whose memory helps (helpsLocked). Clients with
 // the most bytes in such shares come first, and of each client its largest shares. It chooses as many
-// as the requests that have waited too long need, and as bring charges and used pages together below
-// the ceiling.
+// as the requests that have waited too long need, and as bring the charges back into their account.
 func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 	wants := p.wantsLocked(p.shares...)
-	need := max(p.overdrawnLocked(), 0)
+	need, over := int64(0), p.overdrawnLocked()
 	for _, n := range wants {
 		need += n
 	}
-	if need <= 0 {
+	if need <= 0 && over <= 0 {
 		return nil
 	}
 	p.leaving = slices.DeleteFunc(p.leaving, func(s *Share) bool { return p.tick-s.toldTick >= endedTicks })
 	for _, s := range p.leaving {
-		need -= int64(s.pages) + pagesIn(s.heap)
+		need, over = need-int64(s.pages), over-pagesIn(s.heap)
 	}
 	var stuck []*Share
 	held := make(map[*Client]int64) // bytes in the shares that are stuck
@@ -240,14 +237,14 @@ func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 		return cmp.Or(cmp.Compare(held[b.client], held[a.client]), cmp.Compare(a.client.id, b.client.id), cmp.Compare(b.now, a.now))
 	})
 	for i, s := range stuck {
-		if need <= 0 {
+		if need <= 0 && over <= 0 {
 			return stuck[:i]
 		}
 		s.told, s.toldTick = true, p.tick
 		p.leaving = append(p.leaving, s)
 		s.client.blamed, s.client.until = true, now.Add(blame)
 		p.ended++
-		need -= int64(s.pages) + pagesIn(s.heap)
+		need, over = need-int64(s.pages), over-pagesIn(s.heap)
 	}
 	return stuck
 }
@@ -277,14 +274,14 @@ func (p *Pool) wantsLocked(shares ...*Share) map[*Group]int64 {
 
 // helpsLocked reports whether the release of the memory of s would help requests of other shares,
 // of the same or another client, that have waited too long. The parameter wants is what the requests
-// of all shares want. It also returns true if charges and used pages together exceed the ceiling.
+// of all shares want. It also returns true if the charges exceed their account, and s has some.
 func (p *Pool) helpsLocked(s *Share, wants map[*Group]int64) bool {
-	if p.overdrawnLocked() > 0 {
+	if s.heap > 0 && p.overdrawnLocked() > 0 {
 		return true
 	}
 	own := p.wantsLocked(s)
 	for g, n := range wants {
-		if n > own[g] && (g == nil || s.of(g) > 0) {
+		if n > own[g] && (g == nil && s.pages > 0 || s.of(g) > 0) {
 			return true
 		}
 	}

@@ -303,20 +303,22 @@ func TestEachIsToldOnce(t *testing.T) {
 	})
 }
 
-// Charges beyond the ceiling are pressure, too.
+// Charges beyond their account are pressure, too. The pool ends peers that have charges, and none that
+// have only payload memory.
 func TestOverdrawnChargesArePressure(t *testing.T) {
 	pressed(t, func(t *testing.T, p *Pool, l *ended) {
-		a, b := l.connect(p, "a", 0), l.connect(p, "b", 0)
-		a.share.Charge(16 * mib)
-		b.share.Charge(8 * mib)
+		a, b, c := l.connect(p, "a", 0), l.connect(p, "b", 0), l.connect(p, "c", 0).take(t, nil, 6)
+		a.share.Charge(5 * mib)
+		b.share.Charge(4 * mib)
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		a.share.Discharge(16 * mib)
+		a.share.Discharge(5 * mib)
 		time.Sleep(10 * time.Second)
 		if names := l.all(); !slices.Equal(names, []string{"a"}) {
 			t.Errorf("ended: %v", names)
 		}
-		b.share.Discharge(8 * mib)
+		b.share.Discharge(4 * mib)
+		c.leave()
 	})
 }
 

@@ -131,7 +131,7 @@ func (p *Pool) takeIdleLocked(g *Group, n int32) (extent, bool) {
 	if p.current != nil || g.blocked || !g.roomLocked(n) {
 		return extent{}, false
 	}
-	return p.takeMainLocked(n)
+	return p.main.alloc(n)
 }
 
 // chargeLocked adds n pages to the holdings of s, its client and g. The parameter main is true for
@@ -284,14 +284,13 @@ func (l *Ledger) Add(n int) {
 	is = l.n.Load()
 	l.told.Store(is)
 	l.share.chargeHeapLocked(is + is/2 - l.share.heap)
-	p.grantLocked()
 	p.watchLocked()
-	p.deliverAndUnlock()
+	p.mu.Unlock()
 }
 
-// chargeHeapLocked changes the charge of s by n bytes. Charged bytes count as used pages of the main
-// zone (takeMainLocked). A charge never waits and never fails. It may exceed the ceiling; then Pressed
-// is true, and connections end whose peers make no progress.
+// chargeHeapLocked changes the charge of s by n bytes. A charge never waits and never fails, because
+// its memory is in use already. If the charges exceed chargesOf, Pressed is true, and connections end
+// whose peers make no progress.
 func (s *Share) chargeHeapLocked(n int64) {
 	p, c := s.pool, s.client
 	s.heap += n
@@ -302,26 +301,32 @@ func (s *Share) chargeHeapLocked(n int64) {
 	}
 }
 
-// Pressed reports whether memory is short: a request waits for free pages, or charges and used pages
-// together exceed the ceiling. While it is true, a transport keeps less memory for each connection, and
+// chargesOf returns the account for charges in bytes: a quarter of the ceiling, in addition to the
+// ceiling. Calls that wait for payload memory are charged. If payload memory and charges had one
+// account, the waiting calls could fill it, and no call would get memory or end any more.
+func (p *Pool) chargesOf() int64 { return int64(p.total()) * PageSize / 4 }
+
+// Pressed reports whether memory is short: a request waits for free pages, or the charges exceed
+// their account (chargesOf). While it is true, a transport keeps less memory for each connection, and
 // does not read from peers that do not take their replies. It costs one atomic load.
 func (p *Pool) Pressed() bool { return p.pressed.Load() }
 
-// leastCalls is the number of calls that a connection may always have under way.
-const leastCalls = 2
+// LeastCalls is the number of calls that a connection may always have under way.
+const LeastCalls = 2
 
 // Full reports whether a connection of the share must not begin another call now. calls is the number
-// of its calls under way; a connection may always have leastCalls. It is full if the charges of its
-// client exceed half of that part of the ceiling which the charges of the other clients leave. Then
-// TCP does not read from it, and RDMA, which cannot stop messages from arriving, keeps them as
-// received. So all clients together keep no more than the ceiling and leastCalls calls for each
-// connection. The connection continues when one of its calls ends; its transport also checks every few
-// seconds, because other connections may have released memory. Full takes no lock.
+// of its calls under way; a connection may always have LeastCalls. It is full if the charges of its
+// client exceed half of that part of the account (chargesOf) which the charges of the other clients
+// leave. Then TCP does not read from it. RDMA, which cannot stop messages from arriving, keeps them as
+// received, and grants LeastCalls credits, so that fewer arrive. So all clients together keep no more
+// than the account, LeastCalls calls for each connection, and the RDMA messages for which credits were
+// granted before. The connection continues when one of its calls ends; its transport also checks every
+// few seconds, because other connections may have released memory. Full takes no lock.
 func (s *Share) Full(calls int64) bool {
 	p := s.pool
-	if calls < leastCalls {
+	if calls < LeastCalls {
 		return false
 	}
 	own := s.client.heap.Load()
-	return own > (int64(p.total())*PageSize-(p.heap.Load()-own))/2
+	return own > (p.chargesOf()-(p.heap.Load()-own))/2
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
 const (
@@ -310,6 +311,27 @@ func (s *Stage) JudgeLarge(limit time.Duration) {
 			if end.err != nil {
 				t.Errorf("a file of 3 MiB is not read within %v: %v", limit, end.err)
 			}
+		})
+	}
+}
+
+// JudgeMegabytes tests that a client on each transport reads 1 MiB and writes 1 MiB within the time
+// limit.
+func (s *Stage) JudgeMegabytes(when string, limit time.Duration) {
+	s.t.Helper()
+	for _, transport := range Transports {
+		s.t.Run("1 MiB over "+transport+" "+when, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(s.ctx, limit)
+			defer cancel()
+			c, begin := s.honest[transport], time.Now()
+			file, b := c.files[honestFiles], make([]byte, mib)
+			if n, err := c.Read(ctx, file, 0, b); n != len(b) || err != nil {
+				t.Errorf("READ: %d bytes, %v", n, err)
+			}
+			if n, err := c.Write(ctx, file, 0, b, nfs3wire.FileSync); n != len(b) || err != nil {
+				t.Errorf("WRITE: %d bytes, %v", n, err)
+			}
+			t.Logf("%v", time.Since(begin).Round(time.Millisecond))
 		})
 	}
 }

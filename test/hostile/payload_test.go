@@ -110,6 +110,30 @@ func TestReadsAnsweredByTrickles(t *testing.T) {
 	s.Judge()
 }
 
+// A client can read and write 1 MiB while many connections wait for the results of READs that together
+// are more than a hundred times as large as payload memory, and also when these connections have ended.
+// The peers read all replies.
+func TestReadsThatWaitForMemory(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		peers, addresses int
+		rdma             bool
+	}{
+		{"8 addresses over tcp", 160, 8, false},
+		{"1 address over rdma", 100, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := stage(t, Config{Ceiling: 16})
+			b := QueuedReads{Peers: c.peers, Calls: 128, Size: mib, Handles: [][]byte{s.Open.Victim}, RDMA: c.rdma}
+			_, end := s.AttackUntil(b, Strangers(c.addresses))
+			s.JudgeMegabytes("during the READs", wholeFile)
+			end()
+			s.JudgeMegabytes("after them", wholeFile)
+			s.JudgeEnd()
+		})
+	}
+}
+
 // A client can read a file of 3 MiB while 150 RDMA connections make 8 WRITEs each and never send
 // the data.
 func TestFileReadBesideUnansweredReads(t *testing.T) {

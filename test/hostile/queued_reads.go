@@ -38,13 +38,16 @@ func (b QueuedReads) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
+// offset returns the offset of READ number n, within a file of victimSize bytes.
+func (b QueuedReads) offset(n int) uint64 { return uint64(n) * uint64(b.Size) % victimSize }
+
 func (b QueuedReads) tcp(ctx context.Context, target Target, i int, handle []byte, stands func()) error {
 	c, err := dial(ctx, target.Source(i), target.TCP, 0)
 	if err != nil {
 		return err
 	}
 	defer tie(ctx, c)()
-	err = pour(c, b.Calls, func(n int) []byte { return record(readCall(uint32(n), handle, uint64(n)*uint64(b.Size), b.Size)) }, stands)
+	err = pour(c, b.Calls, func(n int) []byte { return record(readCall(uint32(n), handle, b.offset(n), b.Size)) }, stands)
 	if err != nil {
 		return err
 	}
@@ -57,9 +60,16 @@ func (b QueuedReads) rdma(ctx context.Context, target Target, i int, handle []by
 		return err
 	}
 	defer end()
+	// With a call for a file the peer proves to be a client, and gets all credits.
+	if _, err := p.conn.Write(p.message(rdmaMessage(chunks{}, getattrCall(1, handle)))); err != nil {
+		return err
+	}
+	if err := p.reply(); err != nil {
+		return err
+	}
 	err = pour(p.conn, min(b.Calls, credits), func(n int) []byte {
 		c := chunks{write: segment{handle: uint32(2 + n), length: b.Size}}
-		return p.message(rdmaMessage(c, readCall(uint32(2+n), handle, uint64(n)*uint64(b.Size), b.Size)))
+		return p.message(rdmaMessage(c, readCall(uint32(2+n), handle, b.offset(n), b.Size)))
 	}, stands)
 	if err != nil {
 		return err

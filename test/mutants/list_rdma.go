@@ -18,7 +18,7 @@ var rdmaMutants = []mutant{
 	{"V1-13: a grant is forgotten", "transport/rdma", "credits.may",
 		"min(c.requested, c.granted)", "c.requested", "transport/rdma", "TestCreditsAtTheStart"},
 	{"V1-14: an error grants nothing", "transport/rdma", "messages.beginError",
-		"Version: in.Version, Credits: m.granted.Load()}",
+		"Version: in.Version, Credits: credits}",
 		"Version: in.Version}",
 		"transport/rdma", "TestCreditsAreGranted"},
 	{"V1-15: more calls than were asked for", "transport/rdma", "credits.may",

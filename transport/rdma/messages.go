@@ -36,7 +36,8 @@ type messages struct {
 	maxLocal int
 	// invalidate is true if both sides and the device allow remote invalidation (RFC 8797 §4.1).
 	invalidate bool
-	// granted is how many credits every message to a requester grants.
+	// granted is for how many calls of the peer this side is ready. A message to a requester grants
+	// as many credits, or fewer (responder.credits).
 	granted atomic.Uint32
 
 	// sent counts the chains (rdmacm.Chain) given to the device, and back the chains that the
@@ -221,14 +222,14 @@ func (o *outbound) setHeaderSize(n int) {
 
 // beginError makes o an RDMA_ERROR that answers the message in the parameter in. The parameter a is
 // answerVers or answerChunk. The RDMA_ERROR has the XID and the version of the message, even if the
-// version is not supported (RFC 8166 §4.5).
-func (m *messages) beginError(o *outbound, in *inbound, a Answer) {
+// version is not supported (RFC 8166 §4.5). It grants the given number of credits.
+func (m *messages) beginError(o *outbound, in *inbound, a Answer, credits uint32) {
 	code := wire.ErrChunk
 	if a == answerVers {
 		code = wire.ErrVers
 	}
 	o.setHeaderSize(wire.MaxErrorSize)
-	p := wire.Prefix{XID: in.XID, Version: in.Version, Credits: m.granted.Load()}
+	p := wire.Prefix{XID: in.XID, Version: in.Version, Credits: credits}
 	n := wire.ErrorBody{Code: code, Low: version, High: version}.Put(o.head, p)
 	o.setHeaderSize(n)
 	o.invalidate = 0

@@ -190,7 +190,7 @@ func (c *call) assign() bool {
 // putHeader begins the reply with its header, which has size bytes. If inline is false, the message
 // goes into the Reply chunk, and its length is the parameter left, in bytes.
 func (c *call) putHeader(size int, inline bool, left int) {
-	p := wire.Prefix{XID: c.in.XID, Version: version, Credits: c.responder.k.granted.Load(), Proc: wire.ProcMsg}
+	p := wire.Prefix{XID: c.in.XID, Version: version, Credits: c.responder.credits(), Proc: wire.ProcMsg}
 	replied := uint64(0)
 	if !inline {
 		p.Proc, replied = wire.ProcNoMsg, uint64(left)
@@ -255,7 +255,7 @@ func (c *call) fill(chunk wire.WriteChunk, stream ...[]byte) {
 func (c *call) refuse(f Fault) {
 	k, answer := c.responder.k, faults[f].answer
 	k.note(f, answer, c.in.XID)
-	k.beginError(&c.reply.out, &c.in, answer)
+	k.beginError(&c.reply.out, &c.in, answer, c.responder.credits())
 	c.post()
 }
 

@@ -168,6 +168,17 @@ func (s *responder) grant(more int) {
 	}
 }
 
+// credits returns how many credits a reply grants the peer. If the calls of its client occupy too much
+// memory (mem.Share.Full), the peer gets only as many as a connection may always use. So a peer that
+// keeps to its credits (RFC 8166 §3.3.1) sends no messages that would be held. A later reply grants more.
+func (s *responder) credits() uint32 {
+	n := s.k.granted.Load()
+	if s.share != nil && s.share.Full(mem.LeastCalls) {
+		n = min(n, mem.LeastCalls)
+	}
+	return n
+}
+
 // closed is called when the connection has ended, for the reason in the parameter why. Calls in
 // progress continue; the device drops their replies.
 func (s *responder) closed(why error) {
