@@ -21,6 +21,7 @@ var (
 	errUnanswered    = errors.New("tcp: calls of a peer that has closed its side are not answered in time")
 	errIdle          = errors.New("tcp: connection was idle")
 	errReset         = errors.New("tcp: peer reset the connection")
+	errLeft          = errors.New("tcp: peer closed its side while its calls waited")
 	errRecordTooLong = errors.New("tcp: record exceeds the limit")
 	errClosing       = errors.New("tcp: closed on this side")
 	errEnded         = errors.New("tcp: ended by the program that was called")
@@ -54,6 +55,7 @@ type conn struct {
 	inFlight atomic.Int64 // number of calls for which detach was called and ended was not
 	freed    chan struct{}
 	blocked  atomic.Bool // true while the receiving goroutine waits for freed
+	stopped  atomic.Bool // true while the receiving goroutine does not read, and waits in step
 	doing    atomic.Int32
 	records  atomic.Uint64 // number of records begun
 	received atomic.Uint64 // number of bytes received

@@ -26,6 +26,7 @@ func (c *conn) sweep(now time.Time) {
 	}
 	doing := c.doing.Load()
 	quiet := m.received == c.received.Load()
+	still := quiet && m.written == c.out.written.Load() && c.out.queued.Load() == 0
 	moved(&m.received, c.received.Load(), &m.input)
 	moved(&m.records, c.records.Load(), &m.record)
 	moved(&m.written, c.out.written.Load(), &m.output)
@@ -45,9 +46,10 @@ func (c *conn) sweep(now time.Time) {
 	if c.out.queued.Load() == 0 {
 		m.output = now
 	}
+	if quiet && doing != insideRec {
+		c.look(still && c.stopped.Load())
+	}
 	switch stall := c.cfg.Stall; {
-	case quiet && doing == betweenRecs && c.stream.gone():
-		c.kill(errReset)
 	case now.Sub(m.output) >= stall:
 		c.expire(errStalledOutput)
 	case doing == insideRec && now.Sub(m.input) >= stall:
@@ -59,6 +61,19 @@ func (c *conn) sweep(now time.Time) {
 	case doing == betweenRecs && c.cfg.Idle > 0 && now.Sub(m.input) >= c.cfg.Idle &&
 		c.inFlight.Load() == 0 && c.caller.idle():
 		c.kill(errIdle)
+	}
+}
+
+// look ends c if the peer has reset the connection. If waits is true, look also ends c if the peer has
+// closed its side. Then the receiving goroutine waits for something other than the peer, and nothing has
+// moved since the last sweep: it would notice the end of the input only after its wait, and until then
+// the calls of a peer that has left would keep what others wait for.
+func (c *conn) look(waits bool) {
+	switch reset, closed := c.stream.gone(); {
+	case reset:
+		c.kill(errReset)
+	case closed && waits && !c.leaving.Load():
+		c.kill(errLeft)
 	}
 }
 

@@ -76,7 +76,7 @@ func (s *script) same(p []byte) bool {
 }
 
 func (s *script) transmit(ready func() bool) error { panic("the script takes everything") }
-func (s *script) gone() bool                       { return false }
+func (s *script) gone() (reset, closed bool)       { return false, false }
 func (s *script) left() bool                       { return false }
 func (s *script) readable() bool                   { return s.again || len(s.in) > 0 }
 

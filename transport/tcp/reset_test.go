@@ -3,7 +3,8 @@ package tcp
 import (
 	"net"
 	"testing"
-	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // The sweep finds a reset that the poller reports together with the last bytes, so the connection
@@ -28,20 +29,19 @@ func TestResetBehindTheLastBytesIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSocket(b.(*net.TCPConn), raw)
-	if s.gone() {
+	if reset, closed := s.gone(); reset || closed {
 		t.Fatal("a live peer is gone")
 	}
 	if _, err := a.Write([]byte("last")); err != nil {
 		t.Fatal(err)
 	}
-	if s.gone() {
+	if reset, closed := s.gone(); reset || closed {
 		t.Fatal("a peer that sent something is gone")
 	}
 	a.(*net.TCPConn).SetLinger(0)
 	a.Close()
-	for deadline := time.Now().Add(10 * time.Second); !s.gone(); {
-		if time.Now().After(deadline) {
-			t.Fatal("the reset is not seen")
-		}
-	}
+	await.Until(t, "the reset is seen", func() bool {
+		reset, _ := s.gone()
+		return reset
+	})
 }

@@ -75,7 +75,9 @@ func (c *conn) giveBack() {
 // returned. The connection keeps the bytes that are not processed yet.
 func (c *conn) step(wait func()) {
 	c.giveBack()
+	c.stopped.Store(true)
 	wait()
+	c.stopped.Store(false)
 	c.borrow()
 }
 

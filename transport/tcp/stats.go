@@ -108,7 +108,7 @@ type Event struct {
 // connection was idle.
 func (e *Event) Fault() bool {
 	switch e.Err {
-	case nil, io.EOF, errIdle, errClosing:
+	case nil, io.EOF, errIdle, errClosing, errLeft:
 		return false
 	}
 	return true

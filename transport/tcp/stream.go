@@ -35,9 +35,10 @@ type stream interface {
 	// transmit calls ready each time there may be room for output, until ready returns false or the
 	// stream ends. If ready calls tryWrite, tryWrite may block.
 	transmit(ready func() (more bool)) error
-	// gone reports whether the peer is known to have ended the stream abruptly, even if
-	// receive has not noticed. Any goroutine may call it at any time.
-	gone() bool
+	// gone reports what is known of the peer, even if receive has not noticed, because it does not
+	// run or because there is unread input. If reset is true, the peer has ended the stream abruptly.
+	// If closed is true, it has closed its side. Any goroutine may call it at any time.
+	gone() (reset, closed bool)
 	// left reports whether the stream knows that the peer has closed its side, or does not
 	// acknowledge the output. Any goroutine may call it at any time, also after close.
 	left() bool
@@ -190,15 +191,16 @@ func (s *socket) readable() bool {
 	return rawPoll(s.fd, unix.POLLIN|unix.POLLRDHUP) != 0
 }
 
-// gone polls the socket for a reset, because receive may miss it: the kernel may report a reset in
+// gone polls the socket. It also finds a reset that receive misses: the kernel may report a reset in
 // the same event as the last bytes before it, and TCP_INQ does not show the reset.
-func (s *socket) gone() (gone bool) {
-	err := s.raw.Control(func(fd uintptr) {
-		p := [1]unix.PollFd{{Fd: int32(fd)}}
-		n, err := unix.Poll(p[:], 0)
-		gone = err == nil && n > 0 && p[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+func (s *socket) gone() (reset, closed bool) {
+	s.raw.Control(func(fd uintptr) {
+		p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		if n, err := unix.Poll(p[:], 0); err == nil && n > 0 {
+			reset, closed = p[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0, p[0].Revents&unix.POLLRDHUP != 0
+		}
 	})
-	return gone && err == nil
+	return reset, closed
 }
 
 // left asks the kernel for the state of the TCP connection, because a read does not show that the
@@ -235,8 +237,8 @@ const waitingBuffer = 16 << 10
 func (s *waitingStream) readable() bool { return len(s.in) > 0 || s.err != nil }
 
 // gone and left are always false, because receive always learns when the peer closes its side.
-func (s *waitingStream) gone() bool { return false }
-func (s *waitingStream) left() bool { return false }
+func (s *waitingStream) gone() (reset, closed bool) { return false, false }
+func (s *waitingStream) left() bool                 { return false }
 
 func (s *waitingStream) receive(ready func() bool) error {
 	for {
