@@ -238,15 +238,15 @@ func (c *conn) work() {
 	c.out.hold()
 }
 
-// gate waits until the connection may begin another call. If the gathered replies are too many or
-// too long, it first sends them. While memory is short, fewer bytes may wait for a peer that does not
+// gate waits until the connection may begin another call. If the gathered replies are too many, too
+// long or in too many pieces, it first sends them. While memory is short, fewer bytes may wait for a peer that does not
 // read. It returns false if the connection has ended.
 func (c *conn) gate() bool {
 	most, batch := int64(c.cfg.MaxQueue), batchLimit
 	if c.cfg.Pool != nil && c.cfg.Pool.Pressed() {
 		most, batch = min(most, pressedQueue), pressedBatch
 	}
-	if c.batched > batch || c.changes >= batchChanges {
+	if c.batched > batch || len(c.batch) >= keptPieces || c.changes >= batchChanges {
 		// If the batch has more than batchLimit bytes, another goroutine sends it. To copy fewer bytes
 		// into the socket takes no longer than to wake a thread. A peer that has not proved to be a
 		// client yet gets no such goroutine.

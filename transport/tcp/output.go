@@ -3,6 +3,7 @@ package tcp
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -18,8 +19,24 @@ type piece struct {
 	of *rpc.Exchange
 }
 
+// pieceCost is the size of a piece, in bytes.
+const pieceCost = int(unsafe.Sizeof(piece{}))
+
+// keptPieces limits the lists that a connection keeps for reuse while they are empty: at most twice as
+// many pieces have room in them. Otherwise an idle connection would keep as much memory as it needed
+// when its peer read no replies.
+const keptPieces = 128
+
 // pieces is a list of pieces.
 type pieces []piece
+
+// empty returns an empty list to be used in place of p, whose pieces are cleared.
+func (p pieces) empty() pieces {
+	if cap(p) > 2*keptPieces {
+		return nil
+	}
+	return p[:0]
+}
 
 // words appends the bytes b, which lie in the memory k. If b directly follows the last piece in k,
 // words extends that piece.
@@ -126,7 +143,7 @@ func (o *output) appendBatch(batch *pieces, size int) {
 	if o.closed {
 		o.mu.Unlock()
 		batch.release()
-		*batch = (*batch)[:0]
+		*batch = batch.empty()
 		return
 	}
 	o.queue = append(o.queue, *batch...)
@@ -134,7 +151,7 @@ func (o *output) appendBatch(batch *pieces, size int) {
 	o.heap += batch.heap()
 	o.chargeAndUnlock()
 	clear(*batch)
-	*batch = (*batch)[:0]
+	*batch = batch.empty()
 }
 
 // smallReply is the largest size of a message's words, in bytes, that the output copies into a
@@ -196,11 +213,11 @@ func (p *piece) heap() int {
 }
 
 // chargeAndUnlock unlocks o.mu, and makes the ledger count the bytes on the heap that wait for the
-// peer. Bytes that are sent at once are not charged.
+// peer, and the queue itself. Bytes that are sent at once are not charged.
 func (o *output) chargeAndUnlock() {
 	now := 0
 	if o.waits && !o.closed {
-		now = o.heap
+		now = o.heap + cap(o.queue)*pieceCost
 	}
 	more := now - o.owed
 	o.owed = now
@@ -272,7 +289,7 @@ func (o *output) stepLocked() (more bool) {
 		if len(o.done) > 0 {
 			o.mu.Unlock()
 			o.done.release()
-			o.done = o.done[:0]
+			o.done = o.done.empty()
 			o.conn.free()
 			o.mu.Lock()
 		}
@@ -288,6 +305,9 @@ func (o *output) stepLocked() (more bool) {
 		}
 	}
 	o.writing, o.waits = false, false
+	if cap(o.bufs) > 2*keptPieces {
+		o.bufs = nil
+	}
 	if o.head == len(o.queue) && o.chunk != nil {
 		drop(&o.chunk)
 	}
@@ -316,7 +336,7 @@ func (o *output) wroteLocked(n int) {
 		o.head++
 	}
 	if o.head == len(o.queue) {
-		o.queue, o.head = o.queue[:0], 0
+		o.queue, o.head = o.queue.empty(), 0
 	} else if o.head > 4096 {
 		rest := copy(o.queue, o.queue[o.head:])
 		clear(o.queue[rest:])

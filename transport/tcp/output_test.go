@@ -1,0 +1,89 @@
+package tcp
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// A drip stream takes as many bytes as allowed says, and no more until allowed is changed.
+type drip struct {
+	script
+	may     chan struct{} // a value makes transmit write again
+	allowed int
+}
+
+func (d *drip) tryWrite(bufs [][]byte) (n int, err error) {
+	for _, b := range bufs {
+		k := min(len(b), d.allowed)
+		d.allowed -= k
+		if n += k; k < len(b) {
+			return n, errAgain
+		}
+	}
+	return n, nil
+}
+
+func (d *drip) transmit(ready func() bool) error {
+	for ready() {
+		if _, ok := <-d.may; !ok {
+			return nil
+		}
+	}
+	return nil
+}
+
+// withDrip runs a test with a connection whose stream takes nothing at first.
+func withDrip(t *testing.T, f func(t *testing.T, c *conn, d *drip)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{})
+		s, _ := toyServer(t)
+		defer s.Close()
+		cfg := Config{RPC: s, Pool: b.pool}.withDefaults()
+		d := &drip{may: make(chan struct{})}
+		c := testConn(&cfg, b.pool, d)
+		f(t, c, d)
+		close(d.may)
+		c.out.writers.Wait()
+		c.out.shut()
+		c.share.Close()
+		if n := b.pool.Stats().Charged; n != 0 {
+			t.Errorf("%d bytes are charged in the end", n)
+		}
+	})
+}
+
+// While replies wait for the peer, the list of their pieces is charged. When they are sent, the
+// connection keeps no large list.
+func TestOutputKeepsNoLargeLists(t *testing.T) {
+	withDrip(t, func(t *testing.T, c *conn, d *drip) {
+		const replies = 20_000
+		payload := make([]byte, 1)
+		size := 0
+		for range replies {
+			n := c.batch.message(nil, make([]byte, 2*markSize), []xdr.Payload{{Position: markSize, Data: payload}}, nil)
+			size += n
+			c.batched += n
+		}
+		c.sendBatch()
+		c.out.flush(false)
+		synctest.Wait()
+		if n, least := c.cfg.Pool.Stats().Charged, int64(replies*3*pieceCost); n < least {
+			t.Errorf("%d bytes are charged for lists of %d", n, least)
+		}
+		d.allowed = size
+		d.may <- struct{}{}
+		synctest.Wait()
+		if n := c.out.queued.Load(); n != 0 {
+			t.Fatalf("%d bytes still wait", n)
+		}
+		const most = 2 * keptPieces
+		if q, done, batch, bufs := cap(c.out.queue), cap(c.out.done), cap(c.batch), cap(c.out.bufs); q > most || done > most || batch > most || bufs > most {
+			t.Errorf("room for %d, %d and %d pieces and %d buffers is kept", q, done, batch, bufs)
+		}
+		if n := c.cfg.Pool.Stats().Charged; n != 0 {
+			t.Errorf("%d bytes are charged for empty lists", n)
+		}
+	})
+}
