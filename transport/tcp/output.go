@@ -213,7 +213,8 @@ func (p *piece) heap() int {
 }
 
 // chargeAndUnlock unlocks o.mu, and makes the ledger count the bytes on the heap that wait for the
-// peer, and the queue itself. Bytes that are sent at once are not charged.
+// peer, and the queue itself. Bytes that are sent at once are not charged. It wakes a receiving goroutine
+// that waits until less is queued or charged.
 func (o *output) chargeAndUnlock() {
 	now := 0
 	if o.waits && !o.closed {
@@ -223,6 +224,7 @@ func (o *output) chargeAndUnlock() {
 	o.owed = now
 	o.mu.Unlock()
 	o.conn.ledger.Add(more)
+	o.conn.free()
 }
 
 // flush undoes hold, and writes as much as the stream takes. If apart is set, another goroutine

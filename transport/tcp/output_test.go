@@ -87,3 +87,29 @@ func TestOutputKeepsNoLargeLists(t *testing.T) {
 		}
 	})
 }
+
+// A connection that waits until fewer bytes are queued goes on when a part of a piece is written. It
+// needs no sweep.
+func TestPartOfAPieceWakesTheConnection(t *testing.T) {
+	withDrip(t, func(t *testing.T, c *conn, d *drip) {
+		const size = 1 << 20
+		c.batched += c.batch.message(nil, make([]byte, size), nil, nil)
+		c.pause()
+		went := make(chan struct{})
+		go func() {
+			c.until(func() bool { return c.out.queued.Load() <= size/2 })
+			close(went)
+		}()
+		synctest.Wait()
+		d.allowed = size / 2
+		d.may <- struct{}{}
+		synctest.Wait()
+		select {
+		case <-went:
+		default:
+			t.Error("half of the piece is written, and the connection waits")
+			c.kill(nil)
+			<-went
+		}
+	})
+}
