@@ -123,7 +123,8 @@ func (c *conn) settle() {
 }
 
 // linger sends a FIN on a connection that this side leaves, and waits until the peer has closed its
-// side too, because TCP discards the last output if a descriptor with unread input is closed.
+// side too, because TCP discards the last output if a descriptor with unread input is closed. It reads
+// into a small buffer: it may wait for long, so a ring would be missed by others.
 func (c *conn) linger() {
 	if !c.leaving.Load() || c.dead() {
 		return
@@ -135,10 +136,10 @@ func (c *conn) linger() {
 	}
 	c.records.Add(1)
 	c.doing.Store(insideRec) // the deadline for a record applies
+	var unread [lingerBuffer]byte
 	c.stream.receive(func() bool {
-		c.borrow()
 		for {
-			n, more, err := c.stream.tryRead(c.ring[:])
+			n, more, err := c.stream.tryRead(unread[:])
 			c.received.Add(uint64(n))
 			if err != nil || !more {
 				return (err == nil || err == errAgain) && !c.dead()
@@ -146,6 +147,9 @@ func (c *conn) linger() {
 		}
 	})
 }
+
+// lingerBuffer is how many bytes linger reads at once.
+const lingerBuffer = 512
 
 // leave stops reading calls, and ends the connection as soon as the calls under way are answered.
 func (c *conn) leave() {

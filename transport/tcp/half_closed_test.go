@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -41,5 +42,37 @@ func TestHalfClosedConnectionsHoldNoRing(t *testing.T) {
 		if answer, err := io.ReadAll(c); err != nil || len(answer) < 4+24+8 {
 			t.Errorf("connection %d: an answer of %d bytes, %v", i, len(answer), err)
 		}
+	}
+}
+
+// A connection holds no ring while it waits, during Shutdown, until its peer has closed its side.
+func TestShutdownHoldsNoRing(t *testing.T) {
+	f := start(t, Config{})
+	const conns = 20
+	var peers []net.Conn
+	for range conns {
+		peers = append(peers, f.raw())
+	}
+	await.Until(t, "all are accepted", func() bool { return f.Stats().Accepted == conns })
+	down := make(chan error, 1)
+	go func() { down <- f.Shutdown(context.Background()) }()
+	for _, c := range peers {
+		c.SetDeadline(time.Now().Add(30 * time.Second))
+		if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+			t.Fatalf("%v instead of the end of the output", err)
+		}
+		if _, err := c.Write([]byte{0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await.Until(t, "all have read during Shutdown", func() bool { return f.Stats().Received == conns })
+	if _, lent := rings.Count(); lent > 0 {
+		t.Errorf("%d rings are lent", lent)
+	}
+	for _, c := range peers {
+		c.Close()
+	}
+	if err := <-down; err != nil {
+		t.Error(err)
 	}
 }
