@@ -365,11 +365,12 @@ func (o *output) shut() {
 	left.release()
 }
 
-// takeBack makes sure that the output reads the memory of x no more: it copies the part
-// that is not written yet.
+// takeBack makes sure that the output reads the memory of x no more: it copies the part that is not
+// written yet. If a write is under way, it waits for its end, also if the output is closed: conn.run then
+// closes the stream, which ends the write.
 func (o *output) takeBack(x *rpc.Exchange) {
 	o.mu.Lock()
-	for o.inWrite && !o.closed {
+	for o.inWrite {
 		o.still.Wait()
 	}
 	var done pieces
