@@ -11,8 +11,9 @@ import (
 // 1813 §2.4) then has room for an export's identity and an authentication code.
 const MaxHandle = 47
 
-// A Handle names a file for as long as the file exists, also after a restart of the process. It
-// is a comparable value without pointers, usable as a map key. The zero Handle names nothing.
+// A Handle names a file for as long as the file exists, also after a restart of the process. Two
+// FileSystems may use the same Handle for different files: see Scoped. A Handle is a comparable value
+// without pointers, usable as a map key. The zero Handle names nothing.
 type Handle struct {
 	n uint8
 	b [MaxHandle]byte

@@ -148,6 +148,18 @@ type Shared interface {
 	Volume() any
 }
 
+// A Scope identifies the set of files that the Handles of a FileSystem are taken from.
+type Scope [16]byte
+
+// Scoped is an optional interface of a FileSystem whose Handles, as bytes, may equal those of another
+// FileSystem, as inode numbers do.
+type Scoped interface {
+	// Scope returns a value that never changes. It is the same after a restart of the process if each
+	// Handle still names the same file, or none; else it is another one. A caller that keeps Handles
+	// for longer than the FileSystem is open, or gives them to clients, keeps the Scope with them.
+	Scope() Scope
+}
+
 // Placed is an optional interface of a FileSystem whose directories local programs reach by path.
 type Placed interface {
 	// Place returns a directory's mount, as an ID in mountinfo (proc(5)), and its absolute path at

@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -113,6 +115,9 @@ type root struct {
 	directory
 	// Mounts has the mounts on the path to the directory, the innermost first.
 	Mounts []mount `json:"mounts,omitempty"`
+	// Scope is the scope of the handles that clients got of the directory (vfs.Scoped). It is empty if an
+	// earlier version of the server wrote the record.
+	Scope string `json:"handles,omitempty"`
 }
 
 // A directory is the identity of a directory: its file system and file handle. If the file system has
@@ -256,18 +261,48 @@ func (o *Opening) openDirectory(name string, ways *ways, i int, was *root) (vfs.
 	if err != nil {
 		return nil, root{}, fmt.Errorf("%s: %w", dir, err)
 	}
-	switch {
-	case was == nil || is.mayBe(was.directory):
-	case is.is(was):
-		o.Log.Info("another file system than before is mounted at the path of an export, and is served now", zap.String("export", name), zap.String("path", dir))
-	case within == "":
-		o.Log.Warn("the path of an export leads to another directory than before, which is served now", zap.String("export", name), zap.String("path", dir))
-	default:
+	if was != nil && within != "" && !is.mayBe(was.directory) && !is.is(was) {
 		return nil, root{}, &lostRoot{fmt.Sprintf("%s is another directory than before, and lies in %s, whose clients may have put it there: if it is what you mean, remove %s, and reload or start",
 			dir, within, filepath.Join(o.Filesystems.state, rootsFile))}
 	}
 	fs, err := o.Filesystems.show(dir, fd)
-	return fs, is, err
+	if err != nil {
+		return nil, root{}, err
+	}
+	scope := fs.Scope()
+	is.Scope = hex.EncodeToString(scope[:])
+	if was != nil {
+		o.tellChange(name, &is, was)
+	}
+	return fs, is, nil
+}
+
+// tellChange logs that an export shows something else than at an earlier time (was), or that the handles
+// which clients got then are stale. At a start that is no warning if only another file system is mounted,
+// because a tmpfs is another one after each boot.
+func (o *Opening) tellChange(name string, is, was *root) {
+	level, what := zap.WarnLevel, ""
+	served := slices.ContainsFunc(o.Now, func(e *export.Export) bool { return e.Name == name })
+	switch {
+	case is.mayBe(was.directory) && is.Scope == was.Scope:
+		return
+	case is.mayBe(was.directory) && was.Scope == "":
+		what, served = "this version of nfsrdmad does not accept the file handles that an earlier version gave to clients", true
+	case is.mayBe(was.directory):
+		what = "the file system at the path of an export was mounted anew, and is served now"
+	case is.is(was):
+		what = "another file system than before is mounted at the path of an export, and is served now"
+	default:
+		what, served = "the path of an export leads to another directory than before, which is served now", true
+	}
+	if !served {
+		level = zap.InfoLevel
+	}
+	fields := []zap.Field{zap.String("export", name), zap.String("path", is.Path)}
+	if is.Scope != was.Scope {
+		fields = append(fields, zap.String("clients", "their file handles of before are stale: where a mount point is stale, unmount it and mount again"))
+	}
+	o.Log.Log(level, what, fields...)
 }
 
 // keep returns the file system with which the export is served at present, and counts one more

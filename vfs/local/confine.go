@@ -65,7 +65,7 @@ func (fs *FS) below(dir int, st *unix.Stat_t) error {
 	var upStat unix.Stat_t
 	var h vfs.Handle
 	if err = unix.Fstat(up, &upStat); err == nil && !fs.isRoot(&upStat) {
-		if h, err = identify(up, &upStat); err == nil {
+		if h, err = fs.handles.identify(up, &upStat); err == nil {
 			err = fs.knownBelow(up, h, moves)
 		}
 	}

@@ -143,7 +143,7 @@ func HandleOf(dir int, name string) (h vfs.Handle, err error) {
 	if err = unix.Fstat(fd, &st); err != nil {
 		return h, err
 	}
-	return identify(fd, &st)
+	return handleKinds[0].identify(fd, &st)
 }
 
 // UUIDOfDevice returns the UUID of the block device dev, by a link in the directory dir.

@@ -69,6 +69,8 @@ type FS struct {
 	// has asked for it yet. It is not read in New, because that takes a listing of the parent.
 	covers    atomic.Uint64
 	kind      fsKind
+	handles   *handleKind
+	scope     vfs.Scope
 	resolver  resolver
 	self      vfs.Cred
 	canSwitch bool   // see CanSwitch
@@ -162,10 +164,12 @@ func (fs *FS) open() error {
 	syscall.Umask(0)
 	signal.Ignore(syscall.SIGXFSZ) // beyond RLIMIT_FSIZE a write returns EFBIG
 
-	h, err := identify(rootFD, &fs.rootStat)
+	fs.handles = handleKindOf(sfs.Type)
+	h, err := fs.handles.identify(rootFD, &fs.rootStat)
 	if err != nil {
 		return fmt.Errorf("name_to_handle_at: %w", err)
 	}
+	fs.scope = scopeOf(fs.handles, rootFD, fs.mount, sfs.Type, fs.rootStat.Dev, &h)
 	again, err := fs.openKernelHandle(&h)
 	if err == nil {
 		unix.Close(again)

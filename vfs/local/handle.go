@@ -1,6 +1,7 @@
 package local
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -26,16 +27,29 @@ const (
 	// for files for which the kernel returns no handle, or one that is too long. If the file system
 	// stores no time of birth, that time is 0 here, and a reused inode number goes unnoticed.
 	inodeHandle = 2
+	// checkedHandle: kernelHandle and the inode number (handleKind.checked), 8 bytes, big-endian.
+	checkedHandle = 3
+	// layerHandle: 16 bytes of the digest of a kernel's handle that the kernel does not open
+	// (handleKind.layers), and that is too long for kernelHandle.
+	layerHandle = 4
 )
+
+// atHandleFID is AT_HANDLE_FID (name_to_handle_at(2)).
+const atHandleFID = 0x200
 
 // maxKernelHandle is the kernel's MAX_HANDLE_SZ.
 const maxKernelHandle = 128
 
 // identify returns the handle of the file open on fd; st are its attributes. It needs no capability.
-func identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
-	h, _, err := kernelHandleOf(fd, nil)
+func (k *handleKind) identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
+	h, err := k.ofKernel(fd, st)
 	switch err {
 	case syscall.EOPNOTSUPP, syscall.EOVERFLOW:
+		if k.layers {
+			if h, err = handleInLayer(fd); err == nil {
+				return h, nil
+			}
+		}
 	case syscall.EPERM, syscall.EACCES, syscall.ENOSYS: // a container's filter of system calls may refuse the call
 	default:
 		return h, err
@@ -45,12 +59,56 @@ func identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
 	return h, nil
 }
 
+// ofKernel returns the handle of the file open on fd, if it is one that the kernel opens.
+func (k *handleKind) ofKernel(fd int, st *unix.Stat_t) (h vfs.Handle, err error) {
+	h, _, err = kernelHandleOf(fd, nil)
+	if err != nil || !k.checked {
+		return h, err
+	}
+	var buf [vfs.MaxHandle + 8]byte
+	b := binary.BigEndian.AppendUint64(h.Append(buf[:0]), st.Ino)
+	b[0] = checkedHandle
+	h, ok := vfs.MakeHandle(b)
+	if !ok {
+		err = syscall.EOVERFLOW
+	}
+	return h, err
+}
+
+// handleInLayer returns the handle of the file open on fd that the kernel makes to compare files, not to
+// open them. It names the layer of an overlay and the file there, and stays the same when the file is
+// copied up. It exists since Linux 6.6.
+func handleInLayer(fd int) (h vfs.Handle, err error) {
+	var b [2 + maxKernelHandle]byte
+	n, kind, _, err := sysNameToHandleAt(fd, nil, b[2:], atHandleFID)
+	if err != nil {
+		return h, err
+	}
+	b[0], b[1] = kernelHandle, byte(kind)
+	if h, ok := vfs.MakeHandle(b[:2+n]); ok {
+		return h, nil
+	}
+	sum := sha256.Sum256(b[1 : 2+n])
+	h, _ = vfs.MakeHandle(append([]byte{layerHandle}, sum[:16]...))
+	return h, nil
+}
+
+// handleOf returns the handle of name in the directory dir without opening the file, and the ID of the
+// mount that the file is on. EOPNOTSUPP: such handles have the inode number, which the kernel does not
+// return with a handle. Other errors are those of kernelHandleOf.
+func (fs *FS) handleOf(dir int, name []byte) (h vfs.Handle, mount int32, err error) {
+	if fs.handles.checked {
+		return h, 0, syscall.EOPNOTSUPP
+	}
+	return kernelHandleOf(dir, name)
+}
+
 // kernelHandleOf returns the kernel's handle of name in the directory dir without opening the file,
 // and the ID of the mount that the file is on. An empty name means dir itself. EOVERFLOW: the
 // kernel's handle does not fit into a vfs.Handle.
 func kernelHandleOf(dir int, name []byte) (h vfs.Handle, mount int32, err error) {
 	var b [vfs.MaxHandle]byte
-	n, kind, mount, err := sysNameToHandleAt(dir, name, b[2:])
+	n, kind, mount, err := sysNameToHandleAt(dir, name, b[2:], 0)
 	if err != nil {
 		return h, 0, err
 	}
@@ -77,7 +135,9 @@ func checkHandle(h *vfs.Handle) error {
 	switch {
 	case len(b) > 2 && b[0] == kernelHandle:
 		return nil
-	case len(b) == 17 && b[0] == inodeHandle:
+	case len(b) > 2+8 && b[0] == checkedHandle:
+		return nil
+	case len(b) == 17 && (b[0] == inodeHandle || b[0] == layerHandle):
 		return nil
 	}
 	return vfs.ErrBadHandle
@@ -100,9 +160,14 @@ func fsidOf(fd, readable int, dev uint64) (id uint64, lasting bool) {
 	if uuid == "" {
 		return dev, false
 	}
+	return idOfUUID(uuid), true
+}
+
+// idOfUUID returns a hash of a UUID as uuidOf returns it.
+func idOfUUID(uuid string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(uuid))
-	return h.Sum64(), true
+	return h.Sum64()
 }
 
 // A DirectoryID identifies a directory.
@@ -125,7 +190,8 @@ func IdentifyDirectory(fd int) (id DirectoryID, err error) {
 		defer unix.Close(readable)
 	} // if readable is -1, fsidOf may still find the UUID in namesOfUUIDs
 	id.FSID, id.Lasting = fsidOf(fd, readable, st.Dev)
-	id.Handle, err = identify(fd, &st)
+	kind := handleKind{layers: true} // the same for all kinds, because the identity is kept in a file
+	id.Handle, err = kind.identify(fd, &st)
 	return id, err
 }
 
@@ -186,8 +252,12 @@ func (kernelResolver) Close() error                           { return nil }
 func (r kernelResolver) Open(h vfs.Handle) (int, error)       { return r.fs.openKernelHandle(&h) }
 
 func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
-	b := h.Bytes()
-	if len(b) <= 2 || b[0] != kernelHandle {
+	b, format, ino := h.Bytes(), byte(kernelHandle), []byte(nil)
+	if fs.handles.checked {
+		format = checkedHandle
+		b, ino = b[:max(0, len(b)-8)], b[max(0, len(b)-8):]
+	}
+	if len(b) <= 2 || b[0] != format {
 		return -1, syscall.ESTALE // the handle was made when this file system had no handles
 	}
 	fd, err := openHandle(fs.mount, int32(b[1]), b[2:])
@@ -197,11 +267,17 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 		}
 		return -1, err
 	}
-	if fs.bounded {
+	if fs.bounded && ino == nil {
 		return fd, nil
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	switch err = unix.Fstat(fd, &st); {
+	case err == syscall.ENOENT: // FUSE knows the file of the handle, and that it was removed
+		err = syscall.ESTALE
+	case err != nil:
+	case ino != nil && st.Ino != binary.BigEndian.Uint64(ino):
+		err = syscall.ESTALE
+	case !fs.bounded && st.Mode&unix.S_IFMT == unix.S_IFDIR:
 		err = fs.below(fd, &st)
 	}
 	if err != nil {
@@ -246,12 +322,12 @@ func (indexedTree) OpenName(dir int, name []byte) (int, error) {
 }
 
 // Identify implements index.Tree.
-func (indexedTree) Identify(fd int) (h vfs.Handle, directory bool, err error) {
+func (t indexedTree) Identify(fd int) (h vfs.Handle, directory bool, err error) {
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err != nil {
 		return h, false, err
 	}
-	h, err = identify(fd, &st)
+	h, err = t.fs.handles.identify(fd, &st)
 	return h, st.Mode&unix.S_IFMT == unix.S_IFDIR, err
 }
 

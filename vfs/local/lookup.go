@@ -222,7 +222,7 @@ func (fs *FS) adopt(fd int, near *node) (*node, error) {
 	var h vfs.Handle
 	err := unix.Fstat(fd, &st)
 	if err == nil {
-		h, err = identify(fd, &st)
+		h, err = fs.handles.identify(fd, &st)
 	}
 	if err != nil {
 		unix.Close(fd)

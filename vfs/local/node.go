@@ -368,6 +368,10 @@ func (fs *FS) look(op *vfs.Op, n *node, l *look) error {
 		return vfs.ErrWouldBlock
 	}
 	err := n.stat(l)
+	if err == syscall.ENOENT { // FUSE, of a file that was removed
+		fs.nodes.forget(n)
+		return syscall.ESTALE
+	}
 	if err == nil && l.Nlink == 0 && fs.kind.links && fs.nodes.forget(n) {
 		err = syscall.ESTALE
 	}

@@ -297,7 +297,7 @@ func (l *listing) byDescriptor(e *vfs.DirEntry) (h vfs.Handle, there bool) {
 	if unix.Fstat(fd, &is.Stat_t) != nil {
 		return h, true
 	}
-	file, err := identify(fd, &is.Stat_t)
+	file, err := l.fs.handles.identify(fd, &is.Stat_t)
 	if err != nil {
 		return h, true
 	}
@@ -326,7 +326,7 @@ func (l *listing) byName(e *vfs.DirEntry) (h vfs.Handle, ok bool) {
 	if _, byKernel := l.fs.resolver.(kernelResolver); !byKernel {
 		return h, false
 	}
-	file, mount, err := kernelHandleOf(l.dir.fd, e.Name)
+	file, mount, err := l.fs.handleOf(l.dir.fd, e.Name)
 	if err != nil || uint64(mount) != l.fs.mountID {
 		return h, false
 	}

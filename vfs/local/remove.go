@@ -116,7 +116,7 @@ func (fs *FS) known(d *node, name []byte) (v named) {
 	key := inodeKey{dev: d.inode.key.dev}
 	err := error(syscall.EOPNOTSUPP)
 	if _, byKernel := fs.resolver.(kernelResolver); byKernel {
-		if key.handle, _, err = kernelHandleOf(d.fd, name); err == nil {
+		if key.handle, _, err = fs.handleOf(d.fd, name); err == nil {
 			v.n = fs.nodes.cached(&key.handle)
 		}
 	}

@@ -52,12 +52,13 @@ type fileHandle struct {
 
 // sysNameToHandleAt writes the kernel's handle of name in the directory dir to buf, without
 // following a symlink. An empty name means dir itself. It returns the handle's length and type, and
-// the ID of the file's mount. A file system in user space or on a network asks its server.
-func sysNameToHandleAt(dir int, name, buf []byte) (n int, kind, mount int32, err error) {
+// the ID of the file's mount. A file system in user space or on a network asks its server. flags are
+// added to AT_EMPTY_PATH.
+func sysNameToHandleAt(dir int, name, buf []byte, flags uintptr) (n int, kind, mount int32, err error) {
 	fh := fileHandle{bytes: maxKernelHandle}
 	var path [maxName + 1]byte
 	_, _, e := syscall.Syscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
-		uintptr(unsafe.Pointer(&fh)), uintptr(unsafe.Pointer(&mount)), unix.AT_EMPTY_PATH, 0)
+		uintptr(unsafe.Pointer(&fh)), uintptr(unsafe.Pointer(&mount)), unix.AT_EMPTY_PATH|flags, 0)
 	if e != 0 {
 		return 0, 0, 0, e
 	}

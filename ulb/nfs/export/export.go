@@ -65,6 +65,20 @@ type Export struct {
 
 	mount *Mount // the Mount if the export is a mount below another export, else nil
 	use   use
+
+	// scope is the Scope of FS. If unknown is set, FS is a mount's that has not been open yet, so
+	// that no handle of it can be checked; proof is then the handle by which Find returned the export.
+	scope   vfs.Scope
+	unknown bool
+	proof   *opened
+}
+
+// scopeOf returns the Scope of a file system, or zero if its handles need none.
+func scopeOf(fs vfs.FileSystem) (s vfs.Scope) {
+	if scoped, ok := vfs.As[vfs.Scoped](fs); ok {
+		s = scoped.Scope()
+	}
+	return s
 }
 
 // Same reports whether two exports offer the same file system by the same name and options.

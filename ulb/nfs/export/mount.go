@@ -75,6 +75,9 @@ type Mount struct {
 	// refused is the error of the last Open, or nil. The next Open is not before the time retry.
 	refused error
 	retry   time.Time
+	// scope is the Scope of the file system when it was last open. opened is false before that.
+	scope  vfs.Scope
+	opened bool
 	// left holds the channels that Retire returned for replaced exports of the mount.
 	left []<-chan struct{}
 	// entries is the number of calls that had entered the open export when Rested last ran
@@ -110,16 +113,28 @@ func (m *Mount) export(fs vfs.FileSystem) *Export {
 	e := &Export{
 		Name: m.Name, ID: m.ExportID, FS: fs, Options: m.Top.Options,
 		Clients: m.Top.Clients, Security: m.Top.Security, Networks: m.Top.Networks, mount: m,
+		scope: m.scope, unknown: !m.opened,
 	}
 	e.Root = false
 	return e
 }
 
-// closed returns a new export of the mount for the time while the file system is closed.
+// closed returns a new export of the mount for the time while the file system is closed. The caller
+// holds m.mu, or m is new.
 func (m *Mount) closed() *Export {
 	e := m.export(&asleep{m: m})
 	e.use.idle = make(chan struct{})
 	e.use.retired.Store(true)
+	return e
+}
+
+// unproven returns a new export of the mount, which has not been open yet, for a handle that could
+// not be checked.
+func (m *Mount) unproven(o *opened) *Export {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.closed()
+	e.unknown, e.proof = true, o
 	return e
 }
 
@@ -208,6 +223,7 @@ func (m *Mount) open(w *work) {
 // rouseLocked opens the mount for calls: it makes an export with the open file system fs.
 func (m *Mount) rouseLocked(fs vfs.FileSystem) {
 	m.entries, m.rested = 0, time.Now()
+	m.scope, m.opened = scopeOf(fs), true
 	m.now.Store(m.export(fs))
 }
 
@@ -341,6 +357,20 @@ func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 		err = vfs.ErrDelay
 	}
 	return now, err
+}
+
+// AwakeFor is like Awake, for a call with a handle of e, from Find or from e's file system. It also returns
+// ESTALE if the handle is not one of the export that takes e's place: another directory or another file
+// system is exported now.
+func (t *Table) AwakeFor(e *Export, try bool) (*Export, error) {
+	now, err := t.Awake(e, try)
+	switch {
+	case err != nil:
+		return nil, err
+	case e.proof != nil && t.seal.check(e.proof, &now.scope) != nil, e.proof == nil && e.scope != now.scope:
+		return nil, syscall.ESTALE
+	}
+	return now, nil
 }
 
 // Mounted returns the export that is mounted on the directory with this absolute path on this machine;

@@ -74,10 +74,10 @@ func (t *Table) SetRoot(e *Export) {
 // Root returns the export of SetRoot, or nil.
 func (t *Table) Root() *Export { return t.root }
 
-// Replace makes exports the table's content. It fills in their IDs; it does not write to an export
-// that already has its ID, because calls may be using it. It ends the mounts below exports that are
-// gone, and gives the others the options that their exports have now. New exports have no mounts until the
-// next SetMounts.
+// Replace makes exports the table's content. It fills in their IDs and what their handles are sealed
+// with; it does not write to an export that already has its ID, because calls may be using it. It ends
+// the mounts below exports that are gone, and gives the others the options that their exports have now. New
+// exports have no mounts until the next SetMounts.
 func (t *Table) Replace(exports []*Export) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -93,7 +93,7 @@ func (t *Table) Replace(exports []*Export) error {
 			return fmt.Errorf("export %q is to manage the groups of its callers, and nothing is there to look them up", e.Name)
 		}
 		if id := idOf(e.Name); e.ID != id {
-			e.ID = id
+			e.ID, e.scope = id, scopeOf(e.FS)
 		}
 		if other := s.byID[e.ID]; other != nil {
 			if other.Name == e.Name {

@@ -38,7 +38,7 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		p.exports.OnRefusedPrincipal(a.Conn, o.Export, a.Cred.Principal)
 		return early(j, syscall.EACCES)
 	}
-	j.Known = true
+	j.Known = o.Proven()
 	if p.exports.Delays(o.Export, &a.Cred) {
 		return early(j, vfs.ErrDelay)
 	}
@@ -187,7 +187,7 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 // not wait.
 func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, err error) {
 	for e = o.Export; !e.Enter(c.Conn); {
-		now, err := p.exports.Awake(e, c.Try)
+		now, err := p.exports.AwakeFor(e, c.Try)
 		switch {
 		case blocked(err), errors.Is(err, syscall.ESTALE):
 			return e, err

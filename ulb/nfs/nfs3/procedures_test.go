@@ -287,6 +287,8 @@ func TestHandlesThatAreNotOurs(t *testing.T) {
 		}
 		forged := append([]byte(nil), f.Data...)
 		forged[len(forged)-1]++
+		want(t, "sealed for another file system", status(forged), wire.NFS3ErrStale)
+		forged[0]++
 		want(t, "forged", status(forged), wire.NFS3ErrBadHandle)
 		want(t, "empty", status(nil), wire.NFS3ErrBadHandle)
 		want(t, "64 zeros", status(make([]byte, 64)), wire.NFS3ErrBadHandle)

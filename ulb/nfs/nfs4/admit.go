@@ -83,7 +83,7 @@ func (k *Compound) ready(op *Operation) Status {
 // closed while idle, enter opens it. i is 0 for the current object, and 1 for the saved one.
 func (k *Compound) enter(i int, o *Object) Status {
 	for !o.Export.Enter(k.Call.Conn) {
-		e, err := k.Program.exports.Awake(o.Export, k.Op.Try)
+		e, err := k.Program.exports.AwakeFor(o.Export, k.Op.Try)
 		switch {
 		case blocked(err):
 			return k.Block(o.Export.FS.Lane())
