@@ -7,9 +7,10 @@
 // A billy file system knows little but paths. The package adds what is missing where it can:
 //
 //   - The package makes handles of its own, which stay with a file when it is renamed; handles made
-//     of paths cannot. If the handler makes handles that it still understands after a restart, and
-//     that are at most 38 bytes long, they become part of the package's handles, and clients
-//     continue after a restart. Otherwise clients get ESTALE after a restart.
+//     of paths cannot. If os.FileInfo has inode numbers, and the handler makes handles that it still
+//     understands after a restart and that are at most 38 bytes long, they become part of the
+//     package's handles, and clients continue after a restart. Otherwise clients get ESTALE after a
+//     restart for everything but the root: without inode numbers a path may be another file's then.
 //   - The package keeps directory cookies and the change counter. It also keeps file numbers if
 //     os.FileInfo has none, and times of changes by clients if the file system does not update
 //     them itself.

@@ -80,6 +80,38 @@ func TestHandlesOfTheHandlerOutliveARestart(t *testing.T) {
 	}
 }
 
+// Without inode numbers a file is known by its path only. If another file is at the path after a rename or a
+// removal, the handle of the former does not lead to it, before and after a restart. The root's handle stays.
+func TestHandlesWithoutInodeNumbersAreOfOneLife(t *testing.T) {
+	h := paths{helpers.NewNullAuthHandler(billymem.New())}
+	f := open(t, h, billy.Options{})
+	root := f.Root()
+	renamed, removed, kept := f.create("renamed"), f.create("removed"), f.create("kept")
+	f.write(renamed, "renamed", vfs.Unstable)
+	f.write(kept, "kept", vfs.Unstable)
+	f.rename("renamed", "elsewhere")
+	if _, err := f.Remove(op, root, []byte("removed")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"renamed", "removed"} {
+		f.write(f.create(name), "another", vfs.Unstable)
+	}
+	f.want(renamed, "renamed")
+	f.want(kept, "kept")
+	f.stale(removed)
+	f = open(t, h, billy.Options{})
+	if f.Root() != root {
+		t.Error("the root has another handle")
+	}
+	for _, h := range []vfs.Handle{renamed, removed, kept} {
+		f.stale(h)
+		if _, err := f.find("renamed"); err != nil { // the new process knows the path
+			t.Error(err)
+		}
+		f.stale(h)
+	}
+}
+
 // GetAttr with a handle that no process gave out returns ESTALE.
 func TestInventedHandles(t *testing.T) {
 	d := newDisk(t)

@@ -81,10 +81,15 @@ func (f *FS) newNode(path []string, a *vfs.Attr) *node {
 			n.id++
 		}
 	}
-	// The handle contains the file number, because a handler may give a handle to another file later.
-	b := binary.LittleEndian.AppendUint64([]byte{handlerHandle}, n.id)
-	b = append(b, f.handler.ToHandle(f.bfs, path)...)
-	if len(b) == theirsAt || len(b) > vfs.MaxHandle {
+	// The handle contains the file number, because a handler may give a handle to another file later. A
+	// number made from the path does not tell files apart: after a rename and a restart, the file that is
+	// then at the path would have the handle. So only the root, which stays, has the handler's handle then.
+	var b []byte
+	if n.inode || len(path) == 0 {
+		b = binary.LittleEndian.AppendUint64([]byte{handlerHandle}, n.id)
+		b = append(b, f.handler.ToHandle(f.bfs, path)...)
+	}
+	if len(b) <= theirsAt || len(b) > vfs.MaxHandle {
 		f.lastOwn++
 		b = binary.LittleEndian.AppendUint64([]byte{ownHandle}, f.life)
 		b = binary.LittleEndian.AppendUint64(b, f.lastOwn)
