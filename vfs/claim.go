@@ -33,9 +33,10 @@ type Claimed struct {
 // process, not to a caller; therefore no method takes an Op.
 //
 // Its methods may be called from any number of goroutines at once. For one file, the caller makes
-// one call after the other and limits the number of ranges that it claims. A method may have to
-// open the file, and then blocks until the file is open; it waits for no other process. A file with
-// claims stays alive as if it were open (see File).
+// one call after the other and limits the number of ranges that it claims. Each method may wait as long as
+// the file system takes, DropClaims too: in a network file system a lock is a request to a server. So a
+// caller that must not wait calls it on another goroutine. No method waits for another process. A file
+// with claims stays alive as if it were open (see File).
 type Claimer interface {
 	// Claim sets the mode of a whole range of a regular file, whatever the former claims inside the
 	// range, or fails and changes nothing.

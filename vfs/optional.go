@@ -51,7 +51,8 @@ type File interface {
 	Commit(op *Op, offset uint64, count uint32) (Change, error)
 	// SetSize cuts or extends the file. The file must be open for writing.
 	SetSize(op *Op, size uint64) (Change, error)
-	// Close never waits for a method that is running. A second Close does nothing.
+	// Close never waits, neither for a method that is running nor for the file system: what may take time,
+	// Close leaves to another goroutine. A second Close does nothing.
 	Close()
 }
 

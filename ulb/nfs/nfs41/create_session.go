@@ -22,9 +22,7 @@ func (m *Minor) createSession(k *nfs4.Compound, args *wire.CreateSession4Args) n
 	switch {
 	case !k.Call.Try:
 		c.creating.Lock()
-	case m.state.Replaces(owner) || !c.creating.TryLock():
-		// Wait on the executor: Confirm will close the files of an earlier incarnation, or
-		// another CREATE_SESSION of the client is running.
+	case !c.creating.TryLock(): // another CREATE_SESSION of the client is running
 		return k.Block(disk{})
 	}
 	defer c.creating.Unlock()

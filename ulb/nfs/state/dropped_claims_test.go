@@ -84,6 +84,7 @@ func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
 				g := m.acquire()
 				g.dropAll(a)
 				g.release()
+				givenUp(m)
 			}},
 		} {
 			t.Run(layout.name+", "+end.name, func(t *testing.T) {
@@ -108,6 +109,7 @@ func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
 				g := m.acquire()
 				g.dropAll(b)
 				g.release()
+				givenUp(m)
 				if c.drops != 1 || !c.None() || len(m.files.claims) != 0 {
 					t.Errorf("%d times all given up, %d claims known, none: %v", c.drops, len(m.files.claims), c.None())
 				}

@@ -14,8 +14,10 @@ import (
 type guard struct {
 	*Manager
 	closing []vfs.File
-	// claims are the local claims of files in which locks ended, with the ranges of these locks.
-	claims  map[*localClaim][]byterange.Range
+	// claims are the local claims of files in which locks ended. If waits is true, finish gives them up
+	// itself, and waits for the file system: the request is about that file.
+	claims  map[*localClaim]struct{}
+	waits   bool
 	gone    []*Client
 	notices []LockNotice
 	events  []*Event
@@ -34,14 +36,10 @@ func (g *guard) release() {
 	g.finish()
 }
 
-// finish does the collected work. The caller does not hold the mutex.
+// finish does the collected work. The caller does not hold the mutex. It waits for no file system, unless
+// waits is set: state ends on whichever goroutine finds out that it has to, such as that of another
+// client's request in another file system, or the sweeper's.
 func (g *guard) finish() {
-	for c, dropped := range g.claims {
-		g.giveUp(c, dropped)
-	}
-	for _, f := range g.closing {
-		f.Close()
-	}
 	for _, c := range g.gone {
 		if c.known.companion != nil {
 			c.known.companion.Gone()
@@ -55,6 +53,16 @@ func (g *guard) finish() {
 	for _, e := range g.events {
 		g.tell(e)
 	}
+	for _, f := range g.closing {
+		f.Close()
+	}
+	for c := range g.claims {
+		if g.waits {
+			g.giveUp(c)
+		} else {
+			g.giving.soon(g.Manager, c)
+		}
+	}
 }
 
 // close makes finish close a file; f may be nil.
@@ -64,19 +72,21 @@ func (g *guard) close(f vfs.File) {
 	}
 }
 
-// giveUpLater makes finish give up the local claims on ranges of a file that are no longer locked.
+// giveUpLater makes finish give up the local claims on ranges of a file that are no longer locked, or have
+// them given up soon.
 func (g *guard) giveUpLater(key FileKey, dropped []byterange.Range) {
 	c := g.files.claims[key]
 	if c == nil || len(dropped) == 0 {
 		return
 	}
 	if g.claims == nil {
-		g.claims = make(map[*localClaim][]byterange.Range)
+		g.claims = make(map[*localClaim]struct{})
 	}
-	if g.claims[c] == nil {
+	if _, has := g.claims[c]; !has {
+		g.claims[c] = struct{}{}
 		c.users++
 	}
-	g.claims[c] = append(g.claims[c], dropped...)
+	c.dropped = append(c.dropped, dropped...)
 }
 
 // courtesy collects the clients whose state conflicts with a request.

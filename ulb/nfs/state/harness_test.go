@@ -2,6 +2,8 @@ package state
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -94,5 +96,16 @@ func nothingLeft(t interface {
 	}
 	if n := m.files.denials.all.Load(); n != 0 {
 		t.Errorf("%d files are still denied to others, or may be", n)
+	}
+}
+
+// givenUp waits until the local claims in all queues are given up.
+func givenUp(m *Manager) {
+	w := &m.giving
+	w.mu.Lock()
+	domains := slices.Collect(maps.Keys(w.queues))
+	w.mu.Unlock()
+	for _, domain := range domains {
+		w.wait(domain)
 	}
 }

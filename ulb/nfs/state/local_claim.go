@@ -25,9 +25,11 @@ type localClaim struct {
 	held bool
 	// whole, if its mode is not 0, is one claim over all locks of the file (maxFileClaims).
 	whole need
-	// users is the number of goroutines that hold mu or wait for it. ranges is the number of ranges that
-	// are locked through the claimer. Manager.mu guards both.
+	// users counts the goroutines that hold mu or wait for it, and the entries in Manager.giving. ranges is
+	// the number of ranges that are locked through the claimer. dropped are ranges whose locks ended and
+	// that giveUp has not seen yet. Manager.mu guards these fields.
 	users, ranges int
+	dropped       []byterange.Range
 }
 
 // claimed returns the localClaim of a file, with its mutex held until the caller calls unclaimed.
@@ -95,10 +97,18 @@ func beside(r byterange.Range, w need) (all []need) {
 }
 
 // giveUp weakens the server's claims on a file after clients' locks of the dropped ranges ended, by one
-// claim for each piece that needs a weaker mode. It waits for the file system.
-func (m *Manager) giveUp(c *localClaim, dropped []byterange.Range) {
+// claim for each piece that needs a weaker mode. It waits for the file system. The caller has counted
+// itself in c.users.
+func (m *Manager) giveUp(c *localClaim) {
 	c.mu.Lock()
 	defer m.unclaimed(c)
+	m.mu.Lock()
+	dropped := c.dropped
+	c.dropped = nil
+	m.mu.Unlock()
+	if len(dropped) == 0 {
+		return // another goroutine was faster
+	}
 	around := dropped[0]
 	for _, d := range dropped {
 		around.First, around.Last = min(around.First, d.First), max(around.Last, d.Last)

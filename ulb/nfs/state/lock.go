@@ -51,10 +51,10 @@ func (m *Manager) Lock(a *LockArgs) (id nfs4wire.StateID4, d *Denied, status Sta
 		return id, nil, nfs4wire.NFS4ErrInvalid
 	}
 	for a.Claimer != nil {
+		m.giveUpNow(a.Key.id())
 		var late courtesy
 		id, d, status, late = m.lockClaimed(a, r)
-		// Evict after lockClaimed has released the localClaim, because the evicted clients may have
-		// locks on this file: to end these, the eviction takes the mutex of the localClaim.
+		// Evict after lockClaimed has released the localClaim: an eviction waits for the disk.
 		if late.none() || !m.expel(late.clients) {
 			return id, d, status
 		}
@@ -227,6 +227,7 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 		return nil, WouldWait
 	}
 	if d == nil && claimer != nil {
+		m.giveUpNow(id)
 		d = localLock(claimer, key.Handle, &r)
 	}
 	if d != nil {

@@ -411,6 +411,7 @@ func (m *model) local(t *rapid.T) {
 
 // follows checks that the local claim on each byte is the strongest lock of clients on it.
 func (m *model) follows(t *rapid.T) {
+	givenUp(m.m)
 	for file, key := range m.files {
 		c := m.claims[key.Handle]
 		if c == nil {

@@ -332,6 +332,7 @@ func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Stat
 	case try && g.hasClaims(s):
 		return id, WouldWait
 	}
+	g.waits = !try
 	id = g.bump(s)
 	g.drop(s)
 	return id, status

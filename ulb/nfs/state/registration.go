@@ -89,14 +89,6 @@ func (g *guard) update(id *Identity) Registration {
 	}
 }
 
-// Replaces reports whether the confirmation of c would end another incarnation's state, and close files.
-func (m *Manager) Replaces(c *Client) bool {
-	g := m.acquire()
-	defer g.release()
-	in := g.clients.byName[c.name()]
-	return in.unconfirmed == c && in.confirmed != nil && g.holds(in.confirmed)
-}
-
 // Confirm confirms a client of minor version 1 or later, at its first CREATE_SESSION (RFC 8881
 // §18.36.4): see confirm. It returns NFS4ERR_STALE_CLIENTID if the client no longer exists.
 func (m *Manager) Confirm(c *Client) Status {

@@ -11,7 +11,7 @@ import (
 // NFS4ERR_ADMIN_REVOKED until their clients free them, and SEQUENCE reports that there are such
 // stateids (RFC 8881 §8.5, §18.46.3).
 //
-// Revoke waits for the disk: it first writes into the records of these clients that they may reclaim
+// Revoke waits for the file systems to give up claims. It waits for the disk: it first writes into the records of these clients that they may reclaim
 // nothing after a restart, because other clients may have got conflicting state meanwhile (RFC 8881
 // §8.4.3). If the write fails, the Manager grants no new state until a later write succeeds. After
 // Close, Revoke does not mark the records: the clients reclaim their state from the next server.
@@ -30,6 +30,7 @@ func (m *Manager) Revoke(domain any) {
 			g.drop(s)
 		}
 	})
+	m.giving.wait(domain)
 }
 
 // mark sets Record.Revoked in the record of each client that has opens in these file systems.

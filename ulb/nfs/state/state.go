@@ -43,6 +43,7 @@ type Manager struct {
 	clients clients
 	grace   grace
 	files   files
+	giving  givingUp // it has a mutex of its own
 	// forgotten are the records that the next sweep will remove from cfg.Records.
 	forgotten []Record
 	// unrecorded are clients whose records a call of record has to write. marked are clients whose

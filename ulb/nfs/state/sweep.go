@@ -25,8 +25,10 @@ type sweeper struct {
 	courteous int
 }
 
-// Close ends the Manager's goroutine. The caller closes Config.Records afterwards.
+// Close ends the Manager's goroutine. The caller closes Config.Records afterwards. Close waits for no file
+// system: before the caller closes one in which clients held locks, it calls Revoke.
 func (m *Manager) Close() {
+	m.giving.end()
 	close(m.sweeper.stop)
 	<-m.sweeper.ended
 }
