@@ -85,6 +85,7 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	}
 	if s.filesystems != nil {
 		s.filesystems.Revoke = func(fs vfs.FileSystem) { s.clients.Revoke(state.DomainOf(fs)) }
+		s.filesystems.RevokeExport = func(e *export.Export) { s.clients.RevokeExport(state.DomainOf(e.FS), e.ID) }
 	}
 	return nil
 }

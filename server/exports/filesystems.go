@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -27,6 +28,9 @@ type Filesystems struct {
 	// Revoke, if not nil, is called before a file system is closed. It revokes the opens and locks
 	// of clients in it.
 	Revoke func(fs vfs.FileSystem)
+	// RevokeExport, if not nil, is called when no call uses an export any more that was removed, or replaced
+	// by one of another directory. It revokes the opens and locks that clients hold by that export.
+	RevokeExport func(e *export.Export)
 
 	log         *zap.Logger
 	state       string // the state directory

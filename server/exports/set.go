@@ -107,6 +107,7 @@ func (s *Set) retireLocked(e *export.Export) {
 	idle := e.Retire()
 	go func() {
 		<-idle
+		s.revoke(e)
 		l.err = s.filesystems.LetGo(e.FS)
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -116,6 +117,21 @@ func (s *Set) retireLocked(e *export.Export) {
 			s.log.Info("export closed that was replaced or removed", zap.String("export", e.Name), zap.Error(l.err))
 		}
 	}()
+}
+
+// revoke takes away what clients hold by an export that no call uses any more, unless an export of the same
+// name shows the same file system: the clients then go on to use their handles. Another export that shows
+// the file system has other handles.
+func (s *Set) revoke(e *export.Export) {
+	if s.filesystems == nil || s.filesystems.RevokeExport == nil {
+		return
+	}
+	s.mu.Lock()
+	stays := slices.ContainsFunc(s.now, func(now *export.Export) bool { return now.ID == e.ID && now.FS == e.FS })
+	s.mu.Unlock()
+	if !stays {
+		s.filesystems.RevokeExport(e)
+	}
 }
 
 // All returns all exports, including removed exports that calls still use, and the exports of open

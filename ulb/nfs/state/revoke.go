@@ -16,13 +16,25 @@ import (
 // §8.4.3). If the write fails, the Manager grants no new state until a later write succeeds. After
 // Close, Revoke does not mark the records: the clients reclaim their state from the next server.
 func (m *Manager) Revoke(domain any) {
+	m.revoke(func(s *State) bool { return s.Key.Domain == domain })
+	m.giving.wait(domain)
+}
+
+// RevokeExport is Revoke for those opens in the file systems with this domain that came by one export
+// (State.Export). That export has ended, and no call uses it any more; the clients can no longer give up
+// what they hold by it, although another export may show the same files.
+func (m *Manager) RevokeExport(domain any, export uint32) {
+	m.revoke(func(s *State) bool { return s.Key.Domain == domain && s.Export == export })
+}
+
+func (m *Manager) revoke(those func(*State) bool) {
 	select {
 	case <-m.sweeper.stop:
 	default:
-		m.mark(domain)
+		m.mark(those)
 	}
 	m.eachClient(func(g *guard, c *Client) {
-		for s := range c.opensBy(domain) {
+		for s := range c.opensOf(those) {
 			for _, lock := range s.locks {
 				lock.revoked.Store(true)
 			}
@@ -30,17 +42,16 @@ func (m *Manager) Revoke(domain any) {
 			g.drop(s)
 		}
 	})
-	m.giving.wait(domain)
 }
 
-// mark sets Record.Revoked in the record of each client that has opens in these file systems.
-func (m *Manager) mark(domain any) {
+// mark sets Record.Revoked in the record of each client that has such opens.
+func (m *Manager) mark(those func(*State) bool) {
 	m.eachClient(func(g *guard, c *Client) {
 		k := &c.known.reclaim
 		if k.revoked {
 			return
 		}
-		for range c.opensBy(domain) {
+		for range c.opensOf(those) {
 			k.revoked = true
 			m.marked = append(m.marked, c)
 			if r := g.claimOf(c); r != nil {
@@ -69,12 +80,11 @@ func (m *Manager) eachClient(f func(g *guard, c *Client)) {
 	g.finish()
 }
 
-// opensBy iterates over the opens of c in the file systems with this domain. The loop may drop the
-// open.
-func (c *Client) opensBy(domain any) iter.Seq[*State] {
+// opensOf iterates over those opens of c. The loop may drop the open.
+func (c *Client) opensOf(those func(*State) bool) iter.Seq[*State] {
 	return func(yield func(*State) bool) {
 		for s := range c.holding.states {
-			if s.Kind == KindOpen && s.Key.Domain == domain && !yield(s) {
+			if s.Kind == KindOpen && those(s) && !yield(s) {
 				return
 			}
 		}
