@@ -45,8 +45,8 @@ func (p *Provider) rnicOf(id device.ID, local netip.Addr) (*rnic, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !a.SendsInvalidate {
-		return nil, fmt.Errorf("verbs: %s has no memory management extensions", a.Name)
+	if err = judge(&a); err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -117,7 +117,7 @@ func (o *sends) shortLocked(w *device.Work, s *slot, p *posting) {
 }
 
 var ops = [...]device.Op{
-	rdmacm.OpWrite: device.Write, rdmacm.OpRead: device.Read, rdmacm.OpSend: device.Send, rdmacm.OpSendInvalidate: device.SendInvalidate,
+	rdmacm.OpWrite: device.Write, rdmacm.OpRead: device.Read, rdmacm.OpSend: device.Send,
 }
 
 // workLocked makes w the next request of p. The request is a whole Work, or a part of one if
@@ -131,7 +131,8 @@ func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 		w.RKey, w.Remote = work.Remote.STag, work.Remote.Offset+uint64(p.at)
 	}
 	moved, whole, ok := c.piecesLocked(w, s, work, p.at)
-	if ok && !whole && p.send && p.next == len(p.chain.Work)-1 {
+	send := p.send && p.next == len(p.chain.Work)-1
+	if ok && !whole && send {
 		// A Send must not be divided, so its pieces are joined in one.
 		c.emptyLocked(s)
 		s.joined = bytes.Join(work.Local, nil)
@@ -142,6 +143,9 @@ func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 	if !ok {
 		c.emptyLocked(s)
 		return false
+	}
+	if !whole && (send || moved == 0) {
+		panic(fmt.Sprintf("verbs: %v of %d bytes is divided after %d: see judge", work.Op, work.Length(), moved))
 	}
 	s.length = moved
 	if p.at += moved; whole {

@@ -32,7 +32,6 @@ const (
 	Write Op = iota + 1
 	Read
 	Send
-	SendInvalidate
 )
 
 // Signal is a flag of a Work: the Work has a completion even if it succeeds.
@@ -41,7 +40,7 @@ const Signal uint8 = 1
 // A Work is a request of a send queue. Its memory layout is that of the shim's vb_work.
 type Work struct {
 	ID, Remote uint64
-	RKey       uint32 // of a SendInvalidate: the peer's key to invalidate
+	RKey       uint32
 	Op         Op
 	Flags      uint8
 	Count      uint16 // number of entries used in SGE
@@ -164,7 +163,7 @@ type Event struct {
 	Local, Peer          netip.AddrPort
 }
 
-// Attributes are the attributes of a device and of its port.
+// Attributes are the attributes of a device and of its port, as the driver states them.
 type Attributes struct {
 	Name                          string
 	Protocol                      string // "iWARP", "InfiniBand" or "RoCE"
@@ -173,8 +172,6 @@ type Attributes struct {
 	CQEntries, MaxMessage         int
 	ReadsServed, ReadsOutstanding int
 	Active                        bool
-	// SendsInvalidate is true if the device can post SendInvalidate.
-	SendsInvalidate bool
 	// SIW is true if the device is the kernel's software iWARP, which has a vendor number of its own.
 	SIW bool
 	// RXE is true if the device is the kernel's software RoCE, likewise.

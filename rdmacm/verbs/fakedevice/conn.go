@@ -175,7 +175,9 @@ func (c *conn) refused(w *device.Work) error {
 	switch {
 	case a.SIW && w.Op != device.Read && w.Flags&device.Signal == 0 && length(w) >= unix.Getpagesize():
 		return unix.EPERM
-	case !c.id.accepted, w.Count > uint16(c.caps.SGEs), w.Op == device.Read && int(w.Count) > a.ReadSGEs, length(w) > a.MaxMessage:
+	case !c.id.accepted, w.Count > uint16(c.caps.SGEs), w.Op == device.Read && int(w.Count) > max(a.ReadSGEs, 1):
+		return unix.EINVAL
+	case a.MaxMessage > 0 && length(w) > a.MaxMessage: // as for ReadSGEs, 0 means that the driver does not say
 		return unix.EINVAL
 	case w.Op < device.Write || w.Op > device.Send:
 		return unix.EOPNOTSUPP

@@ -89,7 +89,7 @@ func New(iwarp bool) *Device {
 		Attributes: device.Attributes{
 			Name: "fake0", Protocol: protocol, IWARP: iwarp, QPs: 1 << 10, QPWorks: 1 << 14, SGEs: 32, ReadSGEs: 32, CQEntries: 1 << 15,
 			ReadsServed: 128, ReadsOutstanding: 128, MaxMessage: 8 << 20,
-			Active: true, SendsInvalidate: true, Device: 1,
+			Active: true, Device: 1,
 		},
 		key: 0x100, port: 30000, regions: make(map[uint32]*region),
 		listeners: make(map[netip.AddrPort]*id), ids: make(map[uint64]*id),

@@ -218,16 +218,21 @@ uint64_t vb_number(vb_id *i) { return i->number; }
 
 uint16_t vb_port(vb_id *i) { return be16toh(lib.rdma_get_src_port(i->id)); }
 
-static struct ibv_port_attr port_attributes(vb_id *i)
+static int query_port(vb_id *i, struct ibv_port_attr *p)
+{
+	int r;
+
+	memset(p, 0, sizeof *p);
+	r = lib.ibv_query_port(i->id->verbs, i->id->port_num ? i->id->port_num : 1, (struct _compat_ibv_port_attr *)p);
+	return r > 0 ? -r : r ? refusal() : 0;
+}
+
+int vb_active(vb_id *i)
 {
 	struct ibv_port_attr p;
 
-	memset(&p, 0, sizeof p);
-	lib.ibv_query_port(i->id->verbs, i->id->port_num ? i->id->port_num : 1, (struct _compat_ibv_port_attr *)&p);
-	return p;
+	return !query_port(i, &p) && p.state == IBV_PORT_ACTIVE;
 }
-
-int vb_active(vb_id *i) { return port_attributes(i).state == IBV_PORT_ACTIVE; }
 
 /* owner returns the number of the id whose connection the event is about, or 0. */
 static uint64_t owner(const struct ibv_async_event *e)
@@ -273,7 +278,8 @@ int vb_attributes_of(vb_id *i, vb_attributes *a)
 		return -ENODEV;
 	if ((r = lib.ibv_query_device(ctx, &d)))
 		return r > 0 ? -r : refusal();
-	p = port_attributes(i);
+	if ((r = query_port(i, &p)))
+		return r;
 	strncpy(a->name, lib.ibv_get_device_name(ctx->device), sizeof a->name - 1);
 	a->iwarp = ctx->device->transport_type == IBV_TRANSPORT_IWARP;
 	a->max_qp = d.max_qp;
@@ -286,7 +292,6 @@ int vb_attributes_of(vb_id *i, vb_attributes *a)
 	a->max_message = p.max_msg_sz > INT32_MAX ? INT32_MAX : (int32_t)p.max_msg_sz;
 	a->state = p.state;
 	a->link_layer = p.link_layer;
-	a->sends_invalidate = !!(d.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS);
 	a->vendor = d.vendor_id;
 	a->device = (uint64_t)(uintptr_t)ctx;
 	snprintf(a->uverbs, sizeof a->uverbs, "%s", ctx->device->dev_name);

@@ -194,7 +194,6 @@ static const enum ibv_wr_opcode opcodes[] = {
 	[VB_WRITE] = IBV_WR_RDMA_WRITE,
 	[VB_READ] = IBV_WR_RDMA_READ,
 	[VB_SEND] = IBV_WR_SEND,
-	[VB_SEND_INVALIDATE] = IBV_WR_SEND_WITH_INV,
 };
 
 static int post_works(vb_conn *c, int n)
@@ -215,12 +214,8 @@ static int post_works(vb_conn *c, int n)
 		o->num_sge = w->sges;
 		o->opcode = opcodes[w->op];
 		o->send_flags = w->flags & VB_SIGNAL ? IBV_SEND_SIGNALED : 0;
-		if (w->op == VB_SEND_INVALIDATE) {
-			o->invalidate_rkey = w->rkey;
-		} else {
-			o->wr.rdma.remote_addr = w->remote;
-			o->wr.rdma.rkey = w->rkey;
-		}
+		o->wr.rdma.remote_addr = w->remote;
+		o->wr.rdma.rkey = w->rkey;
 	}
 	return result(ibv_post_send(c->id->id->qp, wr, &bad));
 }

@@ -35,12 +35,12 @@ typedef struct vb_region vb_region;
 typedef struct { uint64_t addr; uint32_t length, lkey; } vb_sge;
 
 /* Kinds and flags of vb_work. */
-enum { VB_WRITE = 1, VB_READ, VB_SEND, VB_SEND_INVALIDATE };
+enum { VB_WRITE = 1, VB_READ, VB_SEND };
 enum { VB_SIGNAL = 1 };
 
 typedef struct {
 	uint64_t wr_id, remote;
-	uint32_t rkey; /* of a Send with Invalidate: the peer's key to invalidate */
+	uint32_t rkey;
 	uint8_t op, flags;
 	uint16_t sges;
 	vb_sge sge[VB_SGES];
@@ -78,7 +78,7 @@ typedef struct {
 	int32_t iwarp; /* the transport is iWARP */
 	int32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cqe;
 	int32_t max_qp_rd_atom, max_qp_init_rd_atom, max_message, state, link_layer;
-	int32_t sends_invalidate, vendor;
+	int32_t vendor;
 	uint64_t device; /* a different number for each device */
 	char uverbs[64]; /* its name in /sys/class/infiniband_verbs */
 } vb_attributes;

@@ -382,7 +382,6 @@ int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *a)
 	a->max_qp = a->max_cqe = a->max_qp_wr = 1024;
 	a->max_sge = a->max_sge_rd = 4;
 	a->max_qp_rd_atom = a->max_qp_init_rd_atom = 16;
-	a->device_cap_flags = IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	return 0;
 }
 
@@ -392,6 +391,8 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_por
 
 	(void)ctx;
 	check(port == 1, "asks for a port that does not exist");
+	if (refuses())
+		return errno;
 	a->state = IBV_PORT_ACTIVE;
 	a->max_msg_sz = 1 << 30;
 	a->link_layer = IBV_LINK_LAYER_ETHERNET;
