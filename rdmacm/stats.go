@@ -26,7 +26,7 @@ type DeviceStats struct {
 	Connections, MaxConnections int
 	// Registered is the size of the payload memory that is registered with the device, in bytes.
 	Registered int64
-	// Active is true if the device's port carries traffic.
+	// Active is true if each port of the device that is in use carries traffic.
 	Active bool
 	// Events counts the device's asynchronous events, by their names.
 	Events []Count

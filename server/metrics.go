@@ -227,8 +227,8 @@ var metrics = []metric{
 	{name: "nfsrdmad_device_registered_bytes", help: "Payload memory that an RDMA device can reach.", kind: gauge, labels: []string{"device", "protocol"},
 		meaning: "payload memory that is registered with the device, and therefore stays resident",
 		read:    ofDevices(func(d *rdmacm.DeviceStats) float64 { return float64(d.Registered) })},
-	{name: "nfsrdmad_device_port_up", help: "Whether the port of an RDMA device carries traffic.", kind: gauge, labels: []string{"device", "protocol"},
-		meaning: "1 while the port of the device is up, else 0",
+	{name: "nfsrdmad_device_port_up", help: "Whether the ports in use of an RDMA device carry traffic.", kind: gauge, labels: []string{"device", "protocol"},
+		meaning: "1 while each port of the device that is in use is up, else 0",
 		read: ofDevices(func(d *rdmacm.DeviceStats) float64 {
 			if d.Active {
 				return 1

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
@@ -40,30 +41,37 @@ func (d *rnic) takeAsync() {
 	if !port {
 		return
 	}
-	active := d.open.Active() // the events may be older than the port's present state
 	p.mu.Lock()
-	changed := active != d.Active
-	d.Active = active
+	ports := maps.Clone(d.ports)
 	p.mu.Unlock()
-	switch {
-	case changed && active:
-		p.cfg.Log(fmt.Sprintf("the port of RDMA device %s is up again", d.Name))
-	case changed:
-		p.cfg.Log(fmt.Sprintf("the port of RDMA device %s is down: look at the cable, and at the network interface", d.Name))
+	for number, was := range ports {
+		active := d.open.Active(number) // the events may be older than the port's present state
+		if active == was {
+			continue
+		}
+		p.mu.Lock()
+		d.ports[number] = active
+		p.mu.Unlock()
+		if active {
+			p.cfg.Log(fmt.Sprintf("port %d of RDMA device %s is up again", number, d.Name))
+		} else {
+			p.cfg.Log(fmt.Sprintf("port %d of RDMA device %s is down: look at the cable, and at the network interface", number, d.Name))
+		}
 	}
 }
 
-// awaitPort waits until the port of the device is up. up is false if the device was removed, or
+// awaitPort waits until the port of the connection is up. up is false if the device was removed, or
 // the provider was closed, before that.
 //
 // A connection that ends calls awaitPort before it tells the peer. Otherwise rxe may fail for
 // good (Linux 6.12): the kernel's connection manager sends through a queue pair of its own. If
 // it sends while the port is down, rxe puts this queue pair into the error state, and the
 // device can make no more connections.
-func (d *rnic) awaitPort() (up bool) {
+func (c *Conn) awaitPort() (up bool) {
+	d := c.rnic
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
-	for !d.open.Active() {
+	for !c.up() {
 		select {
 		case <-look.C:
 		case <-d.gone:
@@ -74,6 +82,9 @@ func (d *rnic) awaitPort() (up bool) {
 	}
 	return true
 }
+
+// up reports whether the port of the connection is up.
+func (c *Conn) up() bool { return c.rnic.open.Active(c.port.Port) }
 
 // settlePort waits as long as rxe may report that its port is up although it is going down. Linux takes
 // a network interface down in steps: after the first one rxe's work fails at once, but its port goes

@@ -30,6 +30,7 @@ type Conn struct {
 	number      uint64 // the number of its ID
 	dev         device.Conn
 	rnic        *rnic
+	port        device.Attributes // those of its own port
 	domain      domain
 	local, peer netip.AddrPort
 	peerData    []byte
@@ -60,7 +61,7 @@ var _ rdmacm.Conn = (*Conn)(nil)
 // newConn makes the queues and the memory of a connection. local is this side's address. exposes
 // is true if this side may expose memory to the peer.
 func (p *Provider) newConn(id device.ID, local, peer netip.AddrPort, param *rdmacm.ConnParam, exposes bool) (*Conn, error) {
-	d, err := p.rnicOf(id, local.Addr())
+	d, port, err := p.rnicOf(id, local.Addr())
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (p *Provider) newConn(id device.ID, local, peer netip.AddrPort, param *rdma
 		d.users.Done()
 		return nil, err
 	}
-	c.local, c.peer, c.taken = local, peer, taken
+	c.local, c.peer, c.taken, c.port = local, peer, taken, port
 	return c, nil
 }
 
@@ -164,7 +165,7 @@ func (c *Conn) Done() <-chan struct{}   { return c.done }
 
 // Carrier implements rdmacm.Conn.
 func (c *Conn) Carrier() rdmacm.Carrier {
-	return rdmacm.Carrier{Provider: c.p.Name(), Device: c.rnic.Name, Protocol: c.rnic.Protocol, Shortcomings: c.rnic.shortcomings()}
+	return rdmacm.Carrier{Provider: c.p.Name(), Device: c.rnic.Name, Protocol: c.port.Protocol, Shortcomings: c.rnic.shortcomings()}
 }
 
 // shortcomings returns the shortcomings of siw if the device is siw, and otherwise those that

@@ -285,7 +285,7 @@ func (c *Conn) step() (over bool) {
 	if fault {
 		c.rnic.takeAsync() // once the queue pair is destroyed, its events are lost
 	}
-	told := c.rnic.open.Active() // see rnic.awaitPort
+	told := c.up() // see Conn.awaitPort
 	if told {
 		c.dev.Disconnect()
 	}
@@ -424,16 +424,16 @@ func (c *Conn) conclude() {
 // During the wait the connection keeps its seat, so that the limits of Seats also limit the
 // number of such IDs. If the port is down, the seat is given up at once: no peer can make
 // further connections over the port. If the port goes down during the wait, farewell frees the ID,
-// so that the kernel does not repeat the message: see rnic.awaitPort.
+// so that the kernel does not repeat the message: see Conn.awaitPort.
 func (c *Conn) farewell() {
 	defer c.freeID()
 	defer c.seat.Leave()
 	c.freeMemory()
 	c.p.giveBack(c.rnic, c.taken)
-	if !c.rnic.open.Active() {
+	if !c.up() {
 		c.seat.Leave()
 	}
-	up := c.rnic.awaitPort()
+	up := c.awaitPort()
 	c.mu.Lock()
 	settled, told := c.ending.settled, c.ending.told
 	c.mu.Unlock()
@@ -445,7 +445,7 @@ func (c *Conn) farewell() {
 	}
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
-	for end := time.Now().Add(farewellTimeout); c.rnic.open.Active() && time.Now().Before(end); {
+	for end := time.Now().Add(farewellTimeout); c.up() && time.Now().Before(end); {
 		select {
 		case <-c.left:
 			return

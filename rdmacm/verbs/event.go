@@ -40,7 +40,10 @@ func (p *Provider) Stats() rdmacm.Stats {
 
 // statsLocked describes d for metrics. The caller holds Provider.mu.
 func (d *rnic) statsLocked() rdmacm.DeviceStats {
-	s := rdmacm.DeviceStats{Name: d.Name, Protocol: d.Protocol, Connections: d.connections, MaxConnections: d.QPs, Active: d.Active}
+	s := rdmacm.DeviceStats{Name: d.Name, Protocol: d.Protocol, Connections: d.connections, MaxConnections: d.QPs, Active: true}
+	for _, active := range d.ports {
+		s.Active = s.Active && active
+	}
 	for t, n := range d.events {
 		s.Events = append(s.Events, rdmacm.Count{What: t.String(), N: n})
 	}

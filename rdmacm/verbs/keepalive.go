@@ -28,7 +28,7 @@ type keepAlive struct {
 // peer has vanished, the device gives up after a few seconds and puts the queue pair into the error
 // state, or the watch ends the connection.
 func (c *Conn) listen() {
-	active := c.rnic.active()
+	active := c.rnic.active(c.port.Port)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ending.phase > live || c.over {
@@ -61,11 +61,11 @@ func (c *Conn) probeLocked() {
 	c.sendLocked()
 }
 
-// active reports whether the port was active when its last event was taken.
-func (d *rnic) active() bool {
+// active reports whether a port was active when its last event was taken.
+func (d *rnic) active(port int) bool {
 	d.p.mu.Lock()
 	defer d.p.mu.Unlock()
-	return d.Active
+	return d.ports[port]
 }
 
 // nudgeAfter is the time that a peer gets to receive the reply of the set-up. A peer with siw

@@ -164,18 +164,24 @@ func (p *Provider) Own(at netip.AddrPort) (own []netip.AddrPort) {
 	return own
 }
 
-// look starts listening on new addresses, and stops listening on addresses that have gone.
+// look starts listening on new addresses, and stops listening on addresses that have gone. An ID stays
+// with the device that carried its address when it was bound. So if another device carries the address
+// now, as after the failover of a bond, look binds the address anew.
 func (l *listener) look() {
-	found := make(map[netip.Addr]string)
+	found := make(map[netip.Addr]device.Attributes)
 	for _, at := range addresses(l.addr.Addr()) {
 		if d, ok := l.p.carrier(at); ok {
-			found[at] = d.Name
+			found[at] = d
 		}
 	}
 	l.mu.Lock()
 	var gone []*bound
 	for at, b := range l.all {
-		if _, ok := found[at]; ok && !b.removed.Load() {
+		d, ok := found[at]
+		if b.device == 0 {
+			b.device = d.Device
+		}
+		if ok && b.device == d.Device && !b.removed.Load() {
 			delete(found, at)
 		} else {
 			gone = append(gone, b)
@@ -187,19 +193,19 @@ func (l *listener) look() {
 		l.p.cfg.Log(fmt.Sprintf("RDMA on %v has ended: its device does not carry it any more", b.addr))
 		b.close()
 	}
-	for at, name := range found {
+	for at, d := range found {
 		err := l.add(at)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			if text := fmt.Sprintf("cannot listen on %v, device %s: %v", netip.AddrPortFrom(at, l.addr.Port()), name, err); l.told[at] != text {
+			if text := fmt.Sprintf("cannot listen on %v, device %s: %v", netip.AddrPortFrom(at, l.addr.Port()), d.Name, err); l.told[at] != text {
 				l.told[at] = text
 				l.p.cfg.Log(text)
 			}
 		} else {
 			delete(l.told, at)
-			l.p.cfg.Log(fmt.Sprintf("serving RDMA on %v, device %s", netip.AddrPortFrom(at, l.addr.Port()), name))
+			l.p.cfg.Log(fmt.Sprintf("serving RDMA on %v, device %s", netip.AddrPortFrom(at, l.addr.Port()), d.Name))
 		}
 	}
 }

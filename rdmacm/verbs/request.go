@@ -21,7 +21,8 @@ type bound struct {
 	l        *listener
 	id       device.ID
 	addr     netip.AddrPort
-	removed  atomic.Bool // the device of the address was removed
+	device   uint64      // number of the device of the address, or 0 if it is not known. Only look uses it
+	removed  atomic.Bool // the device of the address was removed, or the address has moved to another one
 	closed   chan struct{}
 	arrivals sync.WaitGroup
 }
@@ -34,6 +35,9 @@ func (l *listener) bind(addr netip.AddrPort) (*bound, error) {
 		return nil, err
 	}
 	b.addr = netip.AddrPortFrom(addr.Addr(), b.id.Port())
+	if a, err := b.id.Attributes(); err == nil { // a wildcard has no device
+		b.device = a.Device
+	}
 	return b, nil
 }
 
@@ -48,7 +52,7 @@ func (b *bound) close() {
 func (b *bound) eventLocked(e *device.Event) {
 	p := b.l.p
 	if e.Type != device.ConnectRequest {
-		b.removed.Store(b.removed.Load() || e.Type == device.DeviceRemoval)
+		b.removed.Store(b.removed.Load() || e.Type == device.DeviceRemoval || e.Type == device.AddrChange)
 		p.cfg.Log(fmt.Sprintf("RDMA listener at %v: %v, status %d", b.addr, e.Type, e.Status))
 		return
 	}

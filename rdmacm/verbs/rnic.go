@@ -16,7 +16,7 @@ const chunkSize = 16 << 20
 
 // An rnic is an open device, with the protection domain that its connections share.
 type rnic struct {
-	device.Attributes // Provider.mu guards Active
+	device.Attributes // those of the port that was used first
 	p                 *Provider
 	open              device.Device
 	shared            device.Domain
@@ -29,8 +29,11 @@ type rnic struct {
 	ended int           // number of connections that the removal ended. Provider.mu guards it
 	// connections is the number of connections of the device. Provider.mu guards it.
 	connections int
-	events      map[device.AsyncType]uint64 // number of events of each type. Provider.mu guards it
-	taking      sync.Mutex                  // held by a goroutine that takes events
+	// ports has the state of each port that was used: whether it was active when its last event was
+	// taken. Provider.mu guards it.
+	ports  map[int]bool
+	events map[device.AsyncType]uint64 // number of events of each type. Provider.mu guards it
+	taking sync.Mutex                  // held by a goroutine that takes events
 
 	// chunks holds the registered region of each chunk of the arena, or nil for a chunk that is
 	// not registered yet. A goroutine that registers a chunk holds the mutex registering.
@@ -38,26 +41,29 @@ type rnic struct {
 	registering sync.Mutex
 }
 
-// rnicOf returns the device of id. local is an address of the device. rnicOf adds the caller to
-// the rnic's users.
-func (p *Provider) rnicOf(id device.ID, local netip.Addr) (*rnic, error) {
+// rnicOf returns the device of id, and the attributes of id's port. local is an address of the device.
+// rnicOf adds the caller to the rnic's users.
+func (p *Provider) rnicOf(id device.ID, local netip.Addr) (*rnic, device.Attributes, error) {
 	a, err := id.Attributes()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = judge(&a)
 	}
-	if err = judge(&a); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, a, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := p.devices[a.Device]
 	if d == nil {
 		if d, err = p.openLocked(&a, local); err != nil {
-			return nil, err
+			return nil, a, err
 		}
 	}
+	if _, known := d.ports[a.Port]; !known {
+		d.ports[a.Port] = a.Active
+	}
 	d.users.Add(1)
-	return d, nil
+	return d, a, nil
 }
 
 func (p *Provider) openLocked(a *device.Attributes, local netip.Addr) (*rnic, error) {
@@ -65,7 +71,7 @@ func (p *Provider) openLocked(a *device.Attributes, local netip.Addr) (*rnic, er
 		p.arena = p.cfg.Arena()
 	}
 	d := &rnic{
-		Attributes: *a, p: p, arena: p.arena, gone: make(chan struct{}), events: make(map[device.AsyncType]uint64),
+		Attributes: *a, p: p, arena: p.arena, gone: make(chan struct{}), events: make(map[device.AsyncType]uint64), ports: make(map[int]bool),
 		chunks: make([]atomic.Pointer[device.Region], (len(p.arena)+chunkSize-1)/chunkSize),
 	}
 	var err error

@@ -167,7 +167,7 @@ func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 // whole is true if no piece is left. ok is false if a piece needs a staging block and none is
 // free, or if the device refuses to register the memory.
 func (c *Conn) piecesLocked(w *device.Work, s *slot, work *rdmacm.Work, at int) (moved int, whole, ok bool) {
-	most, limit := c.out.sges, c.rnic.MaxMessage
+	most, limit := c.out.sges, c.port.MaxMessage
 	if s.read {
 		most = min(most, c.rnic.ReadSGEs)
 	}

@@ -176,8 +176,10 @@ type Attributes struct {
 	SIW bool
 	// RXE is true if the device is the kernel's software RoCE, likewise.
 	RXE bool
-	// Device is a number that no other open device of this process has.
+	// Device is a number that no other open device of this process has. Port is the number of the port,
+	// counted from 1. Protocol, MaxMessage and Active are those of the port.
 	Device uint64
+	Port   int
 }
 
 // A Library opens event channels of the connection manager (rdma_cm).
@@ -215,8 +217,8 @@ type Device interface {
 	// Async passes each asynchronous event since its last call to the function told. Only one
 	// goroutine at a time calls Async, and none during or after Close or Retire.
 	Async(told func(e AsyncEvent))
-	// Active reports whether the device's port carries traffic now.
-	Active() bool
+	// Active reports whether the port with this number carries traffic now.
+	Active(port int) bool
 	// Close closes the device. It may sleep.
 	Close()
 	// Retire closes a device that was removed, so that the kernel can complete the removal. The
@@ -234,7 +236,7 @@ type ID interface {
 	// latest after the time limit.
 	Route(limit time.Duration) error
 	Reject(data []byte) error
-	// Attributes returns the attributes of the ID's device. The ID must have a device.
+	// Attributes returns the attributes of the ID's device and port. The ID must have a device.
 	Attributes() (Attributes, error)
 	OpenDomain() (Domain, error)
 	// Create makes the queues of a connection. If it succeeds, the Conn owns the ID from then on. If it

@@ -20,10 +20,13 @@ func (d *Device) Raise(t device.AsyncType) {
 	}
 }
 
-// SetActive changes the state of the port, and raises PortActive or PortError.
-func (d *Device) SetActive(active bool) {
+// SetActive changes the state of port 1, and raises PortActive or PortError.
+func (d *Device) SetActive(active bool) { d.SetPortActive(1, active) }
+
+// SetPortActive changes the state of a port, and raises PortActive or PortError.
+func (d *Device) SetPortActive(port int, active bool) {
 	d.mu.Lock()
-	d.Attributes.Active, d.failing = active, !active
+	d.down[port], d.failing[port] = !active, !active
 	d.mu.Unlock()
 	t := device.PortError
 	if active {
@@ -32,12 +35,12 @@ func (d *Device) SetActive(active bool) {
 	d.Raise(t)
 }
 
-// FailPort begins to take the port down, until SetActive. From now on work fails as soon as it is
+// FailPort begins to take port 1 down, until SetActive. From now on work fails as soon as it is
 // carried out, and the connection manager cannot send, but the port is still reported as active.
 func (d *Device) FailPort() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.failing = true
+	d.failing[1] = true
 }
 
 // Async implements device.Device.
@@ -56,8 +59,8 @@ func (o *opened) Async(told func(e device.AsyncEvent)) {
 }
 
 // Active implements device.Device.
-func (o *opened) Active() bool {
+func (o *opened) Active(port int) bool {
 	o.c.d.mu.Lock()
 	defer o.c.d.mu.Unlock()
-	return o.c.d.Attributes.Active
+	return o.c.d.Attributes.Active && !o.c.d.down[port]
 }

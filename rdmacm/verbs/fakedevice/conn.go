@@ -81,8 +81,8 @@ func (i *id) Create(o device.Domain, caps device.Caps) (device.Conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := &d.Attributes
-	if i.conn != nil || o.(*domain).closed {
-		panic("fakedevice: Create of an ID that has queues, or in a closed domain")
+	if in := o.(*domain); i.closed || i.conn != nil || in.closed || in.d != d {
+		panic("fakedevice: Create of an ID that is closed or has queues, or in a domain that is closed or another device's")
 	}
 	if int(max(caps.Sends, caps.Receives)) > min(a.QPWorks, a.CQEntries) || int(caps.SGEs) > a.SGEs {
 		return nil, unix.EINVAL
@@ -274,9 +274,9 @@ func (c *conn) carryOut() {
 		return
 	}
 	for len(c.works) > 0 && !c.id.c.d.held {
-		if d := c.id.c.d; d.vanished || d.failing {
+		if d := c.id.c.d; d.vanished || c.id.failing() {
 			status := device.RetriesExceeded
-			if d.failing {
+			if c.id.failing() {
 				status = device.LocalOperation
 			}
 			w := c.works[0]

@@ -177,7 +177,7 @@ func (i *id) Attributes() (device.Attributes, error) {
 	if i.c.d.dead {
 		return device.Attributes{}, unix.EBADF
 	}
-	return i.c.d.Attributes, nil
+	return i.c.d.attributesAt(i.local.Addr()), nil
 }
 
 func (i *id) Route(time.Duration) error {
@@ -255,7 +255,7 @@ func (i *id) part() {
 		return
 	}
 	i.peer, p.peer = nil, nil
-	if i.c.d.failing {
+	if i.failing() {
 		i.c.d.mute = true
 		return
 	}
@@ -271,6 +271,9 @@ func (i *id) part() {
 	i.tell(device.Event{Type: device.Disconnected})
 }
 
+// failing reports whether the port of i is down, or going down.
+func (i *id) failing() bool { return i.c.d.failing[i.c.d.portOf(i.local.Addr())] }
+
 // repeatAfter is the time after which rdma_cm repeats a message that was not answered.
 const repeatAfter = 4300 * time.Millisecond
 
@@ -281,7 +284,7 @@ func (i *id) repeat() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if !i.closed {
-			d.mute = d.mute || d.failing
+			d.mute = d.mute || i.failing()
 			i.repeat()
 		}
 	})

@@ -18,7 +18,7 @@ import (
 )
 
 // A Device is a device.Library with one device, which carries every address. Its fields must be
-// set before it is used.
+// set before it is used. Join makes a library of several.
 type Device struct {
 	Attributes device.Attributes
 	// Fail, if not nil, is called for each call of a method that can fail, with the method's name, such
@@ -29,6 +29,9 @@ type Device struct {
 	// Domain.Register. They return the error with which the call fails, or nil.
 	FailCreate   func(caps device.Caps) error
 	FailRegister func(length, access int) error
+	// PortOf, if not nil, returns the number of the port that carries an address. If it is nil, port 1
+	// carries all.
+	PortOf func(netip.Addr) int
 	// Deregistered, if not nil, is called while a region is being deregistered, with the
 	// region's length in bytes.
 	Deregistered func(length int)
@@ -64,8 +67,9 @@ type Device struct {
 	async     []device.AsyncEvent // not taken by Async yet
 	fatal     bool                // the device has had a fatal error
 	dead      bool                // it was retired after a fatal error, and no use of it succeeds before Return
-	failing   bool                // the port is down, or going down
-	mute      bool                // the connection manager had to send while failing was set, and can never send again
+	down      map[int]bool        // ports that are down
+	failing   map[int]bool        // ports that are down, or going down
+	mute      bool                // the connection manager had to send over a failing port, and can never send again
 	vanished  bool                // the argument of Vanish
 	noReads   bool                // StopReads was called
 	removed   bool
@@ -75,6 +79,9 @@ type Device struct {
 
 // Left counts the objects of a device that its users have made and not closed.
 type Left struct{ Channels, Devices, IDs, Domains, Regions, Queues, Conns int }
+
+// devices is the number of devices made so far. No two IDs have one number, whatever their devices.
+var devices atomic.Uint64
 
 // New returns a device like rxe, or like siw if iwarp is true. If Attributes.SIW is set, an
 // accepted connection gets no message before its own first RDMA Read is answered, because siw
@@ -89,11 +96,27 @@ func New(iwarp bool) *Device {
 		Attributes: device.Attributes{
 			Name: "fake0", Protocol: protocol, IWARP: iwarp, QPs: 1 << 10, QPWorks: 1 << 14, SGEs: 32, ReadSGEs: 32, CQEntries: 1 << 15,
 			ReadsServed: 128, ReadsOutstanding: 128, MaxMessage: 8 << 20,
-			Active: true, Device: 1,
+			Active: true, Device: 1, Port: 1,
 		},
-		key: 0x100, port: 30000, regions: make(map[uint32]*region),
-		listeners: make(map[netip.AddrPort]*id), ids: make(map[uint64]*id),
+		number: devices.Add(1) << 32, key: 0x100, port: 30000, regions: make(map[uint32]*region),
+		listeners: make(map[netip.AddrPort]*id), ids: make(map[uint64]*id), down: make(map[int]bool), failing: make(map[int]bool),
 	}
+}
+
+// portOf returns the number of the port that carries an address.
+func (d *Device) portOf(a netip.Addr) int {
+	if d.PortOf == nil {
+		return 1
+	}
+	return d.PortOf(a)
+}
+
+// attributesAt returns the attributes of the device and of the port that carries an address.
+func (d *Device) attributesAt(at netip.Addr) device.Attributes {
+	a := d.Attributes
+	a.Port = d.portOf(at)
+	a.Active = a.Active && !d.down[a.Port]
+	return a
 }
 
 // fails returns the error with which the call of a method must fail, or nil.

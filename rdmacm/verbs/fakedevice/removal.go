@@ -70,7 +70,7 @@ func (c *channel) Carrier(addr netip.Addr) (device.Device, error) {
 	i := c.newID()
 	i.local = netip.AddrPortFrom(addr, 0)
 	c.d.left.Devices++
-	return &opened{i, c.d.Attributes}, nil
+	return &opened{i, c.d.attributesAt(addr)}, nil
 }
 
 func (o *opened) Attributes() device.Attributes { return o.attributes }

@@ -218,20 +218,20 @@ uint64_t vb_number(vb_id *i) { return i->number; }
 
 uint16_t vb_port(vb_id *i) { return be16toh(lib.rdma_get_src_port(i->id)); }
 
-static int query_port(vb_id *i, struct ibv_port_attr *p)
+static int query_port(vb_id *i, int port, struct ibv_port_attr *p)
 {
 	int r;
 
 	memset(p, 0, sizeof *p);
-	r = lib.ibv_query_port(i->id->verbs, i->id->port_num ? i->id->port_num : 1, (struct _compat_ibv_port_attr *)p);
+	r = lib.ibv_query_port(i->id->verbs, port, (struct _compat_ibv_port_attr *)p);
 	return r > 0 ? -r : r ? refusal() : 0;
 }
 
-int vb_active(vb_id *i)
+int vb_active(vb_id *i, int port)
 {
 	struct ibv_port_attr p;
 
-	return !query_port(i, &p) && p.state == IBV_PORT_ACTIVE;
+	return !query_port(i, port, &p) && p.state == IBV_PORT_ACTIVE;
 }
 
 /* owner returns the number of the id whose connection the event is about, or 0. */
@@ -278,7 +278,8 @@ int vb_attributes_of(vb_id *i, vb_attributes *a)
 		return -ENODEV;
 	if ((r = lib.ibv_query_device(ctx, &d)))
 		return r > 0 ? -r : refusal();
-	if ((r = query_port(i, &p)))
+	a->port = i->id->port_num ? i->id->port_num : 1;
+	if ((r = query_port(i, a->port, &p)))
 		return r;
 	strncpy(a->name, lib.ibv_get_device_name(ctx->device), sizeof a->name - 1);
 	a->iwarp = ctx->device->transport_type == IBV_TRANSPORT_IWARP;

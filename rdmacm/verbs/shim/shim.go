@@ -318,7 +318,7 @@ func (d *rnic) Async(told func(device.AsyncEvent)) {
 	}
 }
 
-func (d *rnic) Active() bool { return C.vb_active(d.c) != 0 }
+func (d *rnic) Active(port int) bool { return C.vb_active(d.c, C.int(port)) != 0 }
 
 func (d *rnic) Retire() { C.vb_retire(d.c) }
 
@@ -338,8 +338,8 @@ func attributes(a *C.vb_attributes) device.Attributes {
 		QPs: int(a.max_qp), QPWorks: int(a.max_qp_wr), SGEs: int(a.max_sge), ReadSGEs: int(a.max_sge_rd),
 		CQEntries: int(a.max_cqe), ReadsServed: int(a.max_qp_rd_atom), ReadsOutstanding: int(a.max_qp_init_rd_atom),
 		MaxMessage: int(a.max_message), Active: a.state == 4,
-		Device: uint64(a.device),
-		SIW:    a.iwarp != 0 && a.vendor == 0x626d74, RXE: a.iwarp == 0 && a.vendor == 0xffffff,
+		Device: uint64(a.device), Port: int(a.port),
+		SIW: a.iwarp != 0 && a.vendor == 0x626d74, RXE: a.iwarp == 0 && a.vendor == 0xffffff,
 	}
 }
 

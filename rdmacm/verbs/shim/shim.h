@@ -78,7 +78,7 @@ typedef struct {
 	int32_t iwarp; /* the transport is iWARP */
 	int32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cqe;
 	int32_t max_qp_rd_atom, max_qp_init_rd_atom, max_message, state, link_layer;
-	int32_t vendor;
+	int32_t vendor, port; /* the port of the id, counted from 1 */
 	uint64_t device; /* a different number for each device */
 	char uverbs[64]; /* its name in /sys/class/infiniband_verbs */
 } vb_attributes;
@@ -114,7 +114,7 @@ int vb_attributes_of(vb_id *, vb_attributes *);
 int vb_carrier(vb_channel *, const struct sockaddr *, vb_id **, vb_attributes *);
 /* vb_async takes, copies and acknowledges asynchronous events of the device: `most` events at most. */
 int vb_async(vb_id *, vb_async_event *, int most);
-int vb_active(vb_id *); /* returns 1 if the device's port carries traffic */
+int vb_active(vb_id *, int port); /* returns 1 if the port of the device carries traffic */
 void vb_retire(vb_id *); /* closes an id of vb_carrier, and the descriptors of its device */
 
 int vb_domain_open(vb_id *, vb_domain **);
