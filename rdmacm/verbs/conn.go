@@ -120,6 +120,7 @@ func (d *rnic) newConn(id device.ID, param *rdmacm.ConnParam, exposes bool) (*Co
 // freeMemory deregisters and unmaps the memory that only this connection uses.
 func (c *Conn) freeMemory() {
 	for _, s := range slices.Concat(c.in.slabs, c.out.slabs) {
+		// A region that stays keeps its pages from being used for anything else, also when they are unmapped.
 		s.region.Deregister()
 	}
 	for _, s := range c.out.slabs {
@@ -142,7 +143,7 @@ func (c *Conn) freeMemory() {
 // dismantle frees everything of the connection. Its goroutine has ended, or was never started.
 // dismantle calls methods of the device that may sleep.
 func (c *Conn) dismantle() {
-	c.dev.DestroyQueues()
+	c.dev.DestroyQueues() // if it fails: the device has requests for memory of this connection only
 	c.freeMemory()
 	c.p.giveBack(c.rnic, c.taken)
 	c.seat.Leave()

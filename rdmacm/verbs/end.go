@@ -371,10 +371,47 @@ func (c *Conn) markLocked() {
 	}
 }
 
+// fence destroys the queues, after which the device touches no memory of the connection's requests. If the
+// device cannot destroy them and has not returned all requests, fence keeps the memory of the requests, and
+// with it the seat, until it can. The caller calls Done only behind fence, because Done gives the memory to
+// other clients (RFC 8166 §4.5.4).
+func (c *Conn) fence() {
+	for told := false; ; told = true {
+		err := c.dev.DestroyQueues()
+		if err == nil {
+			return
+		}
+		if !told {
+			c.p.cfg.Log(fmt.Sprintf("RDMA device %s cannot destroy the queues of %v: %v: the memory of its requests is kept until the device can, or is removed; if this lasts, reset the device",
+				c.rnic.Name, c.peer, err))
+		}
+		c.mu.Lock()
+		returned := c.out.head == c.out.tail && c.in.posted == 0
+		c.mu.Unlock()
+		if returned {
+			return
+		}
+		wait := time.NewTimer(lookInterval)
+		select {
+		case <-wait.C:
+		case <-c.rnic.gone:
+			wait.Stop()
+			c.dev.DestroyQueues()
+			return
+		case <-c.p.closing:
+			wait.Stop()
+			return
+		}
+		if done, _, err := c.dev.Poll(0); err == nil {
+			c.handleCompletions(done)
+		}
+	}
+}
+
 // conclude completes the end of the connection: it destroys the queue pair, calls Done of all
 // chains, revokes exposed memory and calls Closed of the Handler.
 func (c *Conn) conclude() {
-	c.dev.DestroyQueues()
+	c.fence()
 	c.mu.Lock()
 	e := &c.ending
 	e.phase = destroyed

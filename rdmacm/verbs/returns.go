@@ -1,6 +1,8 @@
 package verbs
 
 import (
+	"fmt"
+
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
@@ -24,10 +26,19 @@ func (c *Conn) deregisterLocked() {
 	}
 	c.out.spent = nil
 	c.mu.Unlock()
+	var kept []device.Region
+	var failure error
 	for _, r := range spent {
-		r.Deregister()
+		if err := r.Deregister(); err != nil {
+			kept, failure = append(kept, r), err
+		}
 	}
 	c.mu.Lock()
+	if failure != nil {
+		// Until the queue pair is destroyed, the peer may reach the memory.
+		c.out.spent, c.out.unfenced = append(c.out.spent, kept...), true
+		c.failLocked(fmt.Errorf("verbs: memory of requests that are done: %w", failure))
+	}
 }
 
 // returnedLocked handles the completion of a request. The requests before it in the ring are
@@ -112,7 +123,7 @@ func (c *Conn) frontLocked(ended bool) *posting {
 	o := &c.out
 	for len(o.queue) > 0 {
 		p := o.queue[0]
-		if !ended && (p.left > 0 || !p.complete()) {
+		if !ended && (p.left > 0 || !p.complete() || o.unfenced) {
 			return nil
 		}
 		o.queue = o.queue[1:]

@@ -121,7 +121,9 @@ func (d *rnic) keep() {
 			(*r).Deregister()
 		}
 	}
-	d.shared.Close()
+	if err := d.shared.Close(); err != nil {
+		p.cfg.Log(fmt.Sprintf("RDMA device %s keeps memory registered until the daemon ends: %v", d.Name, err))
+	}
 	select {
 	case <-d.gone:
 		d.open.Retire()

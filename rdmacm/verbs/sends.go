@@ -41,6 +41,7 @@ type sends struct {
 	unsignaled int             // short Sends since the last request that asked for a completion
 	probe      device.Op       // operation of an empty request that must be posted; 0 for none
 	spent      []device.Region // regions of requests that are done, to be deregistered
+	unfenced   bool            // one of them could not be deregistered, so Done waits for the end of the queue pair
 	slabs      []*slab
 	free       [][]byte // free blocks of staging
 	key        uint32   // local key of the staging blocks

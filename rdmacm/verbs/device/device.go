@@ -265,6 +265,8 @@ type Domain interface {
 type Region interface {
 	LKey() uint32
 	RKey() uint32
+	// Deregister may be called again if it has failed: the device may still use the memory then. It
+	// may sleep.
 	Deregister() error
 }
 
@@ -302,10 +304,12 @@ type Conn interface {
 	// tells the peer. It may sleep.
 	Disconnect() error
 	// DestroyQueues destroys the queue pair and the completion queues, with their descriptor. After it
-	// has returned, the device touches no memory. It is called after Serve has returned. Flush must not
-	// run during DestroyQueues or after it. It is called once. It may sleep.
-	DestroyQueues()
-	// Destroy frees the ID and everything else of the connection that DestroyQueues has left. It
-	// is called after DestroyQueues. It may sleep.
+	// has succeeded, the device touches no memory of the connection's requests. If it fails, the device
+	// may still do so; DestroyQueues may be called again, and Poll may be called in between. After the
+	// removal of the device it succeeds. It is called after Serve has returned. Flush must not run during
+	// DestroyQueues or after it. It may sleep.
+	DestroyQueues() error
+	// Destroy frees the ID and everything else of the connection that DestroyQueues has left. What cannot
+	// be destroyed stays until the process ends. It is called after DestroyQueues. It may sleep.
 	Destroy()
 }

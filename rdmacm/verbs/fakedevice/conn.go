@@ -55,7 +55,9 @@ type conn struct {
 	promised []device.Receive
 	failed   bool // the queue pair is in the error state
 	deaf     bool // messages for this side wait, as over siw (see New)
-	noQP     bool
+	left     bool // Disconnect was called
+	ending   bool // DestroyQueues was called
+	noQP     bool // the queues were destroyed
 	gone     bool // Destroy was called
 
 	signal  chan struct{}
@@ -139,7 +141,7 @@ func (c *conn) Flush(armSends bool, receives, works int) error {
 		return err
 	}
 	defer c.lock()()
-	if c.noQP {
+	if c.ending {
 		panic("fakedevice: Flush after DestroyQueues")
 	}
 	if armSends {
@@ -273,7 +275,7 @@ func (c *conn) carryOut() {
 		c.fail()
 		return
 	}
-	for len(c.works) > 0 && !c.id.c.d.held {
+	for len(c.works) > 0 && !c.id.c.d.held && !c.id.c.d.hangs {
 		if d := c.id.c.d; d.vanished || c.id.failing() {
 			status := device.RetriesExceeded
 			if c.id.failing() {
@@ -439,7 +441,7 @@ func (c *conn) Wake() {
 
 func (c *conn) Disconnect() error {
 	defer c.lock()()
-	if !c.noQP {
+	if c.left = true; !c.noQP && !c.id.c.d.hangs {
 		c.fail()
 	}
 	if !c.id.unsettled {
@@ -448,11 +450,25 @@ func (c *conn) Disconnect() error {
 	return nil
 }
 
-func (c *conn) DestroyQueues() {
+func (c *conn) DestroyQueues() error {
+	err := c.id.c.d.fails("DestroyQueues")
 	defer c.lock()()
 	if c.serving || c.flushes.Load() > 0 || c.noQP {
-		panic("fakedevice: DestroyQueues before Serve returned, beside Flush, or twice")
+		panic("fakedevice: DestroyQueues before Serve returned, beside Flush, or again after it has succeeded")
 	}
+	c.ending = true
+	if c.id.c.d.hangs {
+		err = unix.ETIMEDOUT
+	}
+	if err != nil && !c.id.c.d.removed {
+		c.in.stuck = true
+		return err
+	}
+	c.destroyQueues()
+	return nil
+}
+
+func (c *conn) destroyQueues() {
 	c.noQP = true
 	c.id.c.d.left.Queues--
 	c.reads, c.works, c.promised = nil, nil, nil
@@ -461,8 +477,11 @@ func (c *conn) DestroyQueues() {
 
 func (c *conn) Destroy() {
 	defer c.lock()()
-	if !c.noQP {
+	if !c.ending {
 		panic("fakedevice: Destroy before DestroyQueues")
+	}
+	if !c.noQP && !c.id.c.d.hangs {
+		c.destroyQueues()
 	}
 	c.gone = true
 	c.id.c.d.left.Conns--

@@ -64,6 +64,7 @@ type Device struct {
 	listeners map[netip.AddrPort]*id
 	ids       map[uint64]*id
 	held      bool
+	hangs     bool // the argument of Hang
 	async     []device.AsyncEvent // not taken by Async yet
 	fatal     bool                // the device has had a fatal error
 	dead      bool                // it was retired after a fatal error, and no use of it succeeds before Return
@@ -147,6 +148,19 @@ func (d *Device) Hold(hold bool) {
 	}
 }
 
+// Hang(true) makes the device's firmware hang: the device neither carries out requests nor returns them, and
+// the destruction of queues fails with ETIMEDOUT. Hang(false) ends that. So does Remove.
+func (d *Device) Hang(hang bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hangs = hang
+	for _, i := range d.ids {
+		if c := i.conn; c != nil && c.left && !hang {
+			c.fail()
+		}
+	}
+}
+
 // Tell delivers an event, such as device.DeviceRemoval, to each connection.
 func (d *Device) Tell(t device.EventType) {
 	d.mu.Lock()
@@ -191,11 +205,18 @@ type domain struct {
 	d      *Device
 	users  int // regions and queue pairs
 	closed bool
+	stuck  bool // a queue pair or a region of the domain could not be destroyed
 }
 
 func (o *domain) Close() error {
+	if err := o.d.fails("CloseDomain"); err != nil {
+		return err
+	}
 	o.d.mu.Lock()
 	defer o.d.mu.Unlock()
+	if o.stuck && o.users > 0 {
+		return unix.EBUSY
+	}
 	if o.closed || o.users > 0 {
 		panic(fmt.Sprintf("fakedevice: a domain is closed (already: %v) with %d regions and queue pairs", o.closed, o.users))
 	}
@@ -242,6 +263,12 @@ func (r *region) RKey() uint32 { return r.key }
 
 func (r *region) Deregister() error {
 	d := r.of.d
+	if err := d.fails("Deregister"); err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		r.of.stuck = true
+		return err
+	}
 	if d.Deregistered != nil {
 		d.Deregistered(len(r.memory))
 	}

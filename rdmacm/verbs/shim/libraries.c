@@ -3,19 +3,26 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "libraries.h"
 #include "shim.h"
 
 struct libraries lib;
+pthread_rwlock_t destruction = PTHREAD_RWLOCK_INITIALIZER;
 
 static const char *missing;
 
 static const char *load(void)
 {
-	void *verbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL), *cm;
+	void *verbs, *cm;
 
-	if (!verbs)
+	/* After the removal of a device, drivers that disassociate (mlx5, mlx4) answer EIO to each destruction,
+	 * although the kernel has freed the object. libibverbs takes that for success if this variable is set
+	 * when it looks for devices: ibv_open_device(3). The lock `destruction` keeps the rule that this
+	 * page states. */
+	setenv("RDMAV_ALLOW_DISASSOC_DESTROY", "1", 0);
+	if (!(verbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL)))
 		return "libibverbs.so.1";
 	if (!(cm = dlopen("librdmacm.so.1", RTLD_NOW | RTLD_LOCAL)))
 		return "librdmacm.so.1";

@@ -17,6 +17,7 @@
 	f(int, ibv_destroy_comp_channel, (struct ibv_comp_channel *))                                 \
 	f(struct ibv_cq *, ibv_create_cq, (struct ibv_context *, int, void *, struct ibv_comp_channel *, int)) \
 	f(int, ibv_destroy_cq, (struct ibv_cq *))                                                     \
+	f(int, ibv_destroy_qp, (struct ibv_qp *))                                                     \
 	f(int, ibv_get_cq_event, (struct ibv_comp_channel *, struct ibv_cq **, void **))              \
 	f(void, ibv_ack_cq_events, (struct ibv_cq *, unsigned int))                                   \
 	f(int, ibv_query_device, (struct ibv_context *, struct ibv_device_attr *))                    \
@@ -35,7 +36,6 @@
 	f(int, rdma_resolve_addr, (struct rdma_cm_id *, struct sockaddr *, struct sockaddr *, int))   \
 	f(int, rdma_resolve_route, (struct rdma_cm_id *, int))                                        \
 	f(int, rdma_create_qp, (struct rdma_cm_id *, struct ibv_pd *, struct ibv_qp_init_attr *))     \
-	f(void, rdma_destroy_qp, (struct rdma_cm_id *))                                               \
 	f(int, rdma_connect, (struct rdma_cm_id *, struct rdma_conn_param *))                         \
 	f(int, rdma_accept, (struct rdma_cm_id *, struct rdma_conn_param *))                          \
 	f(int, rdma_reject, (struct rdma_cm_id *, const void *, uint8_t))                             \

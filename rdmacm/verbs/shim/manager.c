@@ -211,7 +211,8 @@ void vb_id_close(vb_id *i)
 
 	lib.rdma_destroy_id(i->id);
 	pthread_sigmask(SIG_SETMASK, &before, 0);
-	free(i);
+	if (!i->named)
+		free(i);
 }
 
 uint64_t vb_number(vb_id *i) { return i->number; }
@@ -259,10 +260,12 @@ int vb_async(vb_id *i, vb_async_event *events, int most)
 	struct ibv_async_event e;
 	int n = 0;
 
+	pthread_rwlock_wrlock(&destruction);
 	while (n < most && !lib.ibv_get_async_event(i->id->verbs, &e)) {
 		events[n++] = (vb_async_event){owner(&e), e.event_type};
 		lib.ibv_ack_async_event(&e);
 	}
+	pthread_rwlock_unlock(&destruction);
 	return n;
 }
 
@@ -365,13 +368,4 @@ int vb_disconnect(vb_conn *c)
 	sigset_t before = quiet();
 
 	return loud(before, lib.rdma_disconnect(c->id->id));
-}
-
-void vb_destroy_qp(vb_conn *c)
-{
-	sigset_t before = quiet();
-
-	if (c->id->id->qp)
-		lib.rdma_destroy_qp(c->id->id);
-	pthread_sigmask(SIG_SETMASK, &before, 0);
 }

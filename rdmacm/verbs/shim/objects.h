@@ -5,10 +5,15 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "libraries.h"
 #include "shim.h"
+
+/* destruction is held for reading while queues are destroyed, and for writing while asynchronous events are
+ * taken: an event names its queue by address. */
+extern pthread_rwlock_t destruction;
 
 /* refusal returns -errno of a library's call that has failed, and never 0. */
 static inline int refusal(void) { return errno > 0 ? -errno : -EIO; }
@@ -21,6 +26,7 @@ struct vb_channel {
 struct vb_id {
 	struct rdma_cm_id *id;
 	uint64_t number;
+	bool named; /* the device still has a queue that names this id as its owner */
 };
 
 struct vb_domain {

@@ -240,6 +240,51 @@ func TestDescriptorsOfObjects(t *testing.T) {
 	}
 }
 
+// If an object of a connection cannot be destroyed, DestroyQueues says so, and can be called again. If a
+// region or a domain cannot, it is still its owner's.
+func TestFailedDestructionIsRepeated(t *testing.T) {
+	s := newScene(t)
+	defer s.close()
+	for at := 1; at <= 4; at++ { // queue pair, two completion queues, channel
+		i, err := s.channel.Resolve(netip.AddrPortFrom(address, 20049), time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _ := descriptors(t)
+		c, err := i.Create(s.domain, device.Caps{Sends: 16, Receives: 16, SGEs: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		failing(at, unix.ETIMEDOUT, func() { err = c.DestroyQueues() })
+		if !errors.Is(err, unix.ETIMEDOUT) {
+			t.Errorf("destruction %d fails, and DestroyQueues returns %v", at, err)
+		}
+		if now, _ := descriptors(t); now != before {
+			t.Errorf("destruction %d fails: %d descriptors became %d", at, before, now)
+		}
+		if err := c.DestroyQueues(); err != nil {
+			t.Error(err)
+		}
+		c.Destroy()
+	}
+	d, err := s.id.OpenDomain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := d.Register(make([]byte, 64), device.LocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing(1, unix.EIO, func() { err = r.Deregister() })
+	if again := r.Deregister(); !errors.Is(err, unix.EIO) || again != nil {
+		t.Errorf("region: %v, then %v", err, again)
+	}
+	failing(1, unix.EIO, func() { err = d.Close() })
+	if again := d.Close(); !errors.Is(err, unix.EIO) || again != nil {
+		t.Errorf("domain: %v, then %v", err, again)
+	}
+}
+
 // If there is no memory when events are taken, a connection request is told later, or its peer is
 // refused. The events behind it are told all the same.
 func TestEventWithoutMemory(t *testing.T) {

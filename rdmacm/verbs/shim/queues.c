@@ -7,6 +7,15 @@
 
 #include "objects.h"
 
+/* result converts the return value of a device's function to 0 or -errno: siw returns -1 and sets errno, other
+ * devices return an errno. */
+static int result(int r)
+{
+	if (r == -1)
+		return refusal();
+	return r > 0 ? -r : r;
+}
+
 int vb_domain_open(vb_id *i, vb_domain **made)
 {
 	vb_domain *d = calloc(1, sizeof *d);
@@ -28,7 +37,7 @@ int vb_domain_close(vb_domain *d)
 
 	if (!r)
 		free(d);
-	return -r;
+	return result(r);
 }
 
 int vb_register(vb_domain *d, uint64_t addr, uint64_t length, int access, vb_region **made, uint32_t keys[2])
@@ -54,37 +63,36 @@ int vb_deregister(vb_region *r)
 
 	if (!e)
 		free(r);
-	return -e;
+	return result(e);
 }
 
-/* destroy_queues destroys what make_queues has made, the descriptor of the channel included. */
-static void destroy_queues(vb_conn *c)
+/* destroy_queues destroys what make_queues has made, the descriptor of the channel included. It stops at the
+ * first object that is not destroyed, because those behind it are in use then. */
+static int destroy_queues(vb_conn *c)
 {
-	vb_destroy_qp(c);
-	if (c->sends)
-		lib.ibv_destroy_cq(c->sends);
-	if (c->receives)
-		lib.ibv_destroy_cq(c->receives);
-	if (c->channel)
-		lib.ibv_destroy_comp_channel(c->channel);
-	c->sends = c->receives = NULL;
-	c->channel = NULL;
+	struct rdma_cm_id *id = c->id->id;
+	int r = 0;
+
+	pthread_rwlock_rdlock(&destruction);
+	/* rdma_destroy_qp would not tell whether the queue pair still exists. */
+	if (id->qp && !(r = result(lib.ibv_destroy_qp(id->qp))))
+		id->qp = NULL;
+	if (!r && c->sends && !(r = result(lib.ibv_destroy_cq(c->sends))))
+		c->sends = NULL;
+	if (!r && c->receives && !(r = result(lib.ibv_destroy_cq(c->receives))))
+		c->receives = NULL;
+	if (!r && c->channel && !(r = result(lib.ibv_destroy_comp_channel(c->channel))))
+		c->channel = NULL;
+	pthread_rwlock_unlock(&destruction);
+	c->id->named = id->qp || c->sends || c->receives;
+	return r;
 }
 
-void vb_destroy_queues(vb_conn *c)
+int vb_destroy_queues(vb_conn *c)
 {
 	if (c->channel)
 		c->channel->fd = -1; /* the library would close the caller's descriptor */
-	destroy_queues(c);
-}
-
-/* result converts the return value of a device's function to 0 or -errno: siw returns -1 and sets errno, other
- * devices return an errno. */
-static int result(int r)
-{
-	if (r == -1)
-		return refusal();
-	return r > 0 ? -r : r;
+	return destroy_queues(c);
 }
 
 /* arm makes the next completion of q queue an event. */
@@ -158,6 +166,7 @@ int vb_create(vb_id *i, vb_domain *d, const vb_caps *caps, vb_conn **made, int *
 	c->id = i;
 	if ((r = make_queues(c, d, caps))) {
 		destroy_queues(c);
+		i->id->qp = NULL; /* as in vb_destroy */
 		free(c);
 		return r;
 	}
@@ -169,6 +178,7 @@ int vb_create(vb_id *i, vb_domain *d, const vb_caps *caps, vb_conn **made, int *
 void vb_destroy(vb_conn *c)
 {
 	vb_destroy_queues(c);
+	c->id->id->qp = NULL; /* what could not be destroyed is left to the kernel */
 	free(c);
 }
 

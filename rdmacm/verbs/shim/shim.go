@@ -469,9 +469,9 @@ func (c *conn) Disconnect() error {
 	return failed("rdma_disconnect", C.vb_disconnect(c.c))
 }
 
-func (c *conn) DestroyQueues() {
-	c.file.Close()
-	C.vb_destroy_queues(c.c)
+func (c *conn) DestroyQueues() error {
+	c.file.Close() // a second call returns an error, which says nothing new
+	return failed("ibv_destroy_qp", C.vb_destroy_queues(c.c))
 }
 
 func (c *conn) Destroy() {

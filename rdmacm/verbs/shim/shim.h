@@ -118,7 +118,7 @@ int vb_active(vb_id *, int port); /* returns 1 if the port of the device carries
 void vb_retire(vb_id *); /* closes an id of vb_carrier, and the descriptors of its device */
 
 int vb_domain_open(vb_id *, vb_domain **);
-int vb_domain_close(vb_domain *);
+int vb_domain_close(vb_domain *); /* takes the domain away only if it succeeds; so does vb_deregister */
 int vb_register(vb_domain *, uint64_t addr, uint64_t length, int access, vb_region **, uint32_t keys[2]);
 int vb_deregister(vb_region *);
 
@@ -135,8 +135,9 @@ int vb_flush(vb_conn *, bool arm_send, int receives, int works);
 /* vb_poll stores completions, those of receives first, and returns their number. */
 int vb_poll(vb_conn *, int flags);
 int vb_disconnect(vb_conn *);
-void vb_destroy_qp(vb_conn *);
-void vb_destroy_queues(vb_conn *); /* and the queue pair; may be called twice */
+/* vb_destroy_queues destroys the queue pair, the completion queues and the channel, as far as they exist. If it
+ * fails, the device may still use the queues. It may be called again. */
+int vb_destroy_queues(vb_conn *);
 void vb_destroy(vb_conn *); /* and what vb_destroy_queues would destroy */
 
 #endif

@@ -262,11 +262,13 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	return 0;
 }
 
-void rdma_destroy_qp(struct rdma_cm_id *id)
+int ibv_destroy_qp(struct ibv_qp *q)
 {
-	destroyed(OF((struct qp *)id->qp));
-	free(id->qp);
-	id->qp = NULL;
+	if (refuses())
+		return errno;
+	destroyed(OF((struct qp *)q));
+	free(q);
+	return 0;
 }
 
 int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t length)
@@ -297,6 +299,8 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 
 int ibv_dealloc_pd(struct ibv_pd *d)
 {
+	if (refuses())
+		return errno;
 	destroyed(OF((struct pd *)d));
 	free(d);
 	return 0;
@@ -318,6 +322,8 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *d, void *at, size_t length, int access)
 
 int ibv_dereg_mr(struct ibv_mr *r)
 {
+	if (refuses())
+		return errno;
 	destroyed(OF((struct mr *)r));
 	free(r);
 	return 0;
@@ -339,6 +345,8 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *c)
 {
+	if (refuses())
+		return errno;
 	destroyed(OF((struct comp_channel *)c));
 	close(c->fd);
 	free(c);
@@ -363,6 +371,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int n, void *of, struct ib
 
 int ibv_destroy_cq(struct ibv_cq *q)
 {
+	if (refuses())
+		return errno;
 	destroyed(OF((struct cq *)q));
 	free(q);
 	return 0;
