@@ -34,7 +34,7 @@ type Conn struct {
 	domain      domain
 	local, peer netip.AddrPort
 	peerData    []byte
-	taken       share
+	taken       *share
 	readDepth   int
 	handler     rdmacm.Handler
 	seat        rdmacm.Seat // Uncounted if this side dialed
@@ -70,17 +70,17 @@ func (p *Provider) newConn(id device.ID, local, peer netip.AddrPort, param *rdma
 		d.users.Done()
 		return nil, err
 	}
-	c, err := d.newConn(id, param, exposes)
+	c, err := d.newConn(id, param, exposes, taken)
 	if err != nil {
 		p.giveBack(d, taken)
 		d.users.Done()
 		return nil, err
 	}
-	c.local, c.peer, c.taken, c.port = local, peer, taken, port
+	c.local, c.peer, c.port = local, peer, port
 	return c, nil
 }
 
-func (d *rnic) newConn(id device.ID, param *rdmacm.ConnParam, exposes bool) (*Conn, error) {
+func (d *rnic) newConn(id device.ID, param *rdmacm.ConnParam, exposes bool, taken *share) (*Conn, error) {
 	caps := device.Caps{
 		Sends:    uint32(min(sendQueue, d.QPWorks, d.CQEntries)),
 		Receives: uint32(max(param.Receives, param.MaxReceives, 1)),
@@ -90,7 +90,7 @@ func (d *rnic) newConn(id device.ID, param *rdmacm.ConnParam, exposes bool) (*Co
 		return nil, fmt.Errorf("%d messages at a time are wanted, %s takes %d", caps.Receives, d.Name, most)
 	}
 	c := &Conn{
-		p: d.p, number: id.Number(), rnic: d, handler: param.Handler, seat: rdmacm.Uncounted,
+		p: d.p, number: id.Number(), rnic: d, taken: taken, handler: param.Handler, seat: rdmacm.Uncounted,
 		done: make(chan struct{}), left: make(chan struct{}), regions: make(map[*region]struct{}),
 	}
 	c.domain.Domain = d.shared
@@ -104,6 +104,7 @@ func (d *rnic) newConn(id device.ID, param *rdmacm.ConnParam, exposes bool) (*Co
 	c.out.sent.L = &c.mu
 	c.out.ring, c.out.sges, c.out.lost = make([]slot, caps.Sends), int(caps.SGEs), math.MaxUint64
 	c.in.size, c.in.depth, c.in.owed = param.ReceiveSize, int(caps.Receives), param.Receives
+	c.in.reserved = c.in.depth
 	c.mu.Lock()
 	err := c.memoryLocked(param.Receives)
 	c.mu.Unlock()

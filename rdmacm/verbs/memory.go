@@ -9,7 +9,8 @@ import (
 )
 
 // memory counts the memory that the messages of connections take. When a connection begins, it reserves
-// all the memory that it can ever need, so that it never waits for memory later. Provider.mu guards it.
+// memory for all messages that it may have promised at a time. It reserves more for messages that the ULP
+// keeps; if it gets none, it copies them. So it never waits for memory. Provider.mu guards it.
 type memory struct {
 	taken    int64
 	byClient map[netip.Addr]int64
@@ -18,12 +19,13 @@ type memory struct {
 // room returns the size of the buffer for a message of size bytes: the next multiple of 64.
 func room(size int) int { return (size + 63) &^ 63 }
 
-// messageMemory returns the most memory that the messages of a connection can take, in both directions.
+// messageMemory returns the memory that a connection reserves for messages when it begins, in both
+// directions.
 func messageMemory(receives, size int) int64 {
 	return int64(receives)*int64(room(size)) + blocks*blockSize
 }
 
-// A share is the memory that Provider.reserve set aside for one connection.
+// A share is the memory that one connection has reserved. Provider.mu guards its field bytes.
 type share struct {
 	client netip.Addr
 	bytes  int64
@@ -32,24 +34,33 @@ type share struct {
 // reserve counts a new connection of d, and reserves n bytes for its messages. The connections of
 // one client address may together reserve at most half of the part of Config.Memory that other
 // addresses leave. Beyond that, reserve returns ErrNoMemory.
-func (p *Provider) reserve(d *rnic, peer netip.Addr, n int64) (share, error) {
-	s := share{clientaddr.Of(peer), n}
+func (p *Provider) reserve(d *rnic, peer netip.Addr, n int64) (*share, error) {
+	s := &share{client: clientaddr.Of(peer)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := &p.memory
-	has := m.byClient[s.client]
-	if left := p.cfg.Memory - (m.taken - has); p.cfg.Memory > 0 && has+n > left/2 {
-		return share{}, fmt.Errorf("%w: it wants %d KiB; its client has %d KiB, other clients %d of %d KiB, and each may have half of what others leave",
-			rdmacm.ErrNoMemory, n>>10, has>>10, (m.taken-has)>>10, p.cfg.Memory>>10)
+	if err := p.extendLocked(s, n); err != nil {
+		return nil, err
 	}
-	m.taken += n
-	m.byClient[s.client] += n
 	d.connections++
 	return s, nil
 }
 
-// giveBack undoes reserve.
-func (p *Provider) giveBack(d *rnic, s share) {
+// extendLocked reserves n bytes more for s, under the limits of reserve.
+func (p *Provider) extendLocked(s *share, n int64) error {
+	m := &p.memory
+	has := m.byClient[s.client]
+	if left := p.cfg.Memory - (m.taken - has); p.cfg.Memory > 0 && has+n > left/2 {
+		return fmt.Errorf("%w: it wants %d KiB; its client has %d KiB, other clients %d of %d KiB, and each may have half of what others leave",
+			rdmacm.ErrNoMemory, n>>10, has>>10, (m.taken-has)>>10, p.cfg.Memory>>10)
+	}
+	m.taken += n
+	m.byClient[s.client] += n
+	s.bytes += n
+	return nil
+}
+
+// giveBack undoes reserve and extendLocked.
+func (p *Provider) giveBack(d *rnic, s *share) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := &p.memory

@@ -3,10 +3,13 @@ package verbs_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
 )
@@ -120,4 +123,66 @@ func limited(t *testing.T, cfg verbs.Config) *verbs.Provider {
 	}
 	t.Cleanup(func() { p.Close() })
 	return p
+}
+
+// A connection whose ULP keeps messages reserves memory for more buffers. What all connections have
+// registered for messages never exceeds what they have reserved, nor Config.Memory. When there is no
+// memory, messages are copied, and all arrive.
+func TestKeptMessagesKeepToTheirMemory(t *testing.T) {
+	const each = 96*4096 + 32*4096 // reserved at the beginning, with MaxReceives of 96
+	for name, memory := range map[string]int64{"enough": 1 << 30, "short at once": 2 * each, "short later": 2*each + 400<<10} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := fakedevice.New(false)
+				var registered atomic.Int64
+				d.FailRegister = func(length, _ int) error {
+					registered.Add(int64(length))
+					return nil
+				}
+				p := limited(t, verbs.Config{Library: d, Memory: memory})
+				client := limited(t, verbs.Config{Library: d})
+				l := listen(t, p)
+				defer l.Close()
+				var kept []*rdmacm.Recv
+				keeping := peerParam()
+				keeping.Receives, keeping.MaxReceives = 64, 96
+				keeping.Received = func(p *rdmatest.Peer, m *rdmacm.Recv) {
+					kept = append(kept, m)
+					p.Promise(1)
+				}
+				accepted := make(chan *rdmatest.Peer)
+				go func() { accepted <- rdmatest.AcceptPeer(t, l, keeping) }()
+				a := rdmatest.DialPeer(t, client, l.Addr(), peerParam())
+				b := <-accepted
+				synctest.Wait()
+				others := registered.Load() - 64*4096
+				for i := range 512 {
+					if err := a.Send(fmt.Appendf(nil, "message %d", i)); err != nil {
+						t.Fatal(i, err)
+					}
+					synctest.Wait()
+					has := p.Stats().Memory
+					if used := registered.Load() - others; used > has || has > memory {
+						t.Fatalf("%d bytes are registered, %d are reserved of %d", used, has, memory)
+					}
+				}
+				for i, m := range kept {
+					if want := fmt.Sprint("message ", i); string(m.Bytes) != want {
+						t.Errorf("message %d became %q", i, m.Bytes)
+					}
+					m.Release()
+				}
+				if len(kept) != 512 {
+					t.Errorf("%d messages of 512 have come", len(kept))
+				}
+				a.Conn().Disconnect()
+				a.End()
+				b.End()
+				synctest.Wait()
+				if has := p.Stats().Memory; has != 0 {
+					t.Errorf("%d bytes stay reserved", has)
+				}
+			})
+		})
+	}
 }

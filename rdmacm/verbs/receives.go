@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -14,11 +15,15 @@ type receives struct {
 	depth   int // size of the receive queue, in requests
 	owed    int // number of receives that are promised and not posted yet
 	posted  int // number of receives that the device has
-	kept    int // number of messages that the ULP has not released
+	kept    int // number of buffers with messages that the ULP has not released
 	slabs   []*slab
 	unknown bool // the memory of the slabs is no longer registered
 	buffers []*buffer
 	free    []*buffer
+	// reserved is the number of buffers for which memory is reserved. If short is true, there is no memory
+	// for more of them, so messages are copied, and their buffers are free at once.
+	reserved int
+	short    bool
 }
 
 // A buffer holds one message.
@@ -97,13 +102,34 @@ func (c *Conn) unmapLocked() {
 // ULP may promise receives before it releases messages.
 const growth = 16
 
+// growLocked adds buffers. It reserves memory for the next growth as well, so that it learns one growth
+// ahead that messages must be copied: the device must have a receive for each promise. It releases mu.
+func (c *Conn) growLocked() error {
+	in := &c.in
+	for !in.short && len(in.buffers)+2*growth > in.reserved {
+		c.mu.Unlock()
+		c.p.mu.Lock()
+		err := c.p.extendLocked(c.taken, growth*int64(room(in.size)))
+		c.p.mu.Unlock()
+		c.mu.Lock()
+		if in.short = err != nil; !in.short {
+			in.reserved += growth
+		}
+	}
+	n := min(growth, in.reserved-len(in.buffers))
+	if n <= 0 {
+		return fmt.Errorf("%w: the messages in progress have all %d buffers", rdmacm.ErrNoMemory, in.reserved)
+	}
+	return c.memoryLocked(n)
+}
+
 // receivesLocked fills the slice requests, for the next Flush, with receives that were promised
 // and not posted yet. It returns the number of requests that it filled.
 func (c *Conn) receivesLocked(requests []device.Receive) (n int, err error) {
 	in := &c.in
 	for n < len(requests) && in.owed > 0 && in.posted < in.depth {
 		if len(in.free) == 0 {
-			if err = c.memoryLocked(growth); err != nil {
+			if err = c.growLocked(); err != nil {
 				return n, err
 			}
 		}
@@ -134,6 +160,10 @@ func (c *Conn) arrived(done *device.Completion) *rdmacm.Recv {
 		}
 		c.ending.dirty = true
 		return nil
+	}
+	if c.in.short {
+		c.in.free = append(c.in.free, b)
+		return &rdmacm.Recv{Bytes: bytes.Clone(b.memory[:done.Length]), Invalidated: done.Invalidated, Free: func(*rdmacm.Recv) {}}
 	}
 	c.in.kept++
 	b.Bytes, b.Invalidated = b.memory[:done.Length], done.Invalidated

@@ -64,7 +64,7 @@ type Device struct {
 	listeners map[netip.AddrPort]*id
 	ids       map[uint64]*id
 	held      bool
-	hangs     bool // the argument of Hang
+	hangs     bool                // the argument of Hang
 	async     []device.AsyncEvent // not taken by Async yet
 	fatal     bool                // the device has had a fatal error
 	dead      bool                // it was retired after a fatal error, and no use of it succeeds before Return
