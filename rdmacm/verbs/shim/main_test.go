@@ -15,7 +15,7 @@ import (
 )
 
 // A control is the memory by which the tests control testdata/libraries.c.
-type control struct{ thread, fail, error, calls, objects, requests, deaf, opcode, length int32 }
+type control struct{ thread, fail, error, calls, objects, requests, deaf, vectors, opcode, length int32 }
 
 var libraries *control
 

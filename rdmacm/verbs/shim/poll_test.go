@@ -39,3 +39,20 @@ func TestImmediateDataIsNoMessage(t *testing.T) {
 		}
 	}
 }
+
+// Connections use the completion vectors of a device by turns.
+func TestConnectionsUseAllVectors(t *testing.T) {
+	s := newScene(t)
+	defer s.close()
+	libraries.vectors = 0
+	for range 4 {
+		end, err := constructors["Create"](s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end()
+	}
+	if libraries.vectors != 0b1111 {
+		t.Errorf("the vectors %b are used, want all four", libraries.vectors)
+	}
+}

@@ -123,12 +123,17 @@ static void take_events(vb_conn *c)
 	} while (atomic_fetch_sub(&c->events, 1) > 3);
 }
 
+/* connections counts the connections that were begun. */
+static atomic_uint connections;
+
 /* make_queues makes the channel, the completion queues and the queue pair. If it fails, some exist. */
 static int make_queues(vb_conn *c, vb_domain *d, const vb_caps *caps)
 {
 	vb_id *i = c->id;
 	struct ibv_context *ctx = i->id->verbs;
 	struct ibv_qp_init_attr q;
+	/* By turns, so that the interrupts of a device are divided among the processors. */
+	unsigned vector = atomic_fetch_add(&connections, 1) % (ctx->num_comp_vectors > 0 ? ctx->num_comp_vectors : 1);
 	int fd;
 
 	errno = 0; /* a driver may fail and leave it as it was */
@@ -139,8 +144,8 @@ static int make_queues(vb_conn *c, vb_domain *d, const vb_caps *caps)
 		return refusal();
 	/* Each completion queue has room for every request, because after an error the requests that
 	 * ask for no completion have one, too. */
-	if (!(c->sends = lib.ibv_create_cq(ctx, caps->sends, i, c->channel, 0)) ||
-	    !(c->receives = lib.ibv_create_cq(ctx, caps->receives, i, c->channel, 0)))
+	if (!(c->sends = lib.ibv_create_cq(ctx, caps->sends, i, c->channel, vector)) ||
+	    !(c->receives = lib.ibv_create_cq(ctx, caps->receives, i, c->channel, vector)))
 		return refusal();
 	memset(&q, 0, sizeof q);
 	q.qp_context = i; /* vb_async finds the id by it, as by the contexts of the queues */

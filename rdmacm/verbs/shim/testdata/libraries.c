@@ -30,6 +30,7 @@ static struct control {
 	int32_t objects; /* objects that exist */
 	int32_t requests; /* a new listener gets so many connection requests */
 	int32_t deaf; /* 1: epoll refuses the descriptors of channels, as it does at fs.epoll.max_user_watches */
+	int32_t vectors; /* a bit for each completion vector that was used */
 	int32_t opcode, length; /* of a completion that the next poll of a completion queue finds, if length is not 0 */
 } *control;
 
@@ -365,6 +366,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int n, void *of, struct ib
 	q->it.cq_context = of;
 	q->it.cqe = n;
 	check(vector < ctx->num_comp_vectors, "names a completion vector that does not exist");
+	control->vectors |= 1 << vector;
 	made(OF(q), OF((struct comp_channel *)c), NULL, NULL);
 	return &q->it;
 }
