@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"weak"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // An answerer answers each message as a server answers a READ: with RDMA Writes into the peer's
@@ -252,4 +257,70 @@ func TestFailedReadOfAChainIsNamed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Once Done of a chain was called, the connection keeps nothing of it.
+func TestDoneChainIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t, fakedevice.New(false))
+		var chains []weak.Pointer[rdmacm.Chain]
+		var under sync.WaitGroup
+		for range 8 {
+			under.Add(1)
+			ch := &rdmacm.Chain{Work: []rdmacm.Work{rdmatest.SendOf([]byte("to be forgotten"))}}
+			ch.Done = func(*rdmacm.Chain, error, int) { under.Done() }
+			chains = append(chains, weak.Make(ch))
+			a.Conn().Post(ch)
+		}
+		under.Wait()
+		runtime.GC()
+		for i, ch := range chains {
+			if ch.Value() != nil {
+				t.Errorf("chain %d is still reachable", i)
+			}
+		}
+		a.Conn().Disconnect()
+		a.End()
+		b.End()
+	})
+}
+
+// While the device registers the staging blocks, which may take long, no other method waits.
+func TestSlowRegistrationHoldsNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		var slow atomic.Bool
+		goOn := make(chan struct{})
+		d.FailRegister = func(int, int) error {
+			if slow.Load() {
+				<-goOn
+			}
+			return nil
+		}
+		a, b := pair(t, d)
+		slow.Store(true)
+		sent := make(chan bool)
+		go func() { sent <- a.Conn().SendShort([][]byte{[]byte("short")}, 0) }()
+		synctest.Wait()
+		called := make(chan struct{})
+		go func() {
+			a.Conn().Progress()
+			a.Conn().Unsent()
+			d.Tell(device.TimewaitExit) // an event for each connection
+			close(called)
+		}()
+		await.Until(t, "methods of the connection return", func() bool {
+			select {
+			case <-called:
+				return true
+			default:
+				return false
+			}
+		})
+		slow.Store(false)
+		close(goOn)
+		<-sent
+		a.End()
+		b.End()
+	})
 }

@@ -120,6 +120,8 @@ func (d *rnic) newConn(id device.ID, param *rdmacm.ConnParam, exposes bool, take
 
 // freeMemory deregisters and unmaps the memory that only this connection uses.
 func (c *Conn) freeMemory() {
+	c.out.staging.Lock()
+	defer c.out.staging.Unlock()
 	for _, s := range slices.Concat(c.in.slabs, c.out.slabs) {
 		// A region that stays keeps its pages from being used for anything else, also when they are unmapped.
 		s.region.Deregister()

@@ -336,6 +336,7 @@ func (c *Conn) comeBackLocked(ended bool, err error) {
 		case failure == rdmacm.ErrFlushed && c.ending.cause != nil:
 			failure = fmt.Errorf("%w: %w", rdmacm.ErrFlushed, c.ending.cause)
 		}
+		*p = posting{} // a spare one keeps no call's memory reachable
 		c.out.spare = append(c.out.spare, p)
 		c.mu.Unlock()
 		chain.Done(chain, failure, failed)

@@ -42,6 +42,7 @@ type sends struct {
 	probe      device.Op       // operation of an empty request that must be posted; 0 for none
 	spent      []device.Region // regions of requests that are done, to be deregistered
 	unfenced   bool            // one of them could not be deregistered, so Done waits for the end of the queue pair
+	staging    sync.Mutex      // held by the goroutine that makes slabs, without mu
 	slabs      []*slab
 	free       [][]byte // free blocks of staging
 	key        uint32   // local key of the staging blocks
@@ -63,19 +64,34 @@ type posting struct {
 	length int
 }
 
-// blockLocked returns a staging block, or nil if all are in use.
+// stageLocked makes the staging blocks, unless they exist. It releases mu while the device registers them.
+func (c *Conn) stageLocked() {
+	o := &c.out
+	c.mu.Unlock()
+	o.staging.Lock()
+	defer o.staging.Unlock()
+	c.mu.Lock()
+	if o.slabs != nil || c.ending.phase == destroyed {
+		return
+	}
+	c.mu.Unlock()
+	s, err := newSlab(c.domain.Domain, blocks, blockSize, device.LocalWrite)
+	c.mu.Lock()
+	if err != nil {
+		c.failLocked(err) // no work holds a block yet, so waiting for one would not help
+		return
+	}
+	o.slabs, o.key = []*slab{s}, s.region.LKey()
+	for i := range blocks {
+		o.free = append(o.free, s.memory[i*blockSize:][:blockSize:blockSize])
+	}
+}
+
+// blockLocked returns a staging block, or nil if all are in use. It may release mu.
 func (c *Conn) blockLocked() []byte {
 	o := &c.out
 	if o.slabs == nil {
-		s, err := newSlab(c.domain.Domain, blocks, blockSize, device.LocalWrite)
-		if err != nil {
-			c.failLocked(err) // no work holds a block yet, so waiting for one would not help
-			return nil
-		}
-		o.slabs, o.key = []*slab{s}, s.region.LKey()
-		for i := range blocks {
-			o.free = append(o.free, s.memory[i*blockSize:][:blockSize:blockSize])
-		}
+		c.stageLocked()
 	}
 	if len(o.free) == 0 {
 		return nil
@@ -170,6 +186,13 @@ func checkChain(ch *rdmacm.Chain) {
 	}
 }
 
+// takesShortLocked reports whether a short Send may be posted: the connection lives, and no chain waits
+// for the device, which the short Send would overtake.
+func (c *Conn) takesShortLocked() bool {
+	o := &c.out
+	return c.ending.phase == live && !c.over && !(o.issued < len(o.queue) && o.queue[len(o.queue)-1].chain != nil)
+}
+
 // SendShort implements rdmacm.Conn.
 func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	n := 0
@@ -182,11 +205,15 @@ func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := &c.out
-	if c.ending.phase > live || c.over || o.issued < len(o.queue) && o.queue[len(o.queue)-1].chain != nil {
+	if !c.takesShortLocked() {
 		return false
 	}
 	block := c.blockLocked()
 	if block == nil {
+		return false
+	}
+	if !c.takesShortLocked() { // blockLocked has released mu
+		o.free = append(o.free, block)
 		return false
 	}
 	p := o.postingLocked()
