@@ -35,11 +35,17 @@ func (c *dirChange) run(op *vfs.Op, f func() error) error {
 		return vfs.ErrWouldBlock
 	}
 	defer c.d.inode.mu.Unlock()
-	err := f()
+	return c.settle(op, f())
+}
+
+// settle is called with the error of the change, while the directory is locked. If the change failed
+// before its system call, settle stores the directory's attributes in c.ch. It returns the error of the
+// change, or that of reading the attributes.
+func (c *dirChange) settle(op *vfs.Op, err error) error {
 	if c.called || err == vfs.ErrWouldBlock {
 		return err
 	}
-	var is look // f failed before its system call
+	var is look
 	if lookErr := c.d.fs.look(op, c.d, &is); lookErr != nil {
 		return lookErr
 	}

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -153,62 +152,76 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		return from, to, err
 	}
 	mf, mt := f.mark(), t.mark()
-	var moved, victim named
-	move := func(call func(func() error) error, dirs ...*dirChange) error {
-		moved, victim = fs.known(f, fromName), fs.known(t, toName)
-		for _, c := range dirs {
-			// If both names belong to one file, rename does nothing.
-			c.idle = moved.ok && victim.ok && moved.handle == victim.handle
-		}
-		moved.before()
-		victim.before()
-		err := fs.as(op.Cred, func() error {
-			return call(func() error { return unix.Renameat2(f.fd, string(fromName), t.fd, string(toName), 0) })
-		})
-		changed := err == nil && moved.handle != victim.handle
-		moved.after(changed)
-		victim.after(changed)
-		if err == nil && f != t && (moved.n == nil || moved.n.typ == vfs.Directory) {
-			devices.moved(f.inode.key.dev, fs)
-		}
-		if changed {
-			if victim.ok {
-				fs.resolver.Gone(t.handle, victim.handle, toName, victim.nameless())
-			}
-			if moved.ok {
-				fs.resolver.Note(t.handle, moved.handle, toName)
-			}
-		}
-		return err
-	}
-	if f == t {
-		c := dirChange{d: f, ch: &from}
-		err = c.run(op, func() error { return move(c.call, &c) })
+	r := renaming{f: f, t: t, fromName: fromName, toName: toName, from: dirChange{d: f, ch: &from}, to: dirChange{d: t, ch: &to}}
+	err = fs.rename(op, &r)
+	if r.within() {
 		to = from
-	} else {
-		// The fixed order of the locks prevents a deadlock of two renames between the same
-		// directories in opposite directions.
-		outer, inner := dirChange{d: f, ch: &from}, dirChange{d: t, ch: &to}
-		if bytes.Compare(f.handle.Bytes(), t.handle.Bytes()) > 0 {
-			outer, inner = inner, outer
-		}
-		both := func(f func() error) error { return outer.call(func() error { return inner.call(f) }) }
-		err = outer.run(op, func() error {
-			return inner.run(op, func() error { return move(both, &outer, &inner) })
-		})
 	}
-	if err == nil && victim.n != nil && victim.n != moved.n {
-		fs.letGo(&victim)
+	if err == nil && r.victim.n != nil && r.victim.handle != r.moved.handle {
+		fs.letGo(&r.victim)
 	}
-	moved.put()
-	victim.put()
-	if err != nil {
+	r.moved.put()
+	r.victim.put()
+	switch {
+	case err != nil:
 		return from, to, err
-	}
-	if f == t {
+	case r.within():
 		return from, to, fs.durable(op, mf)
 	}
 	return from, to, fs.durable(op, mf, mt)
+}
+
+// A renaming is one Rename of fromName in f to toName in t. from and to are the changes of the two
+// directories. In a rename within one directory, to is not used.
+type renaming struct {
+	f, t             *node
+	fromName, toName []byte
+	from, to         dirChange
+	moved, victim    named
+}
+
+// within reports whether both directories are one. They may have two nodes even then: if a directory is
+// removed between the look-ups of its two handles, the cache drops its node and makes another one.
+func (r *renaming) within() bool { return r.f.inode == r.t.inode }
+
+// rename makes the system call, as a change of both directories.
+func (fs *FS) rename(op *vfs.Op, r *renaming) error {
+	defer lockTwo(r.f.inode, r.t.inode)()
+	if r.within() {
+		return r.from.settle(op, fs.move(op, r, r.from.call))
+	}
+	both := func(f func() error) error { return r.from.call(func() error { return r.to.call(f) }) }
+	return r.from.settle(op, r.to.settle(op, fs.move(op, r, both)))
+}
+
+// move makes the system call through the function call. It sets r.moved and r.victim, which the caller
+// puts.
+func (fs *FS) move(op *vfs.Op, r *renaming, call func(func() error) error) error {
+	r.moved, r.victim = fs.known(r.f, r.fromName), fs.known(r.t, r.toName)
+	moved, victim := &r.moved, &r.victim
+	// If both names belong to one file, rename does nothing.
+	r.from.idle = moved.ok && victim.ok && moved.handle == victim.handle
+	r.to.idle = r.from.idle
+	moved.before()
+	victim.before()
+	err := fs.as(op.Cred, func() error {
+		return call(func() error { return unix.Renameat2(r.f.fd, string(r.fromName), r.t.fd, string(r.toName), 0) })
+	})
+	changed := err == nil && moved.handle != victim.handle
+	moved.after(changed)
+	victim.after(changed)
+	if err == nil && !r.within() && (moved.n == nil || moved.n.typ == vfs.Directory) {
+		devices.moved(r.f.inode.key.dev, fs)
+	}
+	if changed {
+		if victim.ok {
+			fs.resolver.Gone(r.t.handle, victim.handle, r.toName, victim.nameless())
+		}
+		if moved.ok {
+			fs.resolver.Note(r.t.handle, moved.handle, r.toName)
+		}
+	}
+	return err
 }
 
 // linkCaps returns the capabilities that a thread acting as a caller keeps to make a link. With

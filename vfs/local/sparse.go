@@ -210,7 +210,7 @@ func (fs *FS) CopyRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fil
 	if toOffset > math.MaxInt64 || count > math.MaxInt64-toOffset {
 		return 0, syscall.EFBIG
 	}
-	if src.n == dst.n && fromOffset < toOffset+count && toOffset < fromOffset+count {
+	if src.n.inode == dst.n.inode && fromOffset < toOffset+count && toOffset < fromOffset+count {
 		return 0, syscall.EINVAL
 	}
 	count = min(count, copyAtOnce)

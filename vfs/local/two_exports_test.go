@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -86,5 +87,24 @@ func TestLossIsToldThroughAllExports(t *testing.T) {
 	upper.want(<-written, syscall.EIO, "Write through the other export")
 	if upper.fs.Verifier() == before {
 		t.Error("data that was written through an export is lost, and its verifier is the same")
+	}
+}
+
+// A copy within one file whose ranges overlap is refused, even if the two Files are of two exports.
+func TestOverlappingCopyThroughTwoExports(t *testing.T) {
+	_, upper, lower, inUpper, inLower := twoExports(t)
+	upper.ok(upper.write(inUpper, "0123456789"), "Write")
+	from, err := upper.fs.Open(upper.op, inUpper, vfs.OpenRead)
+	upper.ok(err, "Open")
+	defer from.Close()
+	to, err := lower.fs.Open(lower.op, inLower, vfs.OpenWrite)
+	lower.ok(err, "Open")
+	defer to.Close()
+	_, err = lower.fs.CopyRange(lower.op, from, 0, to, 3, 5)
+	lower.want(err, syscall.EINVAL, "a copy of overlapping ranges")
+	n, err := lower.fs.CopyRange(lower.op, from, 0, to, 5, 5)
+	lower.ok(err, "a copy of ranges that do not overlap")
+	if got, err := os.ReadFile(upper.path("d/f")); n != 5 || err != nil || string(got) != "0123401234" {
+		t.Errorf("%d bytes copied, the file is %q, %v", n, got, err)
 	}
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"cmp"
 	"hash/maphash"
 	"math/bits"
@@ -40,9 +41,32 @@ func (i *inode) lock(op *vfs.Op) bool {
 	return true
 }
 
+// lockTwo locks the mu of both inodes and returns the function that unlocks them. If both are one
+// inode, it locks that once. Every call that holds the mu of two directories locks them here, because
+// the fixed order prevents two calls from waiting for each other for ever.
+func lockTwo(a, b *inode) (unlock func()) {
+	if a == b {
+		a.mu.Lock()
+		return a.mu.Unlock
+	}
+	if a.key.compare(&b.key) > 0 {
+		a, b = b, a
+	}
+	a.mu.Lock()
+	b.mu.Lock()
+	return func() {
+		b.mu.Unlock()
+		a.mu.Unlock()
+	}
+}
+
 type inodeKey struct {
 	dev    uint64
 	handle vfs.Handle
+}
+
+func (k *inodeKey) compare(l *inodeKey) int {
+	return cmp.Or(cmp.Compare(k.dev, l.dev), bytes.Compare(k.handle.Bytes(), l.handle.Bytes()))
 }
 
 // A version holds the state of an inode that the process saw last: its Change, and a fingerprint

@@ -67,8 +67,11 @@ func Tests() []Test {
 	return all
 }
 
-var groups = [][]Test{createTests, openTests, claimTests, sparseTests, copyTests, xattrTests, lookupTests, attributeTests, accessTests, lockMarkTests, ioTests, ioBesideTests, readDirTests, identityTests, renameTests,
-	linkTests, changeTests, handleTests, stressTests, crashTests, modelTests}
+var groups = [][]Test{
+	createTests, openTests, claimTests, sparseTests, copyTests, xattrTests, lookupTests, attributeTests,
+	accessTests, lockMarkTests, ioTests, ioBesideTests, readDirTests, identityTests, renameTests, linkTests,
+	changeTests, handleTests, stressTests, stressRemovedTests, crashTests, modelTests,
+}
 
 // Run runs the suite. New makes an empty file system for each test. Run closes it.
 func Run(t *testing.T, New func(t *testing.T) vfs.FileSystem, opt Options) {
