@@ -137,6 +137,11 @@ func (fs *FS) syncLocked(m mark) {
 			failed.File = m.n.handle
 		}
 		fs.device.lost()
+		for _, w := range d.writers { // of FSs that count as another device, if mountinfo misses a mount
+			if w.fs.device != fs.device {
+				w.fs.device.lost()
+			}
+		}
 		d.failed.Store(failed)
 		upTo = d.changes
 	}

@@ -149,6 +149,14 @@ func HandleOf(dir int, name string) (h vfs.Handle, err error) {
 // UUIDOfDevice returns the UUID of the block device dev, by a link in the directory dir.
 func UUIDOfDevice(dir string, dev uint64) string { return uuidOfDevice(dir, dev) }
 
+// Apart gives the FS a device of its own, as if mountinfo did not list its mount.
+func (fs *FS) Apart() {
+	devices.mu.Lock()
+	defer devices.mu.Unlock()
+	delete(fs.device.shown, fs)
+	fs.device = &device{shown: map[*FS]struct{}{fs: {}}}
+}
+
 // Bounded reports whether the mount has nothing outside of the tree.
 func (fs *FS) Bounded() bool { return fs.bounded }
 

@@ -211,7 +211,7 @@ func (fs *FS) move(op *vfs.Op, r *renaming, call func(func() error) error) error
 	moved.after(changed)
 	victim.after(changed)
 	if err == nil && !r.within() && (moved.n == nil || moved.n.typ == vfs.Directory) {
-		devices.moved(r.f.inode.key.dev, fs)
+		devices.moved(fs)
 	}
 	if changed {
 		if victim.ok {
