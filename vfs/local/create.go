@@ -168,7 +168,7 @@ func (fs *FS) durableName(op *vfs.Op, n *node, dir, file mark, apart bool) error
 		return fs.durable(op, dir)
 	}
 	if !regular {
-		return fs.durable(op, file) // by a sync of the whole file system, which includes the directory
+		return fs.durable(op, file) // by syncAll, which includes the directory
 	}
 	return fs.durable(op, dir, file)
 }

@@ -82,7 +82,11 @@ func (s *syncs) take(t *testing.T, root string) (calls []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.calls {
-		calls = append(calls, c.what.String()+" "+names[c.ino])
+		name := names[c.ino]
+		if name == "" {
+			name = "an unnamed file"
+		}
+		calls = append(calls, c.what.String()+" "+name)
 	}
 	s.calls = nil
 	slices.Sort(calls)

@@ -222,6 +222,18 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 			}
 			return nil
 		}},
+		{"SetAttr of a symlink", func() error {
+			link, err := w.lookup(a, "link")
+			w.ok(err, "Lookup")
+			_, err = w.fs.SetAttr(w.op, link, &vfs.SetAttr{MtimeHow: vfs.ClientTime, Mtime: vfs.Time{Sec: 4000}}, nil)
+			return err
+		}, func(dir string) error {
+			st, err := os.Lstat(filepath.Join(dir, "a/link"))
+			if err == nil && st.ModTime().Unix() != 4000 {
+				err = fmt.Errorf("its time is %v", st.ModTime())
+			}
+			return err
+		}},
 		{"Mknod", func() error {
 			_, _, err := w.fs.Mknod(w.op, b, []byte("fifo"), vfs.FIFO, &mode600, 0, 0)
 			return err

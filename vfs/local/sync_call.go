@@ -49,9 +49,22 @@ func (e *SyncError) Unwrap() error {
 	return syscall.EIO
 }
 
-// sync makes one sync call on fd and returns its error. On a file system that can lose its log
-// (losesLog), it also returns an error if the log is lost.
+// sync makes one sync call on fd and returns its error, after it has counted and reported it.
 func (fs *FS) sync(what SyncCall, fd int) error {
+	err := fs.callSync(what, fd)
+	if err != nil {
+		fs.stats.syncFailures.Add(1)
+		fs.device.failures.Add(1)
+		if fs.cfg.SyncFailed != nil {
+			fs.cfg.SyncFailed(what, err)
+		}
+	}
+	return err
+}
+
+// callSync makes one sync call on fd and returns its error. On a file system that can lose its log
+// (losesLog), it also returns an error if the log is lost.
+func (fs *FS) callSync(what SyncCall, fd int) error {
 	fs.stats.syncs.Add(1)
 	var err error
 	if fs.cfg.SyncHook != nil {
@@ -68,19 +81,12 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 		var st unix.Stat_t
 		err = unix.Fstat(fs.mount, &st) // XFS answers every stat with EIO when it has lost its log
 	}
-	if err != nil {
-		fs.stats.syncFailures.Add(1)
-		fs.device.failures.Add(1)
-		if fs.cfg.SyncFailed != nil {
-			fs.cfg.SyncFailed(what, err)
-		}
-	}
 	return err
 }
 
 // syncNode syncs n, whose durability is d, through the writable descriptor if it has one, because
 // only the descriptor that wrote the data is sure to get the error of a failure. If n is nil or
-// cannot be opened, syncNode syncs the whole file system. If n was removed, it syncs nothing.
+// cannot be opened, syncNode calls syncAll. If n was removed, it syncs nothing.
 func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
 	if n != nil {
 		f, err := n.held(true), error(nil)
@@ -96,23 +102,50 @@ func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
 			return Fsync, nil
 		}
 	}
+	return fs.syncAll(d)
+}
+
+// syncAll makes durable all changes of names and attributes so far of objects that cannot be synced
+// alone, such as symlinks.
+//
+// A file system with a log commits its changes in order. There syncAll makes an unnamed file and syncs
+// it, because a sync of its own inode commits all changes before. Without a log it syncs the whole file
+// system, which can take seconds beside programs that write.
+func (fs *FS) syncAll(d *durability) (SyncCall, error) {
+	if fs.kind.logged {
+		fd, err := sysOpenat2(fs.mount, dot, unix.O_TMPFILE|unix.O_RDWR, 0o600, 0)
+		if err == nil {
+			defer unix.Close(fd)
+			return Fsync, fs.sync(Fsync, fd)
+		}
+	}
+	// Syncfs also returns errors of files that were written before. Those belong to the callers that
+	// sync these files. The kernel reports them once, so the second call fails only if the file system does.
+	if fs.callSync(Syncfs, fs.mount) == nil {
+		return Syncfs, fs.confirm(d, fs.root, fs.mount)
+	}
 	return Syncfs, fs.syncAndConfirm(Syncfs, fs.mount, d, fs.root, fs.mount)
 }
 
 // daemonOp is the Op of calls that the daemon makes on its own behalf.
 var daemonOp = vfs.Op{Cred: func() *vfs.Cred { c := Identity(); return &c }()}
 
-// syncAndConfirm makes a sync for an inode with durability d. If any sync of the file system
-// failed since the last verified sync of d, it verifies the result.
-//
-// If a file system cannot write its log, a sync may succeed wrongly: ext4 reports the failure only
-// to calls that wait for the log, and XFS does not report it to a sync of a directory. To verify,
-// syncAndConfirm sets the atime of n, which is open on opened, to its present value and syncs that
-// change. That fails if the log cannot be written, but not if only the data of one file was lost.
+// syncAndConfirm makes a sync for an inode with durability d, and confirms it.
 func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, opened int) error {
 	if err := fs.sync(call, fd); err != nil {
 		return err
 	}
+	return fs.confirm(d, n, opened)
+}
+
+// confirm is called after a sync for an inode with durability d that succeeded. If any sync of the file
+// system failed since the last verified sync of d, it verifies the result.
+//
+// If a file system cannot write its log, a sync may succeed wrongly: ext4 reports the failure only
+// to calls that wait for the log, and XFS does not report it to a sync of a directory. To verify,
+// confirm sets the atime of n, which is open on opened, to its present value and syncs that
+// change. That fails if the log cannot be written, but not if only the data of one file was lost.
+func (fs *FS) confirm(d *durability, n *node, opened int) error {
 	failures := fs.device.failures.Load()
 	if d.confirmed == failures {
 		return nil
