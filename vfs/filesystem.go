@@ -227,7 +227,7 @@ type FileSystem interface {
 	Create(op *Op, dir Handle, name []byte, how *CreateHow) (Object, Change, error)
 	Mkdir(op *Op, dir Handle, name []byte, s *SetAttr) (Object, Change, error)
 	Symlink(op *Op, dir Handle, name, text []byte, s *SetAttr) (Object, Change, error)
-	// Mknod makes a device, socket or FIFO.
+	// Mknod makes a device, socket or FIFO. EINVAL: a device cannot have such numbers.
 	Mknod(op *Op, dir Handle, name []byte, t Type, s *SetAttr, major, minor uint32) (Object, Change, error)
 	// Remove removes any object but a directory; Rmdir removes an empty directory. EBUSY (also
 	// from Rename): the machine itself uses the name, for example as a mount point, and waiting

@@ -92,6 +92,9 @@ func (d disk) Chtimes(name string, a, m time.Time) error {
 }
 
 func (d disk) Mknod(name string, mode, major, minor uint32) error {
+	if major > 1<<12-1 || minor > 1<<20-1 {
+		return unix.EINVAL
+	}
 	return unix.Mknod(d.at(name), mode, int(unix.Mkdev(major, minor)))
 }
 func (d disk) Mkfifo(name string, mode uint32) error { return unix.Mkfifo(d.at(name), mode) }

@@ -255,17 +255,28 @@ func (fs *FS) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetA
 	})
 }
 
+// maxMajor and maxMinor are the largest device numbers of Linux. The kernel cuts larger ones off, which
+// would make another device.
+const (
+	maxMajor = 1<<12 - 1
+	maxMinor = 1<<20 - 1
+)
+
 // Mknod implements vfs.FileSystem.
 func (fs *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.SetAttr, major, minor uint32) (vfs.Object, vfs.Change, error) {
 	var kind uint32
 	var dev uint64
+	if t == vfs.BlockDevice || t == vfs.CharDevice {
+		if major > maxMajor || minor > maxMinor {
+			return vfs.Object{}, vfs.Change{}, syscall.EINVAL
+		}
+		dev = unix.Mkdev(major, minor)
+	}
 	switch t {
 	case vfs.BlockDevice:
 		kind = unix.S_IFBLK
-		dev = unix.Mkdev(major, minor)
 	case vfs.CharDevice:
 		kind = unix.S_IFCHR
-		dev = unix.Mkdev(major, minor)
 	case vfs.Socket:
 		kind = unix.S_IFSOCK
 	case vfs.FIFO:

@@ -1,6 +1,7 @@
 package vfstest
 
 import (
+	"errors"
 	"strings"
 	"syscall"
 
@@ -14,6 +15,7 @@ var linkTests = []Test{
 	{"symlink/text", testSymlinkText},
 	{"symlink/is not followed", testSymlinkNotFollowed},
 	{"mknod/kinds", testMknod},
+	{"mknod/numbers", testMknodNumbers},
 	{"mknod/permission", testMknodPermission},
 }
 
@@ -153,6 +155,32 @@ func testMknod(x *fixture) {
 	for _, kind := range []vfs.Type{vfs.Regular, vfs.Directory, vfs.Symlink, 0, 99} {
 		_, _, err := x.fs.Mknod(u.op, x.dir, []byte("x"), kind, &vfs.SetAttr{}, 0, 0)
 		x.is(err, "Mknod of a "+kind.String(), syscall.EINVAL, vfs.ErrNotSupported)
+	}
+}
+
+// A device has the numbers that were asked for, or is not made. Some file systems hold smaller numbers than
+// the kernel does.
+func testMknodNumbers(x *fixture) {
+	if !x.opt.Devices {
+		x.Skip("no devices")
+	}
+	u := x.self
+	for _, kind := range []vfs.Type{vfs.BlockDevice, vfs.CharDevice} {
+		for _, c := range []struct{ major, minor uint32 }{
+			{0, 0}, {1, 3}, {255, 256}, {4095, 1<<20 - 1}, {4096, 3}, {4097, 3}, {1, 1 << 20}, {1, 1<<20 + 3}, {1<<32 - 1, 1<<32 - 1},
+		} {
+			o, _, err := x.fs.Mknod(u.op, x.dir, []byte("dev"), kind, &vfs.SetAttr{}, c.major, c.minor)
+			if err != nil {
+				if c.major < 256 && c.minor < 1<<16 || !errors.Is(err, syscall.EINVAL) {
+					x.Errorf("Mknod of %d, %d: %v", c.major, c.minor, err)
+				}
+				continue
+			}
+			if a := u.attr(u.handle(x.dir, "dev", o)); a.Major != c.major || a.Minor != c.minor {
+				x.Errorf("Mknod of %d, %d made %d, %d", c.major, c.minor, a.Major, a.Minor)
+			}
+			x.ok(u.remove(x.dir, "dev"), "Remove")
+		}
 	}
 }
 
