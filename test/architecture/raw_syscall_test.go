@@ -38,6 +38,8 @@ var quick = map[string]string{
 	"Kill":              "sends a signal",
 	"Socket":            "makes an object in memory",
 	"Pipe2":             "makes an object in memory",
+	"EpollCreate1":      "makes an object in memory",
+	"EpollCtl":          "adds a device's descriptor to an object in memory",
 	"Access":            "reads the thread's credential that way, and looks at the file by a call that may block",
 	"Exec":              "ends the program: no goroutine is left that could wait",
 	"AllThreadsSyscall": "stops every thread by its contract; made before there is any work",
