@@ -2,6 +2,8 @@ package local
 
 import (
 	"encoding/binary"
+	"errors"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -357,4 +359,74 @@ func (w *Watched) Undisturbed(ctime, now time.Time) bool {
 func noFile(i int) vfs.Handle {
 	h, _ := vfs.MakeHandle(binary.BigEndian.AppendUint64([]byte{inodeHandle}, uint64(i)))
 	return h
+}
+
+// HandleKind is a kind of file systems, as the documentation has it.
+type HandleKind struct {
+	Name                   string
+	Lasts, Checked, Layers bool
+}
+
+func (k *handleKind) told() HandleKind { return HandleKind{k.name, k.lasts, k.checked, k.layers} }
+
+// HandleKinds returns all kinds.
+func HandleKinds() (all []HandleKind) {
+	for i := range handleKinds {
+		all = append(all, handleKinds[i].told())
+	}
+	return all
+}
+
+// HandleKindOf returns the kind of the file system that dir is on.
+func HandleKindOf(t *testing.T, dir string) HandleKind {
+	t.Helper()
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		t.Fatal(err)
+	}
+	return handleKindOf(s.Type).told()
+}
+
+// MountIdentity returns what identifies the mount of dir while it lasts.
+func MountIdentity(t *testing.T, dir string) string {
+	t.Helper()
+	fd, s, st := openDir(t, dir)
+	defer unix.Close(fd)
+	return string(mountIdentity(fd, s.Type, st.Dev))
+}
+
+// FUSEConnection is mountIdentity of a FUSE file system at dir by the connections in another directory.
+func FUSEConnection(t *testing.T, connections, dir string) string {
+	t.Helper()
+	fd, _, st := openDir(t, dir)
+	defer unix.Close(fd)
+	return fuseConnection(connections, st.Dev)
+}
+
+// UUIDOfXFS returns the UUID of the XFS at dir.
+func UUIDOfXFS(t *testing.T, dir string) string {
+	t.Helper()
+	fd, _, _ := openDir(t, dir)
+	defer unix.Close(fd)
+	return uuidOfXFS(fd)
+}
+
+// UUIDOf returns the UUID of the file system at dir.
+func UUIDOf(t *testing.T, dir string) string {
+	t.Helper()
+	fd, _, st := openDir(t, dir)
+	defer unix.Close(fd)
+	return uuidOf(fd, st.Dev)
+}
+
+func openDir(t *testing.T, dir string) (fd int, s unix.Statfs_t, st unix.Stat_t) {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = errors.Join(unix.Fstatfs(fd, &s), unix.Fstat(fd, &st))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd, s, st
 }

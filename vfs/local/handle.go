@@ -1,7 +1,6 @@
 package local
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -29,12 +28,10 @@ const (
 	inodeHandle = 2
 	// checkedHandle: kernelHandle and the inode number (handleKind.checked), 8 bytes, big-endian.
 	checkedHandle = 3
-	// layerHandle: 16 bytes of the digest of a kernel's handle that the kernel does not open
-	// (handleKind.layers), and that is too long for kernelHandle.
-	layerHandle = 4
 )
 
-// atHandleFID is AT_HANDLE_FID (name_to_handle_at(2)).
+// atHandleFID is AT_HANDLE_FID (name_to_handle_at(2), Linux 6.6): the kernel need not be able to open the
+// handle.
 const atHandleFID = 0x200
 
 // maxKernelHandle is the kernel's MAX_HANDLE_SZ.
@@ -46,7 +43,7 @@ func (k *handleKind) identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
 	switch err {
 	case syscall.EOPNOTSUPP, syscall.EOVERFLOW:
 		if k.layers {
-			if h, err = handleInLayer(fd); err == nil {
+			if h, _, err = kernelHandleOf(fd, nil, atHandleFID); err == nil {
 				return h, nil
 			}
 		}
@@ -61,7 +58,7 @@ func (k *handleKind) identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
 
 // ofKernel returns the handle of the file open on fd, if it is one that the kernel opens.
 func (k *handleKind) ofKernel(fd int, st *unix.Stat_t) (h vfs.Handle, err error) {
-	h, _, err = kernelHandleOf(fd, nil)
+	h, _, err = kernelHandleOf(fd, nil, 0)
 	if err != nil || !k.checked {
 		return h, err
 	}
@@ -75,24 +72,6 @@ func (k *handleKind) ofKernel(fd int, st *unix.Stat_t) (h vfs.Handle, err error)
 	return h, err
 }
 
-// handleInLayer returns the handle of the file open on fd that the kernel makes to compare files, not to
-// open them. It names the layer of an overlay and the file there, and stays the same when the file is
-// copied up. It exists since Linux 6.6.
-func handleInLayer(fd int) (h vfs.Handle, err error) {
-	var b [2 + maxKernelHandle]byte
-	n, kind, _, err := sysNameToHandleAt(fd, nil, b[2:], atHandleFID)
-	if err != nil {
-		return h, err
-	}
-	b[0], b[1] = kernelHandle, byte(kind)
-	if h, ok := vfs.MakeHandle(b[:2+n]); ok {
-		return h, nil
-	}
-	sum := sha256.Sum256(b[1 : 2+n])
-	h, _ = vfs.MakeHandle(append([]byte{layerHandle}, sum[:16]...))
-	return h, nil
-}
-
 // handleOf returns the handle of name in the directory dir without opening the file, and the ID of the
 // mount that the file is on. EOPNOTSUPP: such handles have the inode number, which the kernel does not
 // return with a handle. Other errors are those of kernelHandleOf.
@@ -100,15 +79,15 @@ func (fs *FS) handleOf(dir int, name []byte) (h vfs.Handle, mount int32, err err
 	if fs.handles.checked {
 		return h, 0, syscall.EOPNOTSUPP
 	}
-	return kernelHandleOf(dir, name)
+	return kernelHandleOf(dir, name, 0)
 }
 
 // kernelHandleOf returns the kernel's handle of name in the directory dir without opening the file,
 // and the ID of the mount that the file is on. An empty name means dir itself. EOVERFLOW: the
-// kernel's handle does not fit into a vfs.Handle.
-func kernelHandleOf(dir int, name []byte) (h vfs.Handle, mount int32, err error) {
+// kernel's handle does not fit into a vfs.Handle. The flags are 0 or atHandleFID.
+func kernelHandleOf(dir int, name []byte, flags uintptr) (h vfs.Handle, mount int32, err error) {
 	var b [vfs.MaxHandle]byte
-	n, kind, mount, err := sysNameToHandleAt(dir, name, b[2:], 0)
+	n, kind, mount, err := sysNameToHandleAt(dir, name, b[2:], flags)
 	if err != nil {
 		return h, 0, err
 	}
@@ -137,7 +116,7 @@ func checkHandle(h *vfs.Handle) error {
 		return nil
 	case len(b) > 2+8 && b[0] == checkedHandle:
 		return nil
-	case len(b) == 17 && (b[0] == inodeHandle || b[0] == layerHandle):
+	case len(b) == 17 && b[0] == inodeHandle:
 		return nil
 	}
 	return vfs.ErrBadHandle

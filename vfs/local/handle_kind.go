@@ -17,8 +17,8 @@ type handleKind struct {
 	// checked is true if nothing is known of the generation in the kernel's handle. The handle then has
 	// the inode number, too, and FS.openKernelHandle compares it.
 	checked bool
-	// layers is true if the kernel makes handles that it does not open (AT_HANDLE_FID), which name the
-	// layer and the file there.
+	// layers is true if the kernel makes handles that it does not open (atHandleFID), which name a file in
+	// a layer. They stay the same when a file is copied up; its time of birth does not.
 	layers bool
 }
 

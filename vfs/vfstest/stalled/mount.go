@@ -3,6 +3,7 @@ package stalled
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -52,6 +53,22 @@ func Mount(t testing.TB) *FileSystem {
 		t.Skipf("a tmpfs cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() { unix.Unmount(m.Backing, unix.MNT_DETACH) })
+	if err := m.serve(); err != nil {
+		t.Skipf("FUSE cannot be mounted here: %v", err)
+	}
+	return m
+}
+
+// Show mounts at dir a FUSE file system that shows the directory backing. A process of its own serves it
+// with go-fuse until it is unmounted. The end of the test unmounts it.
+func Show(t testing.TB, backing, dir string) error {
+	t.Helper()
+	m := &FileSystem{t: t, Dir: dir, Backing: backing}
+	return m.serve()
+}
+
+// serve starts the serving process.
+func (m *FileSystem) serve() error {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), backingVar+"="+m.Backing, mountpointVar+"="+m.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -59,18 +76,18 @@ func Mount(t testing.TB) *FileSystem {
 	cmd.Stderr = &said
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	ended, err := startTied(cmd)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	m.server, m.commands, m.answers = cmd.Process, in, bufio.NewReader(out)
-	t.Cleanup(func() {
+	m.t.Cleanup(func() {
 		// Once the serving process is dead, system calls that hang in this file system fail.
 		m.server.Kill()
 		<-ended
@@ -79,9 +96,9 @@ func Mount(t testing.TB) *FileSystem {
 	if _, err := m.answer(); err != nil {
 		m.server.Kill()
 		<-ended
-		t.Skipf("FUSE cannot be mounted here: %s", said.String())
+		return errors.New(said.String())
 	}
-	return m
+	return nil
 }
 
 // startTied starts a command with Pdeathsig. The kernel sends that signal when the thread that
