@@ -395,6 +395,14 @@ func MountIdentity(t *testing.T, dir string) string {
 	return string(mountIdentity(fd, s.Type, st.Dev))
 }
 
+// NumberedMount is what identifies the mount of dir on older kernels.
+func NumberedMount(t *testing.T, dir string) string {
+	t.Helper()
+	fd, _, _ := openDir(t, dir)
+	defer unix.Close(fd)
+	return numberedMount(fd)
+}
+
 // FUSEConnection is mountIdentity of a FUSE file system at dir by the connections in another directory.
 func FUSEConnection(t *testing.T, connections, dir string) string {
 	t.Helper()

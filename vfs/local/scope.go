@@ -93,9 +93,32 @@ func mountIdentity(fd int, magic int64, dev uint64) []byte {
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID_UNIQUE, &sx) == nil && sx.Mask&unix.STATX_MNT_ID_UNIQUE != 0 {
 		return binary.BigEndian.AppendUint64(boot, sx.Mnt_id)
 	}
-	// Before Linux 6.8, the next mount often gets the number of the last one and the same st_dev. So what
-	// is known lasts as long as the process.
-	return append(boot, fmt.Sprintf("mount %d device %d of process %x", mountNumber(fd), dev, processIdentity())...)
+	return append(boot, fmt.Sprintf("device %d, %s", dev, numberedMount(fd))...)
+}
+
+// mountTable is the table of this process's mounts (proc(5), mountinfo).
+var mountTable struct {
+	mu sync.Mutex
+	fd int // 0: not open yet. The runtime must not poll it, because each poll takes the event.
+	// random is another number after each change of the table that numberedMount has noticed.
+	random [16]byte
+}
+
+// numberedMount returns what identifies the mount of fd before Linux 6.8. The next mount often gets the number
+// of the last one then, and the same st_dev. So the result is another one if anything was mounted or
+// unmounted since the last call, and in another process.
+func numberedMount(fd int) string {
+	t := &mountTable
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.fd <= 0 { // without it, each call returns another identity
+		t.fd, _ = unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	}
+	changed := []unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLPRI}}
+	if n, err := unix.Poll(changed, 0); n != 0 || err != nil || t.fd <= 0 || t.random == [16]byte{} {
+		_, _ = rand.Read(t.random[:]) // it does not fail (crypto/rand)
+	}
+	return fmt.Sprintf("mount %d %x", mountNumber(fd), t.random)
 }
 
 // fuseConnections is the directory of the FUSE connections, one for each file system that is mounted.
@@ -121,9 +144,3 @@ func mountNumber(fd int) uint64 {
 	}
 	return sx.Mnt_id
 }
-
-// processIdentity returns a random number that is the same for as long as the process runs.
-var processIdentity = sync.OnceValue(func() (id [16]byte) {
-	_, _ = rand.Read(id[:]) // it does not fail (crypto/rand)
-	return id
-})

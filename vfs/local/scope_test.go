@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/loop"
@@ -44,24 +45,35 @@ func TestScopeIsOfTheDirectory(t *testing.T) {
 	}
 }
 
-// Each mount has an identity of its own, also the next one on the same directory, which gets the same number
-// from the kernel.
+// Each mount has an identity of its own, also the next one on the same directory, to which the kernel may give
+// the same number. It stays the same while the mount lasts.
 func TestMountIdentity(t *testing.T) {
-	dir := t.TempDir()
-	seen := make(map[string]bool)
-	for range 3 {
-		if err := unix.Mount("scope", dir, "tmpfs", 0, ""); err != nil {
-			t.Skip(err)
-		}
-		id := local.MountIdentity(t, dir)
-		again := local.MountIdentity(t, dir)
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Fatal(err)
-		}
-		if seen[id] || again != id {
-			t.Errorf("the identity is %q, then %q, and was another mount's: %v", id, again, seen[id])
-		}
-		seen[id] = true
+	for name, identity := range map[string]func(t *testing.T, dir string) string{
+		"at present": local.MountIdentity, "before Linux 6.8": local.NumberedMount,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			seen := make(map[string]bool)
+			for range 3 {
+				if err := unix.Mount("scope", dir, "tmpfs", 0, ""); err != nil {
+					t.Skip(err)
+				}
+				id := identity(t, dir)
+				if seen[id] {
+					t.Errorf("two mounts have the identity %q", id)
+				}
+				// Other programs may mount something meanwhile.
+				await.Until(t, "the identity stays", func() bool {
+					was := id
+					id = identity(t, dir)
+					seen[id] = true
+					return id == was
+				})
+				if err := unix.Unmount(dir, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
