@@ -221,3 +221,40 @@ func TestPoolAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// However many borrowers wait, one unit is added for each Patience, and there are never more than twice
+// as many units as Most. A borrower that is served meanwhile begins a new Patience for the others.
+func TestPatienceAddsOneUnit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most, waiters = 4, 100
+		p := newPool(most)
+		p.Patience = time.Second
+		var lent []*int
+		for range most {
+			lent = append(lent, borrow(t, p, new(Borrower[*int])))
+		}
+		got := make(chan *int, waiters)
+		for range waiters {
+			go func() {
+				unit, _ := p.Borrow(&Borrower[*int]{Address: address(1)})
+				got <- unit
+			}()
+		}
+		for i := 1; i <= 2*most; i++ {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if units, _ := p.Count(); units != most+min(i, most) {
+				t.Errorf("%d units after %d s", units, i)
+			}
+		}
+		for _, u := range lent {
+			p.GiveBack(u)
+		}
+		for range waiters {
+			p.GiveBack(<-got)
+		}
+		if units, lent := p.Count(); units != most || lent != 0 {
+			t.Errorf("%d units in the end, %d of them lent", units, lent)
+		}
+	})
+}

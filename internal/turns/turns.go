@@ -203,9 +203,9 @@ type Pool[T any] struct {
 	// Most is the largest number of units, without those that Patience adds. New makes a unit.
 	Most int
 	New  func() T
-	// If borrowers wait, and no unit has been given back for the time Patience, New makes an
-	// additional unit, because the borrowers with units are probably stuck. 0 means that borrowers
-	// wait on.
+	// If borrowers wait, and for the time Patience no unit has been given back or added, New makes
+	// one additional unit for the next borrower, because the borrowers with units are probably stuck.
+	// There are never more than 2 × Most units. 0 means that borrowers wait on.
 	Patience time.Duration
 
 	mu     sync.Mutex
@@ -214,6 +214,8 @@ type Pool[T any] struct {
 	line   Line[*Borrower[T], *Borrower[T]] // if a borrower waits, no unit is free
 	wanted atomic.Bool                      // a borrower waits
 	given  uint64                           // how often a unit was given back
+	timer  *time.Timer                      // calls impatient, while a borrower waits; see Patience
+	begun  uint64                           // how often a timer began
 }
 
 // A Borrower is a connection that uses the units of a Pool, at most one at a time.
@@ -251,27 +253,41 @@ func (p *Pool[T]) Borrow(b *Borrower[T]) (unit T, ok bool) {
 		b.lent, b.place.Value = make(chan T, 1), b
 	}
 	p.line.Join(&b.place, b.Address, b)
-	p.wanted.Store(true)
-	for {
-		given := p.given
-		p.mu.Unlock()
-		var patience <-chan time.Time
-		if p.Patience > 0 {
-			patience = time.After(p.Patience)
-		}
-		select {
-		case unit, ok = <-b.lent:
-			return unit, ok
-		case <-patience:
-		}
-		p.mu.Lock()
-		if p.given == given && b.place.Waits() {
-			p.leave(b)
-			p.units++
-			p.mu.Unlock()
-			return p.New(), true
-		}
+	p.waitedLocked()
+	p.mu.Unlock()
+	unit, ok = <-b.lent
+	return unit, ok
+}
+
+// waitedLocked notes whether a borrower waits. While one does, a timer runs for Patience.
+func (p *Pool[T]) waitedLocked() {
+	waits := p.line.Len() > 0
+	p.wanted.Store(waits)
+	switch {
+	case waits && p.timer == nil && p.Patience > 0:
+		p.begun++
+		begun, given := p.begun, p.given
+		p.timer = time.AfterFunc(p.Patience, func() { p.impatient(begun, given) })
+	case !waits && p.timer != nil:
+		p.timer.Stop()
+		p.timer = nil
 	}
+}
+
+// impatient adds a unit if none has been given back since its timer began. The parameters are what
+// p.begun and p.given were then.
+func (p *Pool[T]) impatient(begun, given uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer == nil || p.begun != begun {
+		return // in between no borrower waited
+	}
+	p.timer = nil
+	if p.given == given && p.units < 2*p.Most {
+		p.units++
+		p.line.Next().Value.lent <- p.New()
+	}
+	p.waitedLocked()
 }
 
 // GiveBack ends the use of a unit. The next waiting borrower gets it.
@@ -281,7 +297,7 @@ func (p *Pool[T]) GiveBack(unit T) {
 	p.given++
 	switch next := p.line.Next(); {
 	case next != nil:
-		p.wanted.Store(p.line.Len() > 0)
+		p.waitedLocked()
 		next.Value.lent <- unit
 	case p.units > p.Most:
 		p.units--
@@ -320,7 +336,7 @@ func (p *Pool[T]) End(b *Borrower[T]) {
 
 func (p *Pool[T]) leave(b *Borrower[T]) {
 	p.line.Leave(&b.place)
-	p.wanted.Store(p.line.Len() > 0)
+	p.waitedLocked()
 }
 
 // Count returns the number of units that exist, and how many of them are lent.

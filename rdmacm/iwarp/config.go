@@ -127,8 +127,8 @@ type Config struct {
 	// how long they may be silent. If it is nil, the provider makes Seats of its own, with
 	// SetupTimeout and the default limits.
 	Seats rdmacm.Seats
-	// Rings is the largest number of receive rings of RingSize bytes, which all connections share. 0
-	// means two for each processor, at least 8.
+	// Rings is the number of receive rings of RingSize bytes, which all connections share. While
+	// handlers block, there are up to twice as many. 0 means two for each processor, at least 8.
 	Rings int
 	// The provider calls Event for each event of a connection, from any goroutine. Event
 	// must not block.

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/ownaddr"
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
@@ -26,13 +27,17 @@ type Provider struct {
 
 var _ rdmacm.Provider = (*Provider)(nil)
 
+// ringPatience is how long all rings may stay lent, before the Provider makes a further one. They stay
+// lent for so long only if handlers block in operations that must not block, for example in file systems.
+const ringPatience = 20 * time.Millisecond
+
 // New makes a Provider. It fails only if the Config is invalid.
 func New(cfg Config) (*Provider, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
 	p := &Provider{cfg: cfg, stags: stagTable{m: make(map[uint32]*region)}}
-	p.rings.Most, p.rings.New = cfg.Rings, func() *ring { return new(ring) }
+	p.rings.Most, p.rings.New, p.rings.Patience = cfg.Rings, func() *ring { return new(ring) }, ringPatience
 	p.batches.New = func() any { return new(batch) }
 	p.outReads.New = func() any { return new(outRead) }
 	p.stashes.New = func() any { return new(largeStash) }

@@ -200,3 +200,28 @@ func TestEmptyFPDUsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// If handlers block while they have all rings, other connections still get a ring.
+func TestStuckHandlersDoNotStopOthers(t *testing.T) {
+	p := provider(t, Config{Rings: 1})
+	p.rings.Patience = ringPatience
+	l := listen(t, p)
+	stuck, s := from(t, l, "127.0.0.1")
+	other, o := from(t, l, "127.0.0.2")
+	block, blocks := make(chan struct{}), make(chan struct{})
+	s.on(func(r *rdmacm.Recv) {
+		r.Release()
+		close(blocks)
+		<-block
+	})
+	for _, raw := range []*rawpeer.Peer{stuck, other} {
+		raw.WriteFPDU(rawpeer.Ready())
+	}
+	stuck.WriteFPDU(stuck.Send([]byte("first")))
+	wait(t, blocks)
+	other.WriteFPDU(other.Send([]byte("hello")))
+	if m := wait(t, o.received); string(m) != "hello" {
+		t.Errorf("%q", m)
+	}
+	close(block)
+}

@@ -17,7 +17,7 @@ type ring [ringSize]byte
 // its receiving goroutine can run: it gives the ring back before it waits for memory, for its peer
 // to take replies, or for input. It also gives it back when other connections have waited for
 // turnTime. All rings can stay lent for longer only if file systems block in operations that must
-// not block. Then the Pool makes a further ring after ringPatience.
+// not block. Then the Pool makes a further ring after each ringPatience, up to twice as many.
 var rings = &turns.Pool[*ring]{
 	Most: max(8, 2*runtime.GOMAXPROCS(0)), New: func() *ring { return new(ring) }, Patience: ringPatience,
 }
