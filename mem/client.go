@@ -46,7 +46,7 @@ func (p *Pool) clientLocked(key any) *Client {
 // forgetLocked removes c from the pool if c has no share, holds nothing, waits for nothing and is
 // not blamed.
 func (c *Client) forgetLocked() {
-	if c.goneLocked() && !c.blamed {
+	if c.goneLocked() && !c.blamed && c.pool.clients[c.key] == c {
 		delete(c.pool.clients, c.key)
 	}
 }

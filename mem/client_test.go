@@ -58,3 +58,31 @@ func TestShareOfClosedPool(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// While a call of a closed share goes on, the pool knows its Client, even if the call has charged little.
+// So shares with one key never have two Clients.
+func TestChargesKeepTheClient(t *testing.T) {
+	p := newPool(t, 16*mib, 0)
+	old := p.OpenShare("a", nil)
+	var l Ledger
+	l.Open(old)
+	l.Add(ledgerStep / 4)
+	old.Close()
+	now := p.OpenShare("a", nil)
+	if now.client != old.client {
+		t.Error("a new share has another Client")
+	}
+	l.Add(4 * ledgerStep)
+	audited(t, p)
+	l.Add(-17 * ledgerStep / 4)
+	audited(t, p)
+	next := p.OpenShare("a", nil)
+	if now.client != next.client {
+		t.Error("two open shares with one key have two Clients")
+	}
+	now.Close()
+	next.Close()
+	if st := p.Stats(); st.Clients != 0 || st.Charged != 0 {
+		t.Errorf("%+v", st)
+	}
+}

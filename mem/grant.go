@@ -247,6 +247,11 @@ func (p *Pool) closeShareLocked(s *Share) {
 		p.refused++
 		p.settleLocked(r, nil, ErrClosed)
 	}
+	// Calls of the connection may still go on. While the Ledger counts something, the pool must not
+	// forget the Client: a new connection with the same key would get a second one.
+	if s.ledger != nil {
+		s.ledger.tellLocked()
+	}
 	s.client.shares--
 	s.client.forgetLocked()
 }

@@ -34,6 +34,7 @@ type Share struct {
 
 	// Guarded by pool.mu.
 	holding
+	ledger *Ledger         // nil if it has none
 	heap   int64           // bytes of Go heap charged to it
 	queues []*requestQueue // the queues of its waiting requests
 	full   *requestQueue   // queue for which the other queues wait; see fullLocked
@@ -266,7 +267,7 @@ type Ledger struct {
 }
 
 // Open makes l the Ledger of s. Call it before the first Add.
-func (l *Ledger) Open(s *Share) { l.share = s }
+func (l *Ledger) Open(s *Share) { l.share, s.ledger = s, l }
 
 // Add adds n bytes to the sum; a negative n removes them. The charge is one and a half times the
 // sum, because of garbage that is not collected yet.
@@ -281,11 +282,22 @@ func (l *Ledger) Add(n int) {
 	p := l.share.pool
 	p.mu.Lock()
 	// Other goroutines may have added meanwhile. Charge the present value.
-	is = l.n.Load()
-	l.told.Store(is)
-	l.share.chargeHeapLocked(is + is/2 - l.share.heap)
+	l.tellLocked()
 	p.watchLocked()
 	p.mu.Unlock()
+}
+
+// tellLocked charges the share for the present sum.
+func (l *Ledger) tellLocked() {
+	is := l.n.Load()
+	l.told.Store(is)
+	// Add reads told after it has changed n. So either it sees that told is out of date, or this loop
+	// sees the new sum.
+	for now := l.n.Load(); now != is; now = l.n.Load() {
+		is = now
+		l.told.Store(is)
+	}
+	l.share.chargeHeapLocked(is + is/2 - l.share.heap)
 }
 
 // chargeHeapLocked changes the charge of s by n bytes. A charge never waits and never fails, because
