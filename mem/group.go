@@ -38,7 +38,7 @@ func (g *Group) init(p *Pool) { g.pool, g.waiting.group = p, g }
 func (p *Pool) LimitGroups(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.groupLimit = min(p.groupLimit, int32(n/PageSize))
+	p.groupLimit = int32(min(int64(p.groupLimit), n/PageSize))
 }
 
 // Idle reports whether the group holds nothing and no request waits for it.

@@ -231,6 +231,7 @@ func TestLimitGroups(t *testing.T) {
 	}
 	p.LimitGroups(4 * mib)
 	p.LimitGroups(8 * mib)
+	p.LimitGroups(8 << 40) // more pages than an int32 holds
 	if _, ok := s.TryGetIn(g, mib); ok {
 		t.Error("a group at its limit got more")
 	}
