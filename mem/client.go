@@ -24,7 +24,7 @@ type Client struct {
 
 	// blamed is true if the pool has ended a connection of the client, because its peer made no
 	// progress while other requests waited for memory. The blame lasts until the time in the field
-	// until. Meanwhile the pool serves other clients first.
+	// until; forgiveLocked ends it when memory is short next. Meanwhile the pool serves other clients first.
 	blamed bool
 	until  time.Time
 }
@@ -75,10 +75,15 @@ func (c *Client) grace() time.Duration {
 }
 
 // forgiveLocked ends the blame of clients that have been blamed for long enough (blame, mostBlame).
-func (p *Pool) forgiveLocked(now time.Time) {
+func (p *Pool) forgiveLocked() {
+	if p.blamed == 0 {
+		return
+	}
+	now := time.Now()
 	for _, c := range p.clients {
 		if c.blamed && (now.After(c.until) || len(p.clients) > mostBlame && c.goneLocked()) {
 			c.blamed = false
+			p.blamed--
 			c.forgetLocked()
 		}
 	}

@@ -48,6 +48,7 @@ type pressure struct {
 	sweeper *time.Timer // nil if the sweeper does not run
 	tick    uint64
 	leaving []*Share // shares whose Holder.End was called less than endedTicks ago
+	blamed  int      // number of Clients with a key that are blamed
 }
 
 // leastRate is the rate, in bytes per second, below which a peer is too slow while memory is short.
@@ -112,6 +113,7 @@ func (p *Pool) watchLocked() {
 		// The sweeper has not run for a while, so the shares' records (progress) are out of
 		// date. After one more tick, look begins them anew.
 		p.tick++
+		p.forgiveLocked()
 		p.sweeper = time.AfterFunc(sweepEvery, p.sweep)
 	}
 }
@@ -180,7 +182,7 @@ func (p *Pool) sweep() {
 func (p *Pool) tickLocked() {
 	p.tick++
 	if p.tick%ticksToForgive == 0 {
-		p.forgiveLocked(time.Now())
+		p.forgiveLocked()
 	}
 	p.promoteLocked()
 	p.judgeLocked()
@@ -242,6 +244,9 @@ func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 		}
 		s.told, s.toldTick = true, p.tick
 		p.leaving = append(p.leaving, s)
+		if !s.client.blamed && s.client.key != nil {
+			p.blamed++
+		}
 		s.client.blamed, s.client.until = true, now.Add(blame)
 		p.ended++
 		need, over = need-int64(s.pages), over-pagesIn(s.heap)

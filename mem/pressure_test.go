@@ -424,3 +424,36 @@ func TestBlame(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 	})
 }
+
+// A blame that is over when memory is short again has no effect, although no tick has ended it.
+func TestBlameEndsBetweenShortages(t *testing.T) {
+	pressed(t, func(t *testing.T, p *Pool, l *ended) {
+		first := l.connect(p, "bad-1", 0).take(t, nil, 16)
+		honest := p.OpenShare("honest", nil)
+		w := ask(honest, nil, "honest", mib, nil)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		first.leave()
+		synctest.Wait()
+		w.buffer.Release()
+		if len(l.all()) == 0 {
+			t.Fatal("no peer is ended")
+		}
+		time.Sleep(2 * blame)
+		hog := l.connect(p, "hog", 100*mib).take(t, nil, 16)
+		again := l.connect(p, "bad-2", 0)
+		var order []string
+		waiting := []*wish{
+			ask(p.OpenShare("other", nil), nil, "other", mib, &order),
+			ask(again.share, nil, "bad", mib, &order),
+			ask(honest, nil, "honest", mib, &order),
+		}
+		hog.leave()
+		synctest.Wait()
+		drain(t, p, waiting)
+		again.leave()
+		if want := []string{"other", "bad", "honest"}; !slices.Equal(order, want) {
+			t.Errorf("they had their turns as %v, want %v", order, want)
+		}
+	})
+}
