@@ -213,12 +213,9 @@ func (o *opening) open() Status {
 	access := opens(o.access)
 	if o.made || o.reclaim {
 		access |= vfs.OpenOwner
-	} else if o.deny != 0 {
-		// A deny mode keeps other users from the file, so it is granted only to a caller
-		// that has permission to write.
-		if err := o.k.granted(o.object.Handle, vfs.OpenWrite); err != nil {
-			return o.k.Failed(err)
-		}
+	}
+	if s := o.mayDeny(); s != wire.NFS4OK {
+		return s
 	}
 	if o.file, err = o.openFile(access); err != nil {
 		return o.k.Failed(err)
@@ -229,6 +226,25 @@ func (o *opening) open() Status {
 		}
 	}
 	return wire.NFS4OK
+}
+
+// mayDeny checks that the caller may have the file with a deny mode. That keeps other users from the file, so
+// it takes permission to write, even if the client claims the open from before a restart: the records hold
+// no names of files, and the client may claim another one. Of a claim it is enough that the caller owns the
+// file, because the owner may have taken that permission away from itself since.
+func (o *opening) mayDeny() Status {
+	if o.deny == 0 || o.made {
+		return wire.NFS4OK
+	}
+	k := o.k
+	switch err := k.granted(o.object.Handle, vfs.OpenWrite); {
+	case err == nil, errors.Is(err, syscall.EACCES) && o.reclaim && k.Attr.UID == k.Cred.UID:
+		return wire.NFS4OK
+	case errors.Is(err, syscall.EACCES) && o.reclaim:
+		return wire.NFS4ErrReclaimBad
+	default:
+		return k.Failed(err)
+	}
 }
 
 // openFile opens the file. If the file system does not implement vfs.Opener, openFile checks the

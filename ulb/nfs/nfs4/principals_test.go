@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
@@ -315,6 +317,44 @@ func TestReadByAnOpenToWrite(t *testing.T) {
 		x.close(denier)
 		x.want(wire.NFS4OK, putFH(o.fh), opRead(o.Stateid, 0, 4))
 	})
+}
+
+// After a restart the same holds for a claim: the client's record does not say which files it had open. The
+// owner may claim its file, whatever the mode is now.
+func TestClaimOfADenyModeTakesPermissionToWrite(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		uid, mode uint32
+		deny      uint32
+		want      wire.NFSStat4
+	}{
+		{"a user who may only read", opener, 0o644, both, wire.NFS4ErrReclaimBad},
+		{"a user who may only read, without a deny mode", opener, 0o644, 0, wire.NFS4OK},
+		{"a user who may write", opener, 0o666, both, wire.NFS4OK},
+		{"the owner", 0, 0o444, both, wire.NFS4OK},
+	} {
+		var minor *known
+		s := nfs4test.New(t, nfs4test.Config{State: state.Config{Records: remembered{}}, Minors: func(m *state.Manager) [3]nfs4.Minor {
+			minor = newKnown(m, 1)
+			minor.reclaims = true
+			return [3]nfs4.Minor{nil, minor, nil}
+		}})
+		x := &principals{filer: newFiler(t, s, 1)}
+		minor.of(x.Conn)
+		x.mode("file", c.mode)
+		var dir vfs.Attr
+		o, err := s.FS.Lookup(&vfs.Op{Cred: &vfs.Cred{}}, s.FS.Root(), []byte("file"), &dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.as(c.uid, "")
+		a := openArgs("", "me", readable, c.deny)
+		a.Claim = wire.OpenClaim4{Claim: wire.ClaimPrevious}
+		r := x.Compound(putFH(s.Exports.Seal(nil, s.Exports.Root(), o.Handle)), opOpen(a))
+		if r.Status != c.want {
+			t.Errorf("a claim by %s: %v, want %v", c.name, r.Status, c.want)
+		}
+	}
 }
 
 // A caller that may read a file but not write it cannot open it with a deny mode.
