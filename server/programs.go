@@ -75,8 +75,13 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 		Event: s.clientEvent}
 	if s.state != nil && slices.ContainsFunc(config.NFSVersions[1:], s.cfg.Serves) {
 		file := filepath.Join(s.state.path, recordsFile)
-		if s.records, err = records.Open(file); err != nil {
+		var damage *records.Damaged
+		if s.records, damage, err = records.OpenAnyhow(file); err != nil {
 			return recordsFault(file, err)
+		}
+		if damage != nil {
+			s.log.Error("the names of NFSv4 clients are damaged, and were set aside: what clients held open and locked before this start they cannot claim; a backup does not help, because it may name clients that have lost their locks since",
+				zap.String("file", file), zap.String("set aside as", file+records.Aside), zap.String("damage", damage.Why))
 		}
 		cfg.Records = &toldRecords{Records: s.records, log: s.log}
 	}
@@ -95,7 +100,7 @@ const recordsFile = "clients.db"
 
 func recordsFault(file string, err error) error {
 	if d, ok := errors.AsType[*records.Damaged](err); ok {
-		return fmt.Errorf("%s, which keeps the names of NFSv4 clients, is damaged: %s; restore it from a backup, or remove it, and clients lose what they hold open and locked at this start", file, d.Why)
+		return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be used: %s. Without the file, clients lose what they hold open and locked at this start", file, d.Why)
 	}
 	return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be read and written: %w; see that its directory can be written and has room, and that no other process has the file open, or name another directory with --state-dir, and clients lose what they hold open and locked at this start", file, config.Cause(err))
 }

@@ -59,7 +59,7 @@ func written(t testing.TB, n int) []byte {
 func TestDamageIsNoticed(t *testing.T) {
 	for _, n := range []int{4, 300} {
 		whole := written(t, n)
-		truth, err := read(whole)
+		truth, _, err := read(whole)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,10 +70,10 @@ func TestDamageIsNoticed(t *testing.T) {
 		for i := 0; i < len(whole); i += step {
 			b := bytes.Clone(whole)
 			b[i] ^= 1 << (i % 8)
-			if _, err := read(b); err == nil {
+			if _, _, err := read(b); err == nil {
 				t.Fatalf("%d clients: byte %d: not noticed", n, i)
 			}
-			if _, err := read(whole[:i]); err == nil {
+			if _, _, err := read(whole[:i]); err == nil {
 				t.Fatalf("cut to %d bytes of %d: not noticed", i, len(whole))
 			}
 		}
@@ -108,7 +108,7 @@ func TestCrashWithinAChange(t *testing.T) {
 			zeros := slices.Concat(cuts[0], make([]byte, c.to-cut)) // the file is already longer, but the bytes after cut are still zero
 			late := slices.Concat(c.head, after[headSize:c.from], make([]byte, cut-c.from), after[cut:c.to])
 			for _, b := range append(cuts, zeros, late) {
-				got, err := read(b)
+				got, _, err := read(b)
 				if err != nil {
 					t.Fatalf("cut at %d of %d to %d: %v", cut, c.from, c.to, err)
 				}
@@ -185,6 +185,50 @@ func TestOpenRefusesAnythingButAFileOfRecords(t *testing.T) {
 			if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) || before.Size() != after.Size() || before.Mode() != after.Mode() {
 				t.Errorf("it was changed: %v", err)
 			}
+		})
+	}
+}
+
+// OpenAnyhow sets a file with damaged content aside, and begins a new one without clients. It refuses what may
+// be a whole file.
+func TestDamagedFileIsSetAside(t *testing.T) {
+	whole := written(t, 4)
+	damaged := bytes.Clone(whole)
+	damaged[len(damaged)/2] ^= 1
+	for _, c := range []struct {
+		name    string
+		content []byte
+		mode    os.FileMode
+		aside   bool
+	}{
+		{"empty", nil, 0o600, true}, {"cut short", whole[:len(whole)/2], 0o600, true}, {"one bit", damaged, 0o600, true},
+		{"text", []byte("no database"), 0o600, true}, {"writable for others", damaged, 0o666, false}, {"whole", whole, 0o600, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "clients")
+			must(t, os.WriteFile(path, c.content, c.mode))
+			must(t, os.Chmod(path, c.mode))
+			s, damage, err := OpenAnyhow(path)
+			if (err != nil) != (c.mode != 0o600) {
+				t.Fatal(err)
+			}
+			kept, lost := os.ReadFile(path + Aside)
+			if (damage != nil) != c.aside || c.aside && !bytes.Equal(kept, c.content) || !c.aside && !errors.Is(lost, os.ErrNotExist) {
+				t.Errorf("damage %v, set aside: %d bytes, %v", damage, len(kept), lost)
+			}
+			if err != nil {
+				return
+			}
+			if n, known := begin(t, s); n == 0 || len(known) > 0 && c.aside {
+				t.Errorf("start %d with %d clients", n, len(known))
+			}
+			must(t, s.Put(many(3)))
+			must(t, s.Close())
+			s, damage, err = OpenAnyhow(path)
+			if err != nil || damage != nil || len(s.list()) < 3 {
+				t.Errorf("the next start: %v, %v", damage, err)
+			}
+			s.Close()
 		})
 	}
 }
@@ -389,7 +433,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(written(f, 4))
 	f.Add(written(f, 300))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if c, err := read(b); err == nil {
+		if c, _, err := read(b); err == nil {
 			if again, _ := c.whole(); !reads(again, &c) {
 				t.Error("what was read is not what is written")
 			}
@@ -399,6 +443,6 @@ func FuzzRead(f *testing.F) {
 
 // reads reports whether read decodes the file b to the content c.
 func reads(b []byte, c *content) bool {
-	got, err := read(b)
+	got, _, err := read(b)
 	return err == nil && got.starts == c.starts && maps.Equal(got.all, c.all)
 }

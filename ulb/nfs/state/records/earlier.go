@@ -13,6 +13,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
+// errCopy: the database may be whole, but could not be copied.
+var errCopy = errors.New("copy the records of NFSv4 clients in")
+
 // readEarlier reads the bbolt database of an earlier version; b is the content of the file at path. The
 // bucket "server" has the number of starts. "records" has a value for each client: its name and its
 // principal, each after its length, then its address as text. The first versions had "clients" instead,
@@ -22,7 +25,7 @@ func readEarlier(path string, b []byte) (c content, err error) {
 	copied := path + ".new"
 	defer os.Remove(copied)
 	if err := os.WriteFile(copied, b, 0o600); err != nil {
-		return c, err
+		return c, fmt.Errorf("%w %s: %w", errCopy, path, err)
 	}
 	// bbolt does not check the file: damage makes it panic, or access memory that is not mapped.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

@@ -122,22 +122,31 @@ func (c *content) list() []state.Record {
 
 var errCutShort = errors.New("it is cut short")
 
+// errLater: the file is not damaged, but this version cannot read it.
+var errLater = errors.New("it is of a later version")
+
+// An end is where the transactions of a file end: the offset, and the checksum up to there.
+type end struct {
+	at  int64
+	sum uint32
+}
+
 // read decodes a file. Up to the length in the head every transaction must be complete. One more may
 // follow, which the Store may not have reported as done: read uses it only if it is complete.
-func read(b []byte) (c content, err error) {
+func read(b []byte) (c content, to end, err error) {
 	c.all = make(map[key]state.Record)
 	if len(b) < headSize {
-		return c, errCutShort
+		return c, to, errCutShort
 	}
 	head := cursor{b: b[len(magic):headSize]}
 	v, length, marked := head.uint32(), head.uint64(), head.uint32()
 	switch {
 	case crc32.Checksum(b[:headSize-4], castagnoli) != head.uint32():
-		return c, errors.New("its head is not whole")
+		return c, to, errors.New("its head is not whole")
 	case v != version:
-		return c, errors.New("it is of a later version")
+		return c, to, errLater
 	case length > uint64(len(b)):
-		return c, errCutShort
+		return c, to, errCutShort
 	}
 	at, sum := uint64(headSize), uint32(0)
 	for at < length || sum == marked {
@@ -146,18 +155,18 @@ func read(b []byte) (c content, err error) {
 			break
 		}
 		if err := c.apply(changes); err != nil {
-			return c, err
+			return c, to, err
 		}
 		before := at
 		at, sum = at+transactionHead+uint64(len(changes)), next
 		if before >= length {
-			return c, nil
+			return c, end{int64(at), sum}, nil
 		}
 	}
 	if at != length || sum != marked {
-		return c, errors.New("what is in it is not what its checksum is of")
+		return c, to, errors.New("what is in it is not what its checksum is of")
 	}
-	return c, nil
+	return c, end{int64(at), sum}, nil
 }
 
 // transaction decodes the first transaction in b. sum is the checksum of the log before it, and next that

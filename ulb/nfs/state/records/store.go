@@ -33,7 +33,11 @@ const slack = 1 << 16
 const mostStarts = 1<<24 - 1
 
 // A Damaged error says why the Store cannot trust the file at Path.
-type Damaged struct{ Path, Why string }
+type Damaged struct {
+	Path, Why string
+	// Content is true if what the file contains is to blame, and no remedy brings it back.
+	Content bool
+}
 
 func (d *Damaged) Error() string { return fmt.Sprintf("%s is damaged: %s", d.Path, d.Why) }
 
@@ -53,74 +57,140 @@ type Store struct {
 }
 
 // Open opens the file at path, and creates it, with mode 0600, if it does not exist. It checks the whole
-// content and rewrites the file, so that it is as small as possible. It converts a database of an earlier
-// version. If Open cannot trust the file, because it is damaged (except for an incomplete last
-// transaction) or others may have written it, the error is a *Damaged.
+// content and rewrites the file, so that it is as small as possible; without room on the disk it goes on
+// with the old file. It converts a database of an earlier version. If Open cannot trust the file, because
+// it is damaged (except for an incomplete last transaction) or others may have written it, the error is a
+// *Damaged.
 func Open(path string) (*Store, error) {
+	s, _, err := openStore(path, false)
+	return s, err
+}
+
+// OpenAnyhow is like Open. But if the content of the file is damaged, it gives the file the name with Aside
+// at its end, begins a new one, in which no client may reclaim anything (RFC 7530 §9.6.3.4.3), and returns
+// the damage.
+func OpenAnyhow(path string) (*Store, *Damaged, error) { return openStore(path, true) }
+
+// Aside is the end of the name of a file that OpenAnyhow has set aside.
+const Aside = ".damaged"
+
+func openStore(path string, anyhow bool) (s *Store, damage *Damaged, err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	s := &Store{path: path}
-	old, err := s.load()
-	if old != nil {
-		defer old.Close()
+	s = &Store{path: path}
+	old, to, err := s.load()
+	defer func() {
+		if old != nil && (s == nil || s.file != old) {
+			old.Close()
+		}
+		if s != nil {
+			s.keepRoom()
+		}
+	}()
+	if err == nil && s.starts >= mostStarts {
+		err = &Damaged{path, "the number of starts is at its end", true}
+	}
+	if d, ok := errors.AsType[*Damaged](err); ok && d.Content && anyhow {
+		damage, to = d, end{}
+		s.anew()
+		err = os.Rename(path, path+Aside)
 	}
 	if err != nil {
-		return nil, err
-	}
-	if s.starts >= mostStarts {
-		return nil, &Damaged{path, "the number of starts is at its end"}
+		return nil, damage, err
 	}
 	s.starts++
-	if err := s.replaceLocked(&s.content); err != nil {
-		return nil, fmt.Errorf("write the records of NFSv4 clients in %s: %w", path, err)
+	if err = s.replaceLocked(&s.content); noRoom(err) && to.at > 0 {
+		err = s.goOnWith(old, to)
 	}
-	return s, nil
+	if err != nil {
+		return nil, damage, fmt.Errorf("write the records of NFSv4 clients in %s: %w", path, err)
+	}
+	return s, damage, nil
 }
 
-// load reads and locks the file, if it exists.
-func (s *Store) load() (f *os.File, err error) {
-	f, err = os.OpenFile(s.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+// goOnWith makes f the file, whose content is s.content without the new number of starts, and appends that
+// number. The last transaction may not be on the disk yet, and the head must not get there before it.
+func (s *Store) goOnWith(f *os.File, to end) error {
+	b, _ := s.whole()
+	s.file, s.size, s.sum, s.fresh = f, to.at, to.sum, int64(len(b))
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(appendHead(nil, to.at, to.sum), 0); err != nil {
+		return err
+	}
+	return s.appendLocked(appendStarts(nil, s.starts))
+}
+
+// noRoom reports whether a write failed because the disk or the quota is full. What was on the disk before
+// is still there.
+func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// anew makes the content that of a new file.
+func (s *Store) anew() {
+	// Client IDs contain the number of starts. It is random, so that former ones hardly appear again.
+	var b [4]byte
+	rand.Read(b[:])
+	s.content = content{binary.BigEndian.Uint32(b[:]) % (mostStarts / 2), make(map[key]state.Record)}
+}
+
+// load reads and locks the file, if it exists. to.at is 0 unless f can be written, and has the present format.
+func (s *Store) load() (f *os.File, to end, err error) {
+	writable := true
+	f, err = os.OpenFile(s.path, os.O_RDWR|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EISDIR) {
+		writable = false
+		f, err = os.OpenFile(s.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// Client IDs contain the number of starts. It is random, so that former ones hardly appear again.
-		var b [4]byte
-		rand.Read(b[:])
-		s.content = content{binary.BigEndian.Uint32(b[:]) % (mostStarts / 2), make(map[key]state.Record)}
-		return nil, nil
+		s.anew()
+		return nil, to, nil
 	case err != nil:
-		return nil, fmt.Errorf("open the records of NFSv4 clients in %s: %w", s.path, err)
+		return nil, to, fmt.Errorf("open the records of NFSv4 clients in %s: %w", s.path, err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return f, fmt.Errorf("look at the records of NFSv4 clients in %s: %w", s.path, err)
+		return f, to, fmt.Errorf("look at the records of NFSv4 clients in %s: %w", s.path, err)
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return f, &Damaged{s.path, "it is not a regular file"}
+		return f, to, &Damaged{s.path, "it is not a regular file; remove it", false}
 	case st.Mode&0o022 != 0:
-		return f, &Damaged{s.path, fmt.Sprintf("it has mode %04o, and others may have written it; if they have not, chmod 0600 %s", st.Mode&0o7777, s.path)}
-	case st.Size == 0:
-		return f, &Damaged{s.path, "it is empty"}
-	case st.Size > largest:
-		return f, &Damaged{s.path, fmt.Sprintf("it has %d bytes, more than it can need", st.Size)}
+		return f, to, &Damaged{s.path, fmt.Sprintf("it has mode %04o, and others may have written it; if they have not, chmod 0600 %s", st.Mode&0o7777, s.path), false}
 	}
 	if err := s.lock(f); err != nil {
-		return f, err
+		return f, to, err
+	}
+	switch {
+	case st.Size == 0:
+		return f, to, &Damaged{s.path, "it is empty", true}
+	case st.Size > largest:
+		return f, to, &Damaged{s.path, fmt.Sprintf("it has %d bytes, more than it can need", st.Size), true}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, largest))
 	if err != nil {
-		return f, fmt.Errorf("read the records of NFSv4 clients in %s: %w", s.path, err)
+		return f, to, fmt.Errorf("read the records of NFSv4 clients in %s: %w", s.path, err)
 	}
 	if strings.HasPrefix(magic, string(b[:min(len(b), len(magic))])) {
-		s.content, err = read(b)
+		s.content, to, err = read(b)
 	} else {
 		s.content, err = readEarlier(s.path, b)
 	}
-	if err != nil {
-		return f, &Damaged{s.path, err.Error()}
+	switch {
+	case err == nil:
+	case errors.Is(err, errLater):
+		return f, to, &Damaged{s.path, err.Error() + "; install that version again, or remove the file", false}
+	case errors.Is(err, errCopy):
+		return f, to, err
+	default:
+		return f, to, &Damaged{s.path, err.Error(), true}
 	}
-	return f, nil
+	if !writable {
+		to = end{}
+	}
+	return f, to, nil
 }
 
 // lock takes the file lock that a server holds while it has the file open. It waits no longer than
@@ -176,6 +246,17 @@ func (s *Store) replaceLocked(c *content) (err error) {
 	return syncDir(filepath.Dir(s.path))
 }
 
+// keepRoom keeps room on the disk for the file, after the one that it replaced is closed. Not every file system
+// can do that. Without the room a full disk is noticed earlier.
+func (s *Store) keepRoom() {
+	_ = unix.Fallocate(int(s.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 2*s.most())
+}
+
+// most is the length from which on the Store rewrites the file before it appends more. The room that it keeps
+// on the disk is twice as long: if the disk is full and the file cannot be rewritten, records can still be
+// removed, all of them, and starts counted.
+func (s *Store) most() int64 { return 2*s.fresh + slack }
+
 func syncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -204,7 +285,7 @@ func (s *Store) Put(more []state.Record) error {
 	for _, r := range more {
 		changes = appendPut(changes, &r)
 	}
-	return s.change(changes)
+	return s.change(changes, false)
 }
 
 // Remove implements state.Records.
@@ -213,43 +294,56 @@ func (s *Store) Remove(gone []state.Record) error {
 	for _, r := range gone {
 		changes = appendRemove(changes, keyOf(&r))
 	}
-	return s.change(changes)
+	return s.change(changes, true)
 }
 
-// change applies changes, all of them or none.
-func (s *Store) change(changes []byte) error {
+// change applies changes, all of them or none. removes is true if they only remove records.
+func (s *Store) change(changes []byte, removes bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := content{s.starts, s.all}
+	if s.closed {
+		return fmt.Errorf("write the records of NFSv4 clients in %s: they are closed", s.path)
+	}
 	var err error
-	switch {
-	case s.closed:
-		err = errors.New("they are closed")
-	case s.suspect, s.size > 2*s.fresh+slack:
-		next.all = maps.Clone(s.all)
+	full := s.size > s.most()
+	if s.suspect || full {
+		next := content{s.starts, maps.Clone(s.all)}
 		if err = next.apply(changes); err == nil {
 			err = s.replaceLocked(&next)
 		}
-	default:
-		err = s.appendLocked(changes)
+		if err == nil {
+			s.keepRoom()
+		}
 	}
-	if s.suspect = err != nil; err != nil {
+	if full && removes && !s.suspect && noRoom(err) || err == nil && !s.suspect && !full {
+		err = s.appendLocked(changes)
+	} else {
+		s.suspect = s.suspect && err != nil
+	}
+	if err != nil {
 		return fmt.Errorf("write the records of NFSv4 clients in %s: %w", s.path, err)
 	}
 	return s.apply(changes)
 }
 
 // appendLocked writes a transaction at the end, and syncs it. Then it updates the length in the head, so
-// that read can tell damage from a transaction that a crash cut short.
+// that read can tell damage from a transaction that a crash cut short. It sets suspect unless it succeeds,
+// or fails because there was no room for the transaction: then nothing before it is in doubt, and the next
+// transaction takes its place.
 func (s *Store) appendLocked(changes []byte) error {
 	b, sum := appendTransaction(nil, changes, s.sum)
 	if _, err := s.file.WriteAt(b, s.size); err != nil {
+		s.suspect = !noRoom(err)
 		return err
 	}
+	s.suspect = true
 	if err := s.file.Sync(); err != nil {
 		return err
 	}
 	s.size, s.sum = s.size+int64(len(b)), sum
-	_, err := s.file.WriteAt(appendHead(nil, s.size, s.sum), 0)
-	return err
+	if _, err := s.file.WriteAt(appendHead(nil, s.size, s.sum), 0); err != nil {
+		return err
+	}
+	s.suspect = false
+	return nil
 }
