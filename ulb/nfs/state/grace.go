@@ -33,6 +33,9 @@ type claim struct {
 	Record
 	// done is true when the client has sent RECLAIM_COMPLETE or, in minor version 0, reclaimed something.
 	done bool
+	// barred is true if Record.Revoked was set at the start: the client can reclaim nothing. But it may not know
+	// yet that it has lost the rest of its state, so its name is kept, and others get no state meanwhile.
+	barred bool
 }
 
 // reclaim holds how far a client has reclaimed its state from before the restart, and its record.
@@ -49,7 +52,7 @@ type reclaim struct {
 	revoked bool
 }
 
-// beginGrace begins the grace period if a client has a record whose Revoked flag is not set. The period
+// beginGrace begins the grace period if a client has a record. The period
 // lasts at least as long as the longest lease that the server promised, because a client may stay
 // silent for a whole lease before it notices the restart (RFC 8881 §8.4.2.1).
 func (g *guard) beginGrace(known []Record) {
@@ -57,18 +60,15 @@ func (g *guard) beginGrace(known []Record) {
 	p.claims = map[name]*claim{}
 	long := g.cfg.Grace
 	for _, r := range known {
-		if r.Revoked {
-			g.forgotten = append(g.forgotten, r)
-			continue
-		}
 		long = max(long, r.Lease)
 		if r.Held == 0 {
 			r.Held = heldAny
 		}
-		if r.Held&HeldDenials != 0 {
+		c := &claim{Record: r, barred: r.Revoked}
+		if c.mayDeny() {
 			g.expectDenials(1)
 		}
-		p.claims[name{r.Minor, r.Owner}] = &claim{Record: r}
+		p.claims[name{r.Minor, r.Owner}] = c
 	}
 	p.open = len(p.claims)
 	if p.open > 0 {
@@ -78,6 +78,9 @@ func (g *guard) beginGrace(known []Record) {
 		g.events = append(g.events, &Event{Kind: GraceBegan, Clients: known, For: long})
 	}
 }
+
+// mayDeny reports whether the client may reclaim an open with a deny mode.
+func (r *claim) mayDeny() bool { return !r.barred && r.Held&HeldDenials != 0 }
 
 // expectDenials adds n, which may be negative, to grace.denials.
 func (g *guard) expectDenials(n int64) {
@@ -140,7 +143,8 @@ func (g *guard) dropClaim(c *Client) {
 }
 
 func (g *guard) mayReclaim(c *Client) bool {
-	return !c.known.reclaim.complete && g.claimOf(c) != nil
+	r := g.claimOf(c)
+	return !c.known.reclaim.complete && r != nil && !r.barred
 }
 
 // reclaimed marks the claim of a client of minor version 0, which has reclaimed something, as done. Its
@@ -161,7 +165,7 @@ func (g *guard) settle(r *claim) {
 	}
 	r.done = true
 	g.grace.open--
-	if r.Held&HeldDenials != 0 {
+	if r.mayDeny() {
 		g.expectDenials(-1)
 	}
 	g.wake()

@@ -55,8 +55,8 @@ func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 // Dying reports whether the client is gone or being evicted: the server then starts no request of it.
 func (c *Client) Dying() bool { return c.known.dying.Load() }
 
-// BeginRequest counts a request that the server begins to execute. The client's lease cannot run
-// out until EndRequest. If the client is Dying, BeginRequest returns false and counts nothing.
+// BeginRequest counts a request that the server begins to execute. Until EndRequest the client's lease runs
+// out later (hangs). If the client is Dying, BeginRequest returns false and counts nothing.
 func (c *Client) BeginRequest() bool {
 	// Count the request before reading dying: condemned does the reverse, so one of the two sees the other.
 	c.known.running.Add(1)
@@ -79,13 +79,16 @@ func (c *Client) Busy() bool { return c.known.running.Load() > 0 }
 // AddSessions adds n, perhaps negative, to the number of the client's sessions: see Destroy.
 func (c *Client) AddSessions(n int) { c.known.sessions.Add(int64(n)) }
 
-// expired reports whether the client's lease has run out and no request of the client is under way.
-// Once Evict has then removed the client, other clients may get its state. now is Manager.now.
+// hangs is the number of leases after the last renewal for which a request that is under way keeps the
+// client's lease. A client that lives renews its lease by other requests, however long one takes. If the
+// file system of that one hangs, the client's state in other file systems must not stay for as long.
+const hangs = 3
+
+// expired reports whether the client's lease has run out. Once Evict has then removed the client, other
+// clients may get its state. now is Manager.now.
 func (g *guard) expired(c *Client, now time.Duration) bool {
-	if now-time.Duration(c.known.renewed.Load()) <= g.cfg.Lease+g.unwritten() {
-		return false
-	}
-	return !c.Busy()
+	silent := now - time.Duration(c.known.renewed.Load()) - g.unwritten()
+	return silent > g.cfg.Lease && (!c.Busy() || silent > hangs*g.cfg.Lease)
 }
 
 // Status returns the SEQ4_STATUS flags for a reply to SEQUENCE (RFC 8881 §18.46.3).

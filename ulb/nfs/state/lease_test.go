@@ -161,3 +161,41 @@ func TestCourteousClientsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A client has a lock in a sound file system, and a call that hangs in another one. Then its machine is
+// switched off. Some leases later another client gets the file. A client that goes on to renew its lease keeps it.
+func TestCallThatHangsKeepsNoLeaseForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, Config{Records: &disk{}})
+		x, y := complete(t, m, identity("x", 1, "me")), complete(t, m, identity("y", 1, "me"))
+		sound := FileKey{"sound", fileKey(2).Handle}
+		open(t, m, x, "o", sound, AccessRead, AccessWrite)
+		if !x.BeginRequest() { // a READ in the file system that hangs
+			t.Fatal("no request")
+		}
+		for range 20 {
+			pass(leaseTime / 2)
+			m.Renew(y)
+		}
+		z := complete(t, m, identity("z", 1, "me"))
+		alive := FileKey{"sound", fileKey(3).Handle}
+		open(t, m, z, "o", alive, AccessRead, AccessWrite)
+		if !z.BeginRequest() {
+			t.Fatal("no request")
+		}
+		for range 20 {
+			pass(leaseTime / 2)
+			m.Renew(y)
+			m.Renew(z)
+		}
+		if _, s := m.Open(&OpenArgs{Client: y, OwnerName: []byte("o"), Key: alive, Access: AccessWrite}); s == ok {
+			t.Error("a client that renews its lease has lost its file")
+		}
+		m.EndRequest(z)
+		if _, s := m.Open(&OpenArgs{Client: y, OwnerName: []byte("o"), Key: sound, Access: AccessWrite}); s != ok {
+			t.Errorf("OPEN in the sound file system ten leases after the client's last call: %v", s)
+		}
+		m.EndRequest(x)
+		m.Close()
+	})
+}

@@ -327,6 +327,9 @@ func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Stat
 	defer g.release()
 	s, status := g.held(r, KindOpen)
 	switch {
+	case status == nfs4wire.NFS4ErrAdminRevoked:
+		g.told(&r.ID, r.Client)
+		return id, status
 	case status != nfs4wire.NFS4OK:
 		return id, status
 	case try && g.hasClaims(s):

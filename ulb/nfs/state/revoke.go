@@ -4,11 +4,13 @@ import (
 	"iter"
 	"maps"
 	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Revoke takes away all opens and locks in the file systems with this domain (see DomainOf), which the
 // caller is about to close and no call uses any more. Requests with the stateids get
-// NFS4ERR_ADMIN_REVOKED until their clients free them, and SEQUENCE reports that there are such
+// NFS4ERR_ADMIN_REVOKED until their clients free them (in minor version 0: see told), and SEQUENCE reports that there are such
 // stateids (RFC 8881 §8.5, §18.46.3).
 //
 // Revoke waits for the file systems to give up claims. It waits for the disk: it first writes into the records of these clients that they may reclaim
@@ -94,8 +96,33 @@ func (c *Client) opensOf(those func(*State) bool) iter.Seq[*State] {
 // acknowledge forgets a revoked stateid, because its client has freed it. When a client has freed all
 // of them, it may reclaim state again after a restart.
 func (g *guard) acknowledge(s *State) {
-	c := s.Client
 	g.files.slab.remove(s)
+	g.acknowledged(s)
+}
+
+// told acknowledges a revoked open of minor version 0, which has no FREE_STATEID, and the locks made through it,
+// when the client sends CLOSE and gets NFS4ERR_ADMIN_REVOKED. Even if it does not get this answer before a
+// restart, it does not claim a file that it has closed. The stateid stays known as that of another closed
+// open does (outlive), because the client may repeat the CLOSE.
+func (g *guard) told(id *nfs4wire.StateID4, c *Client) {
+	s, status := g.named(id, c)
+	if status != nfs4wire.NFS4OK || s.Kind != KindOpen || s.Client.Minor != 0 || !s.revoked.Load() {
+		return
+	}
+	for other := range s.Client.holding.revoked {
+		switch {
+		case other == s && s.Owner.known:
+			g.outlive(s.Owner, s)
+			g.acknowledged(s)
+		case other == s, other.open == s:
+			g.acknowledge(other)
+		}
+	}
+}
+
+// acknowledged is acknowledge for a stateid that stays known.
+func (g *guard) acknowledged(s *State) {
+	c := s.Client
 	g.charge(c, -s.size())
 	if delete(c.holding.revoked, s); len(c.holding.revoked) == 0 {
 		c.known.hasRevoked.Store(false)

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -83,10 +84,11 @@ func TestClientWithRevokedStateIsToldAndMayNotClaim(t *testing.T) {
 	}
 }
 
-// A client of minor version 0 gets NFS4ERR_ADMIN_REVOKED as well. It has no FREE_STATEID, so only
-// its next incarnation may reclaim state again.
+// A client of minor version 0 gets NFS4ERR_ADMIN_REVOKED as well. It has no FREE_STATEID: it may reclaim state
+// again when it has closed the file, or as its next incarnation.
 func TestRevokedOfMinorVersion0(t *testing.T) {
-	for _, again := range []bool{false, true} {
+	for _, c := range []struct{ closes, again bool }{{false, false}, {true, false}, {false, true}} {
+		again := c.again
 		key := fileKey(1)
 		lives(t, &disk{}, func(t *testing.T, m *Manager) {
 			a := v40(t, m, identity("a", 1, "me"))
@@ -102,8 +104,13 @@ func TestRevokedOfMinorVersion0(t *testing.T) {
 			if is(t, "whose number the CLOSE has", s, ok); owner != o {
 				t.Error("it is another owner")
 			}
-			_, s = m.CloseOpen(&Ref{ID: got.ID, Key: key}, false)
-			is(t, "CLOSE", s, adminRevoked)
+			_, s = m.Downgrade(&Ref{ID: got.ID, Key: key}, AccessRead, 0)
+			is(t, "OPEN_DOWNGRADE", s, adminRevoked)
+			if c.closes {
+				_, s = m.CloseOpen(&Ref{ID: got.ID, Key: key}, false)
+				is(t, "CLOSE", s, adminRevoked)
+				synctest.Wait() // the sweep writes the record
+			}
 			if again {
 				a = v40(t, m, identity("a", 2, "me"))
 				if s := m.Record(a, 0, false); s != ok {
@@ -112,7 +119,7 @@ func TestRevokedOfMinorVersion0(t *testing.T) {
 			}
 		}, func(t *testing.T, m *Manager) {
 			want := noGrace
-			if again {
+			if again || c.closes {
 				want = ok
 			}
 			is(t, "its claim", m.mayHoldNow(v40(t, m, identity("a", 2, "me")), true), want)
@@ -231,6 +238,92 @@ func TestEachClientThatStays(t *testing.T) {
 		}
 		if len(visited) != 2 {
 			t.Errorf("%d clients visited, want 2", len(visited))
+		}
+	})
+}
+
+// A client of minor version 0 cannot free revoked stateids. It is told by the answer to its CLOSE, and goes on.
+// Later it has other files open, one of them with a deny mode. After a restart it may claim these, as if nothing
+// had been revoked, and until then others do not get them.
+func TestRevocationOfMinorVersion0IsAcknowledged(t *testing.T) {
+	key, other := fileKey(1), FileKey{"another export", fileKey(2).Handle}
+	open40 := func(t *testing.T, m *Manager, c *Client, owner string, key FileKey, deny Access) (o Opening, own *Owner) {
+		t.Helper()
+		own, s := m.OwnerOf(c, []byte(owner), false)
+		is(t, "an owner", s, ok)
+		is(t, "the record", m.Record(c, deny, false), ok)
+		o, s = m.Open(&OpenArgs{Client: c, Owner: own, Key: key, Access: AccessBoth, Deny: deny})
+		is(t, "OPEN", s, ok)
+		if o.Confirm {
+			o.ID, s = m.ConfirmOpen(&Ref{ID: o.ID, Key: key})
+			is(t, "OPEN_CONFIRM", s, ok)
+		}
+		return o, own
+	}
+	lives(t, &disk{}, func(t *testing.T, m *Manager) {
+		a := v40(t, m, identity("a", 1, "me"))
+		o, _ := open40(t, m, a, "o", key, 0)
+		m.Revoke(key.Domain)
+		for range 2 { // the client may repeat the request
+			_, s := m.CloseOpen(&Ref{ID: o.ID, Key: key}, false)
+			is(t, "CLOSE: the client is told", s, adminRevoked)
+			own, s := m.OwnerOfState(&o.ID, KindOpen)
+			is(t, "the owner", s, ok)
+			if own == nil || m.Usage().Opens != 0 {
+				t.Errorf("%v, %+v", own, m.Usage())
+			}
+		}
+		for i := range 100 {
+			pass(leaseTime / 2)
+			m.Renew(a)
+			open40(t, m, a, fmt.Sprint("o", i), FileKey{"another export", fileKey(10 + i).Handle}, 0)
+		}
+		open40(t, m, a, "p", other, AccessBoth)
+	}, func(t *testing.T, m *Manager) {
+		if !m.InGrace() {
+			t.Error("there is no grace period")
+		}
+		b := complete(t, m, identity("b", 1, "me"))
+		is(t, "the record", m.Record(b, AccessBoth, false), ok)
+		if _, s := m.Open(&OpenArgs{Client: b, OwnerName: []byte("o"), Key: other, Access: AccessBoth, Deny: AccessBoth}); s == ok {
+			t.Error("another client has the file, no time after the restart")
+		}
+		a := v40(t, m, identity("a", 1, "me"))
+		own, s := m.OwnerOf(a, []byte("p"), false)
+		is(t, "an owner", s, ok)
+		is(t, "the record", m.Record(a, AccessBoth, false), ok)
+		_, s = m.Open(&OpenArgs{Client: a, Owner: own, Key: other, Access: AccessBoth, Deny: AccessBoth, Claimed: true})
+		is(t, "the claim", s, ok)
+	})
+}
+
+// A client that has not been told yet may claim nothing after a restart. But others get no state before it had the
+// time to find that out, and its name is kept for it.
+func TestRevocationThatIsNotKnownHasItsGrace(t *testing.T) {
+	key, other := fileKey(1), FileKey{"another export", fileKey(2).Handle}
+	lives(t, &disk{}, func(t *testing.T, m *Manager) {
+		a := complete(t, m, identity("a", 1, "me"))
+		open(t, m, a, "o", key, AccessBoth, 0)
+		open(t, m, a, "p", other, AccessBoth, AccessBoth)
+		m.Revoke(key.Domain)
+	}, func(t *testing.T, m *Manager) {
+		if !m.InGrace() || m.files.denials.all.Load() != 0 {
+			t.Errorf("in grace: %v, with %d deny modes to be claimed", m.InGrace(), m.files.denials.all.Load())
+		}
+		b := complete(t, m, identity("b", 1, "me"))
+		is(t, "the record", m.Record(b, 0, false), ok)
+		_, s := m.Open(&OpenArgs{Client: b, OwnerName: []byte("o"), Key: other, Access: AccessBoth})
+		is(t, "another's OPEN", s, inGrace)
+		if r := m.ExchangeID(identity("a", 1, "another"), false); r.Status != delay {
+			t.Errorf("another's EXCHANGE_ID by the name: %v", r.Status)
+		}
+		a := confirmed(t, m, identity("a", 1, "me"))
+		_, s = m.Open(&OpenArgs{Client: a, OwnerName: []byte("p"), Key: other, Access: AccessBoth, Deny: AccessBoth, Claimed: true})
+		is(t, "its claim", s, noGrace)
+		is(t, "RECLAIM_COMPLETE", m.ReclaimComplete(a, false), ok)
+		synctest.Wait()
+		if m.InGrace() {
+			t.Error("the grace period goes on, although all are done")
 		}
 	})
 }
