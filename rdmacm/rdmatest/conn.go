@@ -24,20 +24,20 @@ type link struct {
 // work. The other calls the handler, and Done of all chains. Only for a chain that is posted
 // after the end does Post itself call Done.
 type Conn struct {
-	provider    *Provider
-	id          int
-	accepted    bool
-	local, peer netip.AddrPort
-	peerData    []byte
-	handler     rdmacm.Handler
-	readDepth   int
-	receiveSize int
-	link        *link
-	other       *Conn
-	done        chan struct{}
-	faults      Faults
-	seat        rdmacm.Seat   // Uncounted if this end dialed
-	moved       atomic.Uint64 // messages that arrived
+	provider                 *Provider
+	id                       int
+	accepted                 bool
+	local, peer              netip.AddrPort
+	peerData                 []byte
+	handler                  rdmacm.Handler
+	readDepth                int
+	receiveSize, maxReceives int
+	link                     *link
+	other                    *Conn
+	done                     chan struct{}
+	faults                   Faults
+	seat                     rdmacm.Seat   // Uncounted if this end dialed
+	moved                    atomic.Uint64 // messages that arrived
 
 	// link.mu guards the fields below.
 	device, events sync.Cond
@@ -106,6 +106,7 @@ func (p *Provider) connect(r *request, param rdmacm.ConnParam) (near, far *Conn)
 			handler:     mine.Handler,
 			readDepth:   max(0, min(mine.OutboundReads, theirs.InboundReads, p.cfg.MaxReads)),
 			receiveSize: mine.ReceiveSize,
+			maxReceives: max(mine.Receives, mine.MaxReceives),
 			link:        l,
 			seat:        rdmacm.Uncounted,
 			done:        make(chan struct{}),
@@ -183,6 +184,9 @@ func (c *Conn) Provide(count, size int) {
 	}
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
+	if n := c.promisedLocked() + count; n > c.maxReceives {
+		panic(fmt.Sprintf("rdmatest: %d messages are promised, MaxReceives is %d", n, c.maxReceives))
+	}
 	if count == 0 {
 		return
 	}
@@ -198,7 +202,10 @@ func (c *Conn) Provide(count, size int) {
 func (c *Conn) Promised() int {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
-	n := 0
+	return c.promisedLocked()
+}
+
+func (c *Conn) promisedLocked() (n int) {
 	for _, p := range c.promised {
 		n += p.count
 	}

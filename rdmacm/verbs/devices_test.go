@@ -1,6 +1,7 @@
 package verbs_test
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -179,6 +180,31 @@ func TestListenerFollowsItsAddress(t *testing.T) {
 						t.Errorf("there is left %+v", left)
 					}
 				}
+			})
+		})
+	}
+}
+
+// A side that accepts asks for no more RDMA Reads than the request offered, in either direction: a real
+// device may refuse such an accept.
+func TestAcceptKeepsToTheRequest(t *testing.T) {
+	for _, offered := range []int{0, 1, 3} {
+		t.Run(fmt.Sprint(offered), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := open(t, fakedevice.New(false), nil)
+				l := listen(t, p)
+				asking := peerParam()
+				asking.InboundReads, asking.OutboundReads = offered, offered
+				accepted := make(chan *rdmatest.Peer)
+				go func() { accepted <- rdmatest.AcceptPeer(t, l, peerParam()) }()
+				a := rdmatest.DialPeer(t, p, l.Addr(), asking)
+				b := <-accepted
+				if a.Conn().ReadDepth() != offered || b.Conn().ReadDepth() != offered {
+					t.Errorf("the sides may have %d and %d Reads outstanding, want %d", a.Conn().ReadDepth(), b.Conn().ReadDepth(), offered)
+				}
+				a.Conn().Disconnect()
+				a.End()
+				b.End()
 			})
 		})
 	}

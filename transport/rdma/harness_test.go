@@ -200,7 +200,7 @@ func (b *bench) peer() *rdmatest.Peer { return b.peerWith(nil, 64) }
 func (b *bench) peerWith(private []byte, receives int) *rdmatest.Peer {
 	b.t.Helper()
 	return rdmatest.DialPeer(b.t, b.device, b.addr, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
-		PrivateData: private, Receives: receives, ReceiveSize: wire.MaxInline, InboundReads: 16, OutboundReads: 16,
+		PrivateData: private, Receives: receives, MaxReceives: max(receives, 1), ReceiveSize: wire.MaxInline, InboundReads: 16, OutboundReads: 16,
 	}})
 }
 

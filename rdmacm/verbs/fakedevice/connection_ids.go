@@ -328,6 +328,10 @@ func (i *id) answer(p device.Param) error {
 	if i.peer == nil {
 		return unix.ECONNRESET
 	}
+	// A real device may refuse more RDMA Reads than the request offered.
+	if asked := &i.peer.param; p.Initiator > asked.Responder || p.Responder > asked.Initiator {
+		return unix.EINVAL
+	}
 	i.accepted, i.peer.accepted = true, true
 	i.peer.tell(device.Event{Type: device.Established, Data: padded(p.Data, acceptData), Responder: p.Initiator, Initiator: p.Responder})
 	if i.unsettled = i.c.d.HoldEstablished; !i.unsettled {
