@@ -102,12 +102,14 @@ func (c *Conn) Abort(err error) {
 	}
 }
 
-// failLocked ends the connection because of err. The first reason counts.
+// failLocked ends the connection because of err. The first reason counts, and only it wakes the
+// connection's goroutine, which would otherwise keep itself awake if each of its polls fails.
 func (c *Conn) failLocked(err error) {
 	e := &c.ending
-	if !e.failed {
-		e.failed, e.cause = true, err
+	if e.failed {
+		return
 	}
+	e.failed, e.cause = true, err
 	if e.phase < destroyed {
 		c.dev.Wake()
 	}

@@ -2,6 +2,7 @@ package verbs_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -201,5 +202,30 @@ func TestDeafConnectionEnds(t *testing.T) {
 			t.Errorf("the end is told as %v and %v, want %v", one, other, syscall.ENOSPC)
 		}
 		<-sent
+	})
+}
+
+// If each poll fails, the connection ends with that error, after a few polls.
+func TestPollThatFailsEndsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		var failing atomic.Bool
+		var polls atomic.Int64
+		d.Fail = func(call string) error {
+			if call != "Poll" || !failing.Load() {
+				return nil
+			}
+			if polls.Add(1) > 1000 {
+				panic("the connections poll without end")
+			}
+			return syscall.EIO
+		}
+		a, b := pair(t, d)
+		failing.Store(true)
+		a.Post(rdmatest.SendOf([]byte("not to be confirmed")))
+		if err := a.End(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("the end is told as %v, want %v", err, syscall.EIO)
+		}
+		b.End()
 	})
 }
