@@ -174,6 +174,10 @@ func (fs *FS) maySetAttr(op *vfs.Op, n *node, is *look, s *vfs.SetAttr, judged b
 		if err := fs.mayUseData(op, n, is, true); err != nil {
 			return err
 		}
+		if f := n.held(true); f != nil {
+			defer f.put()
+			return fs.checkFlags(n, f)
+		}
 	} else if touch && !owner {
 		return fs.mayUseData(op, n, is, true)
 	}

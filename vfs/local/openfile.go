@@ -18,6 +18,10 @@ type openFile struct {
 	used     atomic.Uint32 // round of the sweeper (one a second) at the last use
 	pins     int           // number of Files that keep it open; the mu of the node's openFiles protects it
 	count    *atomic.Int64
+	// What checkFlags needs, of its last check or of the opening: the sweeper's round, and the inode's
+	// version.foreign.
+	checked atomic.Uint32
+	foreign atomic.Uint64
 }
 
 // put releases a reference. If it was the last one, put closes the descriptor, which may block;
@@ -63,6 +67,8 @@ func (n *node) keep(fd int, writable bool) *openFile {
 	f := &openFile{fd: fd, writable: writable, count: count}
 	f.refs.Store(2)
 	f.used.Store(n.fs.nodes.round.Load())
+	f.checked.Store(n.fs.nodes.round.Load())
+	f.foreign.Store(n.inode.version.foreign.Load())
 	count.Add(1)
 	place := &o.ro
 	if writable {

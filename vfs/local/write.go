@@ -92,6 +92,11 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 		return 0, err
 	}
 	defer fs.giveBackFile(op, f)
+	if !judged {
+		if err = fs.checkFlags(n, f); err != nil {
+			return 0, err
+		}
+	}
 	c := fs.before(n, &is, ch)
 	done := 0
 	if total > 0 {
@@ -111,6 +116,30 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 		return 0, err
 	}
 	return done, nil
+}
+
+// checkFlags returns EPERM if n has become immutable or append-only (chattr(1)) since it was opened to
+// write, as f. The kernel checks these flags only when a file is opened. A caller that has not opened
+// the file itself, such as NFSv3, must not write then.
+//
+// It asks the kernel if another process is known to have changed the file since the last check. The
+// change of a flag may be hidden by a write of this process at the same time; so it also asks every few
+// seconds.
+func (fs *FS) checkFlags(n *node, f *openFile) error {
+	round, foreign := fs.nodes.round.Load(), n.inode.version.foreign.Load()
+	if f.foreign.Load() == foreign && roundsSince(round, f.checked.Load()) < askAnew {
+		return nil
+	}
+	var sx unix.Statx_t
+	if err := unix.Statx(n.fd, "", unix.AT_EMPTY_PATH, 0, &sx); err != nil {
+		return err
+	}
+	if sx.Attributes&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0 {
+		return syscall.EPERM
+	}
+	f.foreign.Store(foreign)
+	f.checked.Store(round)
+	return nil
 }
 
 // store writes as many bytes of data, from offset on, as it can. Apart from ErrWouldBlock, it
