@@ -22,7 +22,7 @@ func TestDescriptorsAreSharedOut(t *testing.T) {
 			if calls < min(mostForCalls, (limit-ownDescriptors)/callsPart) {
 				t.Errorf("of %d descriptors, %d are left for calls beside %d connections and %d files", limit, calls, connections, files)
 			}
-			if files < min((limit-ownDescriptors)/5, mostForFiles) {
+			if files < (limit-ownDescriptors)/5 {
 				t.Errorf("of %d descriptors, %d are for files", limit, files)
 			}
 			if seats < last || wanted > 0 && seats > wanted {

@@ -49,6 +49,7 @@ type counted struct {
 	memory      mem.Stats
 	descriptors *local.Descriptors // nil if a program embeds the server and provides the file system
 	failedSyncs uint64
+	refused     uint64 // opens of files, for lack of descriptors
 	seats       census.Stats
 	polls       busypoll.Stats
 	transports  []carried
@@ -67,7 +68,7 @@ func (s *Server) count() *counted {
 		calls: s.rpc.Stats(), gss: s.gss.Stats(), groups: s.groups.Stats(), memory: s.pool.Stats(), seats: s.census.Stats(), polls: s.polls.Stats(),
 	}
 	if s.filesystems != nil {
-		c.descriptors, c.failedSyncs = s.filesystems.Descriptors, s.filesystems.FailedSyncs()
+		c.descriptors, c.failedSyncs, c.refused = s.filesystems.Descriptors, s.filesystems.FailedSyncs(), s.filesystems.OpensRefused()
 	}
 	if s.nfs4 != nil {
 		c.operations = s.nfs4.Stats()
@@ -187,6 +188,9 @@ var metrics = []metric{
 			}
 			return []count{{"limit", float64(c.descriptors.Limit())}, {"held", float64(c.descriptors.Held())}}
 		})},
+	{name: "nfsrdmad_opens_refused_total", help: "Times that a client could not open a file because too many were open.", kind: counter,
+		meaning: "times that a client of NFSv4 could not open a file, because too many files are open. If this grows, see the log line `a client may not open more files`",
+		read:    func(c *counted, put put) { put(float64(c.refused)) }},
 	{name: "nfsrdmad_failed_syncs_total", help: "Times that a disk did not store what was written.", kind: counter,
 		meaning: "times that a disk did not store written data. If this is not 0, see the log line `the disk did not store what was written`",
 		read:    func(c *counted, put put) { put(float64(c.failedSyncs)) }},

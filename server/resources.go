@@ -20,9 +20,6 @@ const (
 	// mostForCallbacks is the largest number of connections to NFSv4.0 clients for callbacks. If
 	// 1/callbacksPart of all descriptors is less, that is the limit.
 	mostForCallbacks, callbacksPart = 256, 64
-	// mostForFiles is the largest number of descriptors for file systems. It is limited because
-	// the file systems check each open descriptor every second.
-	mostForFiles = 1 << 17
 	// mostConnections is the largest default number of connections. An idle connection takes about
 	// 10 KiB of memory.
 	mostConnections = 32768
@@ -50,7 +47,7 @@ func divide(limit, wanted int) division {
 		seats = forSeats - census.Spare(seats)
 	}
 	seats = min(max(seats, 1), most)
-	return division{seats, callbacks, min(max(shared-seats-census.Spare(seats), 0), mostForFiles)}
+	return division{seats, callbacks, max(shared-seats-census.Spare(seats), 0)}
 }
 
 // descriptorLimit returns the number of descriptors that the process may have: the soft limit of

@@ -30,9 +30,12 @@ type Opener interface {
 // An OpenCounter is an optional interface of an Opener that limits the number of open files.
 // Callers that open files for clients divide this limit among the clients.
 type OpenCounter interface {
-	// OpenFiles returns the number of open files and its upper limit, and never waits. A file counts once
-	// if it is open for OpenRead, once for OpenWrite, however often, and once more if it has claims.
+	// OpenFiles returns the number of open files and its upper limit, and never waits. A file counts once,
+	// however often it is open, and once more if it has claims; or more often, if the FileSystem cannot
+	// open it again. The limit may change: several FileSystems may share what open files need.
 	OpenFiles() (open, most int)
+	// OpenRefused tells that the caller of OpenFiles refused a client to open a file. It never waits.
+	OpenRefused()
 }
 
 // A File is an open file. An open file stays alive: if its last name is removed, it exists until

@@ -36,6 +36,8 @@ type Filesystems struct {
 	state       string // the state directory
 	failedSyncs atomic.Uint64
 	syncLines   loglimit.Limit[uint64] // by device number
+	fullLines   loglimit.Limit[struct{}]
+	ofMounts    atomic.Pointer[local.Descriptors] // the budget of mounts below exports, if there is one
 
 	mu   sync.Mutex
 	open map[directoryKey]*openFilesystem
@@ -57,10 +59,39 @@ type openFilesystem struct {
 // they store the index of file handles if the kernel cannot open files by handle. descriptors is
 // the largest number of descriptors that all file systems together keep open between calls.
 func NewFilesystems(state string, log *zap.Logger, descriptors int) *Filesystems {
-	return &Filesystems{
-		Descriptors: local.NewDescriptors(descriptors), log: log, state: state,
+	t := &Filesystems{
+		log: log, state: state, fullLines: loglimit.Limit[struct{}]{Every: fullLineEvery},
 		syncLines: loglimit.Limit[uint64]{Every: syncLineEvery}, open: make(map[directoryKey]*openFilesystem),
 	}
+	t.Descriptors = t.budget(descriptors)
+	return t
+}
+
+// fullLineEvery is the least time between two log lines about clients that may not open more files.
+const fullLineEvery = time.Minute
+
+// budget returns a budget of descriptors that logs when clients may not open more files.
+func (t *Filesystems) budget(descriptors int) *local.Descriptors {
+	d := local.NewDescriptors(descriptors)
+	d.Full = func() {
+		leftOut, due := t.fullLines.Due(struct{}{}, time.Now())
+		if !due {
+			return
+		}
+		// On a goroutine of its own, because the caller must not wait, and the log may.
+		go t.log.Warn("a client may not open more files", zap.String("remedy", "raise the limit of open files (LimitNOFILE= in the unit, ulimit -n), or let the client close files"),
+			zap.Int("held", d.Held()), zap.Int("limit", d.Limit()), zap.Int("lines_left_out", leftOut))
+	}
+	return d
+}
+
+// OpensRefused returns how many times a client was refused to open a file, because too many were open.
+func (t *Filesystems) OpensRefused() uint64 {
+	n := t.Descriptors.Refused()
+	if d := t.ofMounts.Load(); d != nil {
+		n += d.Refused()
+	}
+	return n
 }
 
 // FailedSyncs returns the number of syncs that have failed.

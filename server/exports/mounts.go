@@ -103,7 +103,8 @@ func (w *mounts) startWatch() {
 	defer w.surveying.Unlock()
 	if w.descriptors == nil {
 		all := w.filesystems.Descriptors.Limit()
-		w.descriptors = local.NewDescriptors(all / mountsPart)
+		w.descriptors = w.filesystems.budget(all / mountsPart)
+		w.filesystems.ofMounts.Store(w.descriptors)
 		w.filesystems.Descriptors.SetLimit(all - all/mountsPart)
 		w.most = min(max(all/mountsPart/perMount, 1), mostAwake)
 	}

@@ -86,17 +86,21 @@ func (fs *FS) claim(n *node, start, length uint64, mode vfs.ClaimMode) error {
 
 // openClaims opens n's claims descriptor and keeps n in the cache. mode is that of the first claim.
 func (fs *FS) openClaims(n *node, mode vfs.ClaimMode) error {
-	if fs.stats.pinned.Add(1) > fs.maxPinned() {
-		fs.stats.pinned.Add(-1)
-		return vfs.ErrDelay
+	if err := fs.pinOne(&fs.stats.pinnedData); err != nil {
+		return err
 	}
 	fd, err := fs.openToClaim(n, mode)
-	if err == nil && !fs.nodes.open(n) {
-		unix.Close(fd)
-		err = errLetGo
+	if err == nil {
+		var there bool
+		if there, err = fs.nodes.open(n); err == nil && !there {
+			err = errLetGo
+		}
+		if err != nil {
+			unix.Close(fd)
+		}
 	}
 	if err != nil {
-		fs.stats.pinned.Add(-1)
+		fs.stats.pinnedData.Add(-1)
 		return err
 	}
 	n.refs.Add(1)
@@ -124,7 +128,7 @@ func (fs *FS) closeClaims(n *node) {
 	_ = setLock(n.claims.fd, 0, vfs.ToEnd, vfs.ClaimNone)
 	unix.Close(n.claims.fd)
 	fs.stats.open.Add(-1)
-	fs.stats.pinned.Add(-1)
+	fs.stats.pinnedData.Add(-1)
 	fs.closeNode(n)
 }
 

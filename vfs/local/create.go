@@ -353,7 +353,7 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 		return err
 	}
 	c.n.inode.version.made()
-	c.n.keep(fd, true).put()
+	c.n.keep(fd, true, fs.reopens).put()
 	c.object.Created = true
 	return c.dress(op, &is, attr)
 }

@@ -9,11 +9,17 @@ import (
 )
 
 // Descriptors is a budget: the number of descriptors that the FSs of a process may keep open
-// between calls, for nodes (O_PATH), for data and for listings. Each FS has an equal part, so a
-// client cannot use up the parts of other exports. Any goroutine may call its methods.
+// between calls, for nodes (O_PATH), for data and for listings. Any goroutine may call its methods.
+//
+// A small part of the budget, the floor, is kept for each FS. Of the rest, an FS may use half of what
+// the other FSs leave; so one FS can use most of what nobody else needs, and there is always
+// something left for another one. An FS that is alone may use the whole budget.
 type Descriptors struct {
-	part atomic.Int64 // number of descriptors that each FS may keep open
+	// Full, if not nil, is called when an Open is refused because too many files are open. It is set
+	// before the first FS uses the budget. It must not wait.
+	Full func()
 
+	refused atomic.Uint64
 	mu      sync.Mutex
 	limit   int
 	members map[*FS]struct{}
@@ -39,8 +45,44 @@ func (d *Descriptors) SetLimit(limit int) {
 	d.divideLocked()
 }
 
-// divideLocked gives each FS an equal part of the budget.
-func (d *Descriptors) divideLocked() { d.part.Store(int64(d.limit / max(len(d.members), 1))) }
+// Refused returns how many times an Open was refused because too many files were open.
+func (d *Descriptors) Refused() uint64 { return d.refused.Load() }
+
+// refuse counts an Open that is refused because too many files are open.
+func (d *Descriptors) refuse() {
+	d.refused.Add(1)
+	if d.Full != nil {
+		d.Full()
+	}
+}
+
+// divide computes anew how many descriptors each FS may keep open. Each FS calls it every second and
+// when it needs more descriptors than it may have.
+func (d *Descriptors) divide() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.divideLocked()
+}
+
+func (d *Descriptors) divideLocked() {
+	n := int64(len(d.members))
+	if n == 0 {
+		return
+	}
+	limit := int64(d.limit)
+	floor := min(max(limit/(floorsPart*n), minPart), limit/n, maxFloor)
+	if n == 1 {
+		floor = limit
+	}
+	shared, above := limit-floor*n, int64(0)
+	for fs := range d.members {
+		above += max(fs.heldDescriptors()-floor, 0)
+	}
+	for fs := range d.members {
+		others := above - max(fs.heldDescriptors()-floor, 0)
+		fs.allowed.Store(floor + max(shared-others, 0)/2)
+	}
+}
 
 // Held returns the number of descriptors of the budget that are open now.
 func (d *Descriptors) Held() int {
@@ -48,31 +90,35 @@ func (d *Descriptors) Held() int {
 	defer d.mu.Unlock()
 	held := int64(0)
 	for fs := range d.members {
-		held += fixedDescriptors + fs.nodes.count.Load() + fs.opened()
+		held += fs.heldDescriptors()
 	}
 	return int(held)
 }
+
+// heldDescriptors returns the number of descriptors of the budget that fs has open.
+func (fs *FS) heldDescriptors() int64 { return fixedDescriptors + fs.nodes.count.Load() + fs.opened() }
 
 const (
 	// minPart is the number of descriptors that an FS needs at least.
 	minPart = 32
 	// fixedDescriptors is the number that an FS always has open, or more: mount, /proc and index.
 	fixedDescriptors = 4
-	// maxDescriptors is the largest default budget, because the sweeper visits each file every second.
-	maxDescriptors = 1 << 17
+	// The floors of all FSs together are 1/floorsPart of the budget, or more if each FS then had fewer
+	// than minPart. The floor of one FS is at most maxFloor.
+	floorsPart, maxFloor = 16, 1024
 )
 
 // processDescriptors is the budget of FSs whose Config has none: half of RLIMIT_NOFILE. The other
 // half is for connections and running calls.
 var processDescriptors = sync.OnceValue(func() *Descriptors {
 	var lim unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) != nil || lim.Cur/2 > maxDescriptors {
-		return NewDescriptors(maxDescriptors)
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) != nil {
+		lim.Cur = 1024
 	}
-	return NewDescriptors(int(lim.Cur / 2))
+	return NewDescriptors(int(min(lim.Cur, 1<<30) / 2))
 })
 
-// join gives fs an equal part of the budget. The sweepers of the other FSs close their surplus.
+// join lets fs use the budget. The sweepers of the other FSs close their surplus.
 func (d *Descriptors) join(fs *FS) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,6 +141,10 @@ func (d *Descriptors) leave(fs *FS) {
 // makeRoomToOpen closes idle files and listings if the FS is at its limit. It is called before a
 // descriptor is opened that stays open after the call. It may block.
 func (fs *FS) makeRoomToOpen() {
+	if fs.opened() < fs.maxOpen() {
+		return
+	}
+	fs.descriptors.divide()
 	if most := fs.maxOpen(); fs.opened() >= most {
 		fs.closeSome(most/32 + 1)
 	}
@@ -130,39 +180,48 @@ func (fs *FS) makeRoom() {
 	fs.nodes.shrink(64, 2, 1, 0)
 }
 
-// closeSome closes files and listings that no caller uses, first those idle for the longest time,
-// until it has closed the number in want, or more. It returns how many it closed.
+// closeSome closes files and listings that no call uses, until it has closed the number in want, or
+// more: first those that no vfs.File needs, and of these the ones that were idle for longest. It
+// returns how many it closed.
 func (fs *FS) closeSome(want int64) (closed int64) {
-	for patience := closeAfter; patience >= 0 && closed < want; patience-- {
-		fs.nodes.each(func(n *node) {
-			if closed < want {
-				closed += int64(n.dropIdle(uint32(patience)))
-			}
-		})
+	for _, needed := range [...]bool{false, true} {
+		for patience := closeAfter; patience >= 0 && closed < want; patience-- {
+			fs.nodes.each(func(n *node) {
+				if closed < want {
+					closed += int64(n.dropIdle(uint32(patience), needed))
+				}
+			})
+		}
 	}
 	return closed
 }
 
-// dropIdle closes n's descriptors for data and listings that are not pinned and were not used for
-// this number of rounds of the sweeper (seconds), and returns how many. The writable descriptor
-// stays open while a caller uses it or n has unsynced data.
-func (n *node) dropIdle(patience uint32) (closed int) {
+// dropIdle closes n's descriptors for data and listings that were not used for this number of rounds
+// of the sweeper (seconds), and returns how many. If needed is true, it also closes those that
+// vfs.Files need, if they can be opened again. The writable descriptor stays open while a call uses it
+// or n has unsynced data.
+func (n *node) dropIdle(patience uint32, needed bool) (closed int) {
 	o, round := &n.files, n.fs.nodes.round.Load()
 	o.mu.Lock()
-	idle := func(f *openFile) bool {
-		return f != nil && f.pins == 0 && roundsSince(round, f.used.Load()) >= patience
+	idle := func(f *openFile, files int) bool {
+		return f != nil && (files == 0 || needed && !f.kept) && roundsSince(round, f.used.Load()) >= patience
 	}
 	var ro, rw *openFile
-	if idle(o.ro) {
+	if idle(o.ro, o.toRead) {
 		ro, o.ro = o.ro, nil
 	}
-	// A writer calls wrote before it releases its reference. So while the writable file is in use,
-	// n may soon have unsynced data.
-	if idle(o.rw) && o.rw.refs.Load() == 1 && !n.unsynced.listed.Load() {
+	if idle(o.rw, o.toWrite) && n.isStableLocked() {
 		rw, o.rw = o.rw, nil
 	}
 	o.mu.Unlock()
 	return putFiles(ro, rw) + n.streams.drop(round, patience)
+}
+
+// isStableLocked reports whether no call uses the writable descriptor, which n has, and n has no
+// unsynced data. A writer calls wrote before it releases its reference; so while the descriptor is in
+// use, n may soon have unsynced data. The caller holds n.files.mu.
+func (n *node) isStableLocked() bool {
+	return n.files.rw.refs.Load() == 1 && !n.unsynced.listed.Load()
 }
 
 // putFiles releases a reference to each file that is not nil, and returns how many there were.
@@ -195,7 +254,7 @@ func (fs *FS) letGo(v *named) {
 	if v.nameless() {
 		fs.nodes.drop(n)
 	} else {
-		n.dropIdle(0)
+		n.dropIdle(0, false)
 	}
 }
 

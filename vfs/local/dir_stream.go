@@ -72,6 +72,13 @@ func (s *dirStreams) give(d *dirStream) {
 	}
 }
 
+// any reports whether a stream is idle.
+func (s *dirStreams) any() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.idle) > 0
+}
+
 // drop closes the streams that were unused for patience rounds before round, and returns how many.
 func (s *dirStreams) drop(round, patience uint32) (closed int) {
 	s.mu.Lock()

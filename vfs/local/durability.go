@@ -289,7 +289,7 @@ func (fs *FS) syncOldest() bool {
 // fails, the write verifier (FS.Verifier) changes.
 func (fs *FS) syncAndClose(n *node) {
 	_ = fs.syncSince(n.mark())
-	n.dropIdle(0)
+	n.dropIdle(0, false)
 	n.put()
 }
 

@@ -33,8 +33,7 @@ func (fs *FS) Lose(h vfs.Handle) {
 	n.put()
 	s := fs.nodes.shard(&h)
 	s.mu.Lock()
-	delete(s.m, h)
-	fs.nodes.count.Add(-1)
+	fs.nodes.takeLocked(s, n)
 	s.mu.Unlock()
 	n.put()
 }
@@ -123,7 +122,7 @@ func (fs *FS) Stats() Stats {
 	}
 	return Stats{
 		Nodes: fs.nodes.count.Load(), OpenFiles: c.open.Load(), Listings: c.streams.Load(), Unsynced: fs.unsynced.count.Load(),
-		Pinned:   c.pinned.Load(),
+		Pinned:   c.pinnedNodes.Load() + c.pinnedData.Load(),
 		Switches: c.switches.Load(), SwitchFailures: c.switchFailures.Load(), ThreadsRetired: c.threadsRetired.Load(),
 		Verdicts: c.verdicts.Load(), VerdictsRemembered: c.verdictsRemembered.Load(),
 		Syncs: c.syncs.Load(), SyncFailures: c.syncFailures.Load(),
@@ -437,4 +436,22 @@ func openDir(t *testing.T, dir string) (fd int, s unix.Statfs_t, st unix.Stat_t)
 		t.Fatal(err)
 	}
 	return fd, s, st
+}
+
+// CloseForRoom closes all descriptors for data and listings that the FS can open again.
+func (fs *FS) CloseForRoom() { fs.closeSome(1 << 20) }
+
+// StopSweeper makes the sweeper wait until the function that it returns is called.
+func (fs *FS) StopSweeper() (goOn func()) {
+	fs.sweeping.Lock()
+	return fs.sweeping.Unlock
+}
+
+// OpenToWrite reports whether the FS has h open for writing.
+func (fs *FS) OpenToWrite(h vfs.Handle) bool {
+	n := fs.nodes.cached(&h)
+	defer n.put()
+	n.files.mu.Lock()
+	defer n.files.mu.Unlock()
+	return n.files.rw != nil
 }

@@ -73,10 +73,14 @@ type FS struct {
 	scope     vfs.Scope
 	resolver  resolver
 	self      vfs.Cred
-	canSwitch bool   // see CanSwitch
-	unmapped  uint32 // user ID of all unmapped users; see owns
+	canSwitch bool // see CanSwitch
+	// reopens is true if the daemon may open each regular file of which it has an O_PATH descriptor,
+	// whatever the mode, and even if the file has no name any more.
+	reopens  bool
+	unmapped uint32 // user ID of all unmapped users; see owns
 
 	descriptors *Descriptors
+	allowed     atomic.Int64 // number of descriptors that the FS may have (Descriptors.divide)
 	nodes       nodeCache
 	unsynced    unsyncedFiles
 	reserveLeft atomic.Int64 // number of bytes that may be written until lookAtReserve has to be called again
@@ -85,10 +89,13 @@ type FS struct {
 	device      *device
 	verifier    atomic.Uint64
 
-	stop    chan struct{}
-	running sync.WaitGroup // the sweeper and the flusher
-	closed  atomic.Bool
-	stats   counters
+	stop chan struct{}
+	// sweeping is locked during a round of the sweeper. It guards swept, the round before.
+	sweeping sync.Mutex
+	swept    uint32
+	running  sync.WaitGroup // the sweeper and the flusher
+	closed   atomic.Bool
+	stats    counters
 	// volatile is true if the file system loses everything with the machine's memory, so that a
 	// sync makes nothing durable. If Config.SyncHook is set, volatile is false, because the hook
 	// shall see syncs on every file system.
@@ -160,6 +167,7 @@ func (fs *FS) open() error {
 	fs.device = devices.join(fs)
 	fs.whole.confirmed = fs.device.failures.Load()
 	fs.self, fs.unmapped, fs.canSwitch = Identity(), unmappedUser(), CanSwitch()
+	fs.reopens = fs.kind.memory && unswitched.Load().effective&(1<<unix.CAP_DAC_OVERRIDE) != 0
 	fs.verifier.Store(rand.Uint64())
 	syscall.Umask(0)
 	signal.Ignore(syscall.SIGXFSZ) // beyond RLIMIT_FSIZE a write returns EFBIG

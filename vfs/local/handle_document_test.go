@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// identities says what identifies the file systems of a kind.
-var identities = map[string]string{
+// kindIdentities says what identifies the file systems of a kind.
+var kindIdentities = map[string]string{
 	"ext2, ext3, ext4":    "the UUID",
 	"XFS":                 "the UUID",
 	"btrfs":               "the UUID; a handle names the subvolume, too",
@@ -33,7 +33,7 @@ func TestDocumentedKindsOfFileSystems(t *testing.T) {
 			case !k.Lasts:
 				mounted, restarted = "stale", "see below"
 			}
-			what := identities[k.Name]
+			what := kindIdentities[k.Name]
 			if what == "" {
 				t.Errorf("what identifies %s?", k.Name)
 			}

@@ -8,21 +8,24 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // A node is a file that the FS holds open with O_PATH. Through that descriptor, calls read
 // attributes and add names, but do not read or write data.
 type node struct {
-	handle vfs.Handle
-	fd     int // opened with O_PATH
-	typ    vfs.Type
-	fsid   uint64
-	ino    uint64
-	fileID uint64 // see FS.fileID
+	queue.Links[node] // in sweepTurns
+	handle            vfs.Handle
+	fd                int // opened with O_PATH
+	typ               vfs.Type
+	fsid              uint64
+	ino               uint64
+	fileID            uint64 // see FS.fileID
 
 	refs atomic.Int32  // one for each user, and one while the node is in the cache
 	used atomic.Uint32 // round of the sweeper (one a second) at the last use
+	turn sweepTurn
 	// confinedAt is the value of FS.moves when the directory was last found to lie below the root.
 	confinedAt atomic.Uint32
 	inode      *inode
@@ -85,9 +88,9 @@ type nodeCache struct {
 }
 
 type nodeShard struct {
-	mu sync.Mutex
-	m  map[vfs.Handle]*node
-	_  [40]byte // keeps shards on separate cache lines
+	mu    sync.Mutex
+	m     map[vfs.Handle]*node
+	turns sweepTurns
 }
 
 func (c *nodeCache) init(fs *FS) {
@@ -135,6 +138,7 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle, near *node) *no
 	n.refs.Store(2)
 	n.used.Store(c.round.Load())
 	s.m[h] = n
+	s.turns.add(n, c.round.Load()+lookEveryRound)
 	s.mu.Unlock()
 	if most := c.fs.maxNodes(); c.count.Add(1) > most {
 		c.shrink(int(most/32+1), 2, 1, 0)
@@ -156,9 +160,15 @@ func (c *nodeCache) removeLocked(s *nodeShard, n *node) bool {
 		n.refs.Store(1)
 		return false
 	}
-	delete(s.m, n.handle)
-	c.count.Add(-1)
+	c.takeLocked(s, n)
 	return true
+}
+
+// takeLocked takes n out of the cache. The caller holds s.mu.
+func (c *nodeCache) takeLocked(s *nodeShard, n *node) {
+	delete(s.m, n.handle)
+	s.turns.remove(n)
+	c.count.Add(-1)
 }
 
 // shrink removes at most want idle nodes. For each element of patiences, which are in falling order,
@@ -209,8 +219,7 @@ func (c *nodeCache) forget(n *node) bool {
 	n.inode.gone.Store(true)
 	in := s.m[n.handle] == n
 	if in {
-		delete(s.m, n.handle)
-		c.count.Add(-1)
+		c.takeLocked(s, n)
 	}
 	s.mu.Unlock()
 	if in {
@@ -230,16 +239,32 @@ func (c *nodeCache) drop(n *node) bool {
 }
 
 // open counts one more File of n (or the claims on n, see openClaims). It keeps n in the cache
-// until nodeCache.close is called. It returns false if n is no longer in the cache.
-func (c *nodeCache) open(n *node) bool {
+// until nodeCache.close is called. It returns false if n is no longer in the cache, or if the limit of
+// pinned descriptors is reached; then the error is ErrDelay.
+func (c *nodeCache) open(n *node) (there bool, err error) {
 	s := c.shard(&n.handle)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.m[n.handle] != n {
-		return false
+	if there = s.m[n.handle] == n; there && n.opens > 0 {
+		n.opens++
+		s.mu.Unlock()
+		return true, nil
 	}
-	n.opens++
-	return true
+	s.mu.Unlock()
+	if !there {
+		return false, nil
+	}
+	if err = c.fs.pinOne(&c.fs.stats.pinnedNodes); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if there = s.m[n.handle] == n; !there || n.opens > 0 {
+		c.fs.stats.pinnedNodes.Add(-1) // another caller has counted n meanwhile
+	}
+	if there {
+		n.opens++
+	}
+	return there, nil
 }
 
 // close undoes one call of nodeCache.open. It returns true if the caller has to drop n, because the
@@ -248,7 +273,9 @@ func (c *nodeCache) close(n *node) bool {
 	s := c.shard(&n.handle)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.opens--
+	if n.opens--; n.opens == 0 {
+		c.fs.stats.pinnedNodes.Add(-1)
+	}
 	return n.opens == 0 && n.nameless
 }
 
@@ -278,6 +305,9 @@ func (c *nodeCache) drain() {
 		s.mu.Lock()
 		out := s.m
 		s.m = map[vfs.Handle]*node{}
+		for _, n := range out {
+			s.turns.remove(n)
+		}
 		s.mu.Unlock()
 		for _, n := range out {
 			c.count.Add(-1)

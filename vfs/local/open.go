@@ -3,16 +3,17 @@ package local
 import (
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // A file implements vfs.File. It keeps its node in the cache, so that the file's handle works
-// after its names are removed. It keeps one of the node's shared descriptors open (see pin), so
-// that the rights granted at Open need no further check.
+// after its names are removed. The rights granted at Open need no further check: the node's shared
+// descriptors for data stay open while Files need them (see pin), or are opened again with the
+// daemon's rights.
 type file struct {
 	n      *node
-	data   *openFile
 	access vfs.OpenAccess
 	uid    uint32 // the user that opened it
 	closed atomic.Bool
@@ -26,8 +27,11 @@ var (
 
 // OpenFiles implements vfs.OpenCounter.
 func (fs *FS) OpenFiles() (open, most int) {
-	return int(fs.stats.pinned.Load()), int(fs.maxPinned())
+	return int(fs.stats.pinnedNodes.Load() + fs.stats.pinnedData.Load()), int(fs.maxPinned())
 }
+
+// OpenRefused implements vfs.OpenCounter.
+func (fs *FS) OpenRefused() { fs.descriptors.refuse() }
 
 // Open implements vfs.Opener.
 func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, error) {
@@ -39,42 +43,46 @@ func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, e
 		if err != nil {
 			return nil, err
 		}
-		data, err := fs.openNode(op, n, access)
+		err = fs.openNode(op, n, access)
 		if err != nil {
 			fs.giveBack(op, n)
 			return nil, err
 		}
-		if fs.nodes.open(n) {
-			f := &file{n: n, data: data, access: access, uid: op.Cred.UID}
-			f.users.Store(1)
+		f := &file{n: n, access: access, uid: op.Cred.UID}
+		f.users.Store(1)
+		there, err := fs.nodes.open(n)
+		if there {
 			return f, nil
 		}
-		// The cache dropped n meanwhile. The next try checks whether the file still exists.
-		fs.unpin(data, n, op.Cred.UID)
+		fs.unpin(n, f.uid, access)
 		fs.giveBack(op, n)
+		if err != nil {
+			return nil, err
+		}
+		// The cache dropped n meanwhile. The next try checks whether the file still exists.
 	}
 	return nil, vfs.ErrDelay
 }
 
-// openNode checks that op may open n. It returns n's descriptor, pinned by pin.
-func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) (*openFile, error) {
+// openNode checks that op may open n, and calls pin.
+func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) error {
 	write := access&vfs.OpenWrite != 0
 	switch {
 	case n.typ == vfs.Directory:
-		return nil, syscall.EISDIR
+		return syscall.EISDIR
 	case n.typ == vfs.Symlink:
-		return nil, syscall.ELOOP
+		return syscall.ELOOP
 	case n.typ != vfs.Regular:
-		return nil, syscall.EINVAL
+		return syscall.EINVAL
 	case write && fs.readOnly:
-		return nil, syscall.EROFS
+		return syscall.EROFS
 	}
 	var is look
 	if err := fs.look(op, n, &is); err != nil {
-		return nil, err
+		return err
 	}
 	if err := fs.mayOpen(op, n, &is, access); err != nil {
-		return nil, err
+		return err
 	}
 	return fs.pin(op, n, write)
 }
@@ -105,73 +113,125 @@ func (fs *FS) mayOpen(op *vfs.Op, n *node, is *look, access vfs.OpenAccess) erro
 	return nil
 }
 
-// pin returns n's descriptor for reading, or for reading and writing, with a reference. The
-// descriptor stays open until unpin. For reading, pin never takes the writable descriptor, because
-// that would needlessly prevent leases and the execution of programs.
-func (fs *FS) pin(op *vfs.Op, n *node, write bool) (*openFile, error) {
+// pin opens n's descriptor for reading, or for reading and writing, and counts one more File that
+// needs it. While Files need it, the sweeper does not close it; only a lack of descriptors does. For
+// reading, pin never takes the writable descriptor, because that would needlessly prevent leases and
+// the execution of programs.
+func (fs *FS) pin(op *vfs.Op, n *node, write bool) error {
 	for range tries {
-		f, err := n.files.pin(fs, op.Cred.UID, write)
-		if f != nil || err != nil {
-			return f, err
+		if there, err := n.files.pin(fs, op.Cred.UID, write); there || err != nil {
+			return err
 		}
 		if op.Try {
-			return nil, vfs.ErrWouldBlock
+			return vfs.ErrWouldBlock
 		}
-		if fs.stats.pinned.Load() >= fs.maxPinned() {
-			return nil, vfs.ErrDelay
+		f, err := fs.openFile(op, n, write)
+		if err != nil {
+			return err
 		}
-		if f, err = fs.openFile(op, n, write); err != nil {
-			return nil, err
-		}
-		f.put() // n keeps it, unless the sweeper closed it meanwhile
+		f.put() // n keeps it, unless it was closed meanwhile
 	}
-	return nil, vfs.ErrDelay
+	return vfs.ErrDelay
 }
 
-// pin returns the writable descriptor if write is set, and otherwise the one for reading, with a
-// reference. It counts one more File of the user uid, for which the descriptor has to stay open. It
-// returns nil if that descriptor is not open. ErrDelay: the limit of pinned descriptors is reached.
-func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
+// pin counts one more File of the user uid that needs the writable descriptor if write is set, and
+// otherwise the one for reading. It returns false if that descriptor is not open. ErrDelay: it has to
+// be kept, and the limit of pinned descriptors is reached.
+func (o *openFiles) pin(fs *FS, uid uint32, write bool) (there bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f := o.ro
+	f, files := o.ro, &o.toRead
 	if write {
-		f = o.rw
+		f, files = o.rw, &o.toWrite
 	}
 	if f == nil {
-		return nil, nil
+		return false, nil
 	}
-	if f.pins == 0 && fs.stats.pinned.Add(1) > fs.maxPinned() {
-		fs.stats.pinned.Add(-1)
-		return nil, vfs.ErrDelay
+	if *files == 0 && f.kept {
+		if err = fs.pinOne(&fs.stats.pinnedData); err != nil {
+			return false, err
+		}
 	}
-	f.pins++
-	f.refs.Add(1)
+	f.used.Store(fs.nodes.round.Load())
+	*files++
 	if write {
 		if o.writers == nil {
 			o.writers = make(map[uint32]int)
 		}
 		o.writers[uid]++
 	}
-	return f, nil
+	return true, nil
 }
 
-// unpin undoes one call of pin for the user uid, which returned n's descriptor f. It never waits.
-func (fs *FS) unpin(f *openFile, n *node, uid uint32) {
-	f.used.Store(fs.nodes.round.Load())
-	n.files.mu.Lock()
-	if f.writable {
-		if n.files.writers[uid]--; n.files.writers[uid] == 0 {
-			delete(n.files.writers, uid)
+// unpin undoes one call of FS.pin for the user uid. If no other File needs the writable descriptor, and
+// n has no unsynced data, unpin closes that descriptor, so that the file can be executed. It never
+// waits.
+func (fs *FS) unpin(n *node, uid uint32, access vfs.OpenAccess) {
+	o := &n.files
+	o.mu.Lock()
+	f, files := o.ro, &o.toRead
+	var last *openFile
+	if access&vfs.OpenWrite != 0 {
+		f, files = o.rw, &o.toWrite
+		if o.writers[uid]--; o.writers[uid] == 0 {
+			delete(o.writers, uid)
 		}
 	}
-	if f.pins--; f.pins == 0 {
-		fs.stats.pinned.Add(-1)
+	if f != nil {
+		f.used.Store(fs.nodes.round.Load())
 	}
-	n.files.mu.Unlock()
-	if f.refs.Add(-1) == 0 {
-		fs.closing.add(f.close)
+	if *files--; *files == 0 && f != nil {
+		if f.kept {
+			fs.stats.pinnedData.Add(-1)
+		}
+		if f.writable && n.isStableLocked() {
+			last, o.rw = f, nil
+		}
 	}
+	o.mu.Unlock()
+	if last != nil {
+		fs.closing.add(last.put)
+	} else if f != nil {
+		fs.nodes.hasten(n)
+	}
+}
+
+// closeLater is the time between a COMMIT of a file that no client has open and the call of closeSoon.
+const closeLater = 100 * time.Millisecond
+
+// committed is called after a COMMIT of n. If no File needs the writable descriptor, it has that closed
+// in closeLater, unless the file is written again meanwhile: a file of a client of NFSv3, which tells of
+// no close, can then be executed.
+func (fs *FS) committed(n *node) {
+	o := &n.files
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.rw == nil || o.toWrite > 0 || o.closing {
+		return
+	}
+	o.closing = true
+	h := n.handle // no reference, which would keep a removed file
+	fs.running.Add(1)
+	time.AfterFunc(closeLater, func() {
+		defer fs.running.Done()
+		if n := fs.nodes.cached(&h); n != nil {
+			n.closeSoon()
+			n.put()
+		}
+	})
+}
+
+// closeSoon closes the writable descriptor if nothing needs it.
+func (n *node) closeSoon() {
+	o := &n.files
+	o.mu.Lock()
+	o.closing = false
+	var f *openFile
+	if o.rw != nil && o.toWrite == 0 && n.isStableLocked() {
+		f, o.rw = o.rw, nil
+	}
+	o.mu.Unlock()
+	putFiles(f)
 }
 
 // openToWrite reports whether the user uid has the file open for writing.
@@ -208,7 +268,7 @@ func (f *file) giveUp() {
 		return
 	}
 	fs, n := f.n.fs, f.n
-	fs.unpin(f.data, n, f.uid)
+	fs.unpin(n, f.uid, f.access)
 	fs.closeNode(n)
 }
 

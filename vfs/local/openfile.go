@@ -14,10 +14,12 @@ import (
 type openFile struct {
 	fd       int
 	writable bool
-	refs     atomic.Int32  // one for each user, and one while openFiles holds it
-	used     atomic.Uint32 // round of the sweeper (one a second) at the last use
-	pins     int           // number of Files that keep it open; the mu of the node's openFiles protects it
-	count    *atomic.Int64
+	// kept is true if the descriptor stays open while Files need it, because the daemon may not be able
+	// to open the file again (FS.reopens), or opened it with a caller's rights.
+	kept  bool
+	refs  atomic.Int32  // one for each user, and one while openFiles holds it
+	used  atomic.Uint32 // round of the sweeper (one a second) at the last use
+	count *atomic.Int64
 	// What checkFlags needs, of its last check or of the opening: the sweeper's round, and the inode's
 	// version.foreign.
 	checked atomic.Uint32
@@ -39,9 +41,12 @@ func (f *openFile) close() {
 
 // openFiles holds a node's descriptors for data: at most one to read and one to read and write.
 type openFiles struct {
-	mu      sync.Mutex
-	ro, rw  *openFile
-	writers map[uint32]int // number of Files open for writing, by user
+	mu     sync.Mutex
+	ro, rw *openFile
+	// toRead and toWrite are the numbers of Files that need ro and rw.
+	toRead, toWrite int
+	writers         map[uint32]int // number of Files open for writing, by user
+	closing         bool           // true while a call of closeSoon is to come
 }
 
 // held returns n's open file, a writable one if write is set, with a reference, or nil if it has none.
@@ -60,11 +65,12 @@ func (n *node) held(write bool) *openFile {
 	return f
 }
 
-// keep makes fd an open file of n and returns it with a reference. If n has an open file of the
-// same kind (writable or not) already, keep closes fd and returns that file.
-func (n *node) keep(fd int, writable bool) *openFile {
+// keep makes fd an open file of n and returns it with a reference. own is true if the daemon opened it
+// with its own rights. If n has an open file of the same kind (writable or not) already, keep closes fd
+// and returns that file.
+func (n *node) keep(fd int, writable, own bool) *openFile {
 	o, count := &n.files, &n.fs.stats.open
-	f := &openFile{fd: fd, writable: writable, count: count}
+	f := &openFile{fd: fd, writable: writable, kept: !own || !n.fs.reopens, count: count}
 	f.refs.Store(2)
 	f.used.Store(n.fs.nodes.round.Load())
 	f.checked.Store(n.fs.nodes.round.Load())
@@ -82,8 +88,23 @@ func (n *node) keep(fd int, writable bool) *openFile {
 		return was
 	}
 	*place = f
+	if f.kept && (!writable && o.toRead > 0 || writable && o.toWrite > 0) {
+		n.fs.stats.pinnedData.Add(1) // Files need it, whose descriptor was closed
+	}
 	o.mu.Unlock()
+	n.fs.nodes.hasten(n)
 	return f
+}
+
+// opened reports whether n has descriptors that the sweeper closes when they are idle, and whether Files
+// need n.
+func (n *node) opened() (idle, needed bool) {
+	o := &n.files
+	o.mu.Lock()
+	needed = o.toRead+o.toWrite > 0
+	idle = o.ro != nil && o.toRead == 0 || o.rw != nil && o.toWrite == 0
+	o.mu.Unlock()
+	return idle || n.streams.any(), needed
 }
 
 // file returns n's open file with a reference, and opens it if needed. If write is set, the file
@@ -113,6 +134,7 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	}
 	fs.makeRoomToOpen()
 	fd, err := fs.reopenWithRoom(n.fd, flags)
+	own := err == nil
 	if err == syscall.EACCES || err == syscall.EPERM {
 		// The daemon may act as callers, but may not read every file itself. A descriptor opened as one
 		// caller may serve all, because each caller's rights are checked before it uses a descriptor.
@@ -126,7 +148,7 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.keep(fd, write), nil
+	return n.keep(fd, write, own), nil
 }
 
 // giveBack releases a reference to n. If that is the last one and op.Try is set, the closing
@@ -148,27 +170,57 @@ func (fs *FS) giveBackFile(op *vfs.Op, f *openFile) {
 	}
 }
 
-// Half of an FS's part of the budget is for nodes (files open with O_PATH), half for files open
-// for data. Of the second half, files with unsynced data may take an eighth before the FS syncs the
-// oldest of them, and a quarter before a writer has to wait for such a sync. Files that clients have
-// open may take five eighths. The FS can close only the files in the rest to make room.
+// An FS cannot close the descriptors that are pinned: those of nodes that clients have open, of
+// claims, and those for data that are kept for vfs.Files (openFile.kept). At most three quarters of
+// the descriptors that the FS may have are pinned. Half of the others is for further nodes (files open
+// with O_PATH), half for files open for data and for listings. Of the second half, files with unsynced
+// data may take an eighth before the FS syncs the oldest of them, and a quarter before a writer has to
+// wait for such a sync.
 
-func (fs *FS) part() int64 { return fs.descriptors.part.Load() - fixedDescriptors }
+// mayHold returns how many descriptors the FS may have, beside those that it always has.
+func (fs *FS) mayHold() int64 { return fs.allowed.Load() - fixedDescriptors }
+
+// maxPinned returns the limit of pinned descriptors.
+func (fs *FS) maxPinned() int64 { return fs.mayHold() / 4 * 3 }
+
+// unpinned returns the limit of descriptors that are not pinned, for nodes and for data each.
+func (fs *FS) unpinned() int64 {
+	return max(fs.mayHold()-fs.stats.pinnedNodes.Load()-fs.stats.pinnedData.Load(), 0) / 2
+}
+
+// maxIdleNodes is the largest number of nodes of an FS that no client has open. Each takes 1.3 KiB of
+// memory, and keeps the file's inode in the kernel's memory.
+const maxIdleNodes = 1 << 16
 
 // maxNodes returns the limit of nodes, each of which has an O_PATH descriptor.
-func (fs *FS) maxNodes() int64 { return fs.part() / 2 }
+func (fs *FS) maxNodes() int64 {
+	return fs.stats.pinnedNodes.Load() + min(fs.unpinned(), maxIdleNodes)
+}
 
 // maxOpen returns the limit of descriptors that are open for data or for listings.
-func (fs *FS) maxOpen() int64 { return fs.part() / 2 }
+func (fs *FS) maxOpen() int64 { return fs.stats.pinnedData.Load() + fs.unpinned() }
 
 // If more than manyUnsynced files have data that is not on stable storage, the flusher syncs the
 // oldest. If mostUnsynced files have such data, a writer syncs some of the oldest before it
 // writes to a file that has none (makeRoomForData).
-func (fs *FS) manyUnsynced() int64 { return fs.maxOpen() / 8 }
-func (fs *FS) mostUnsynced() int64 { return fs.maxOpen() / 4 }
+func (fs *FS) manyUnsynced() int64 { return fs.unpinned() / 8 }
+func (fs *FS) mostUnsynced() int64 { return fs.unpinned() / 4 }
 
-// maxPinned returns the limit of descriptors that vfs.Files, which can share one, and claims keep open.
-func (fs *FS) maxPinned() int64 { return fs.maxOpen() * 5 / 8 }
+// pinOne adds one to a count of pinned descriptors. ErrDelay: the limit is reached.
+func (fs *FS) pinOne(count *atomic.Int64) error {
+	c := &fs.stats
+	count.Add(1)
+	if c.pinnedNodes.Load()+c.pinnedData.Load() <= fs.maxPinned() {
+		return nil
+	}
+	fs.descriptors.divide() // the other FSs may need less than before
+	if c.pinnedNodes.Load()+c.pinnedData.Load() <= fs.maxPinned() {
+		return nil
+	}
+	count.Add(-1)
+	fs.descriptors.refuse()
+	return vfs.ErrDelay
+}
 
 // opened returns the number of descriptors that are open for data or for listings.
 func (fs *FS) opened() int64 { return fs.stats.open.Load() + fs.stats.streams.Load() }

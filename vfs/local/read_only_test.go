@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -149,9 +150,13 @@ func TestRemount(t *testing.T) {
 	}
 	remount := func(flags uintptr) {
 		t.Helper()
-		if err := unix.Mount("", d.dir, "", unix.MS_REMOUNT|flags, ""); err != nil {
-			t.Fatal(err)
-		}
+		await.Until(t, "the remount is done, when no file is open for writing", func() bool {
+			err := unix.Mount("", d.dir, "", unix.MS_REMOUNT|flags, "")
+			if err != nil && err != unix.EBUSY {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
 	}
 	remount(unix.MS_RDONLY)
 	w := newWorld(t, local.Config{Root: d.dir, Sync: true})

@@ -166,6 +166,7 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 		return false, err
 	}
 	l.dir.streams.give(s)
+	l.fs.nodes.hasten(l.dir)
 	return eof, nil
 }
 

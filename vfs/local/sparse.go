@@ -34,6 +34,11 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	if err := fs.makeRoomForData(op, n); err != nil {
 		return err
 	}
+	data, err := fs.file(op, n, true)
+	if err != nil {
+		return err
+	}
+	defer data.put()
 	n.inode.mu.Lock()
 	defer n.inode.mu.Unlock()
 	if op.Cred.UID == 0 {
@@ -46,14 +51,14 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	}
 	var ch vfs.Change
 	c := fs.before(n, &is, &ch)
-	err := fs.asWriter(fs.writesAs(op.Cred, &is.Stat_t, int(min(bytes, math.MaxInt32))), func() error { return do(f.data.fd) })
+	err = fs.asWriter(fs.writesAs(op.Cred, &is.Stat_t, int(min(bytes, math.MaxInt32))), func() error { return do(data.fd) })
 	if err == nil {
 		n.wrote()
 	}
 	if op.Cred.UID == 0 {
-		fs.restoreSetID(f.data.fd, &is.Stat_t)
+		fs.restoreSetID(data.fd, &is.Stat_t)
 	} else {
-		fs.clearSetID(op.Cred, f.data.fd, &is.Stat_t)
+		fs.clearSetID(op.Cred, data.fd, &is.Stat_t)
 	}
 	_ = c.after(true, &is) // true: even a failed call may have changed a part
 	return err
@@ -154,7 +159,12 @@ func (fs *FS) Seek(op *vfs.Op, of vfs.File, offset uint64, what vfs.SeekWhat) (a
 	if offset > math.MaxInt64 {
 		return 0, false, syscall.ENXIO
 	}
-	found, err := unix.Seek(f.data.fd, int64(offset), whence)
+	data, err := fs.file(op, f.n, false)
+	if err != nil {
+		return 0, false, err
+	}
+	defer data.put()
+	found, err := unix.Seek(data.fd, int64(offset), whence)
 	var st look
 	if lookErr := fs.look(op, f.n, &st); lookErr != nil {
 		return 0, false, lookErr
@@ -214,17 +224,22 @@ func (fs *FS) CopyRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fil
 		return 0, syscall.EINVAL
 	}
 	count = min(count, copyAtOnce)
+	data, err := src.n.fs.file(op, src.n, false)
+	if err != nil {
+		return 0, err
+	}
+	defer data.put()
 	err = dst.alter(op, count, func(fd int) error {
 		in, out := int64(fromOffset), int64(toOffset)
 		var got int
 		err := uninterrupted(func() (err error) {
-			got, err = unix.CopyFileRange(src.data.fd, &in, fd, &out, int(count), 0)
+			got, err = unix.CopyFileRange(data.fd, &in, fd, &out, int(count), 0)
 			return err
 		})
 		switch err {
 		case syscall.EXDEV, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EINVAL:
 			// The kernel cannot copy between these two files.
-			got, err = copyByHand(src.data.fd, fd, fromOffset, toOffset, count)
+			got, err = copyByHand(data.fd, fd, fromOffset, toOffset, count)
 		}
 		n = uint64(max(got, 0))
 		return err
@@ -284,8 +299,13 @@ func (fs *FS) CloneRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fi
 	if fromOffset > math.MaxInt64 || toOffset > math.MaxInt64 || count > math.MaxInt64 {
 		return syscall.EINVAL
 	}
+	data, err := src.n.fs.file(op, src.n, false)
+	if err != nil {
+		return err
+	}
+	defer data.put()
 	m := dst.n.mark()
-	r := unix.FileCloneRange{Src_fd: int64(src.data.fd), Src_offset: fromOffset, Src_length: count, Dest_offset: toOffset}
+	r := unix.FileCloneRange{Src_fd: int64(data.fd), Src_offset: fromOffset, Src_length: count, Dest_offset: toOffset}
 	err = dst.alter(op, 0, func(fd int) error {
 		return uninterrupted(func() error { return unix.IoctlFileCloneRange(fd, &r) })
 	})

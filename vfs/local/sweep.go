@@ -1,7 +1,6 @@
 package local
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -35,28 +34,14 @@ func (fs *FS) sweep() {
 }
 
 func (fs *FS) sweepOnce() {
+	fs.sweeping.Lock()
+	defer fs.sweeping.Unlock()
 	round := fs.nodes.round.Add(1)
 	if !fs.bounded && round%lookEveryRound == 0 {
 		fs.moves.Add(1)
 	}
-	var st unix.Stat_t
-	forgettable := false
-	fs.nodes.each(func(n *node) {
-		idle := roundsSince(round, n.used.Load())
-		n.dropIdle(closeAfter)
-		if fs.kind.links && idle > 0 && round%lookEveryRound == 0 &&
-			unix.Fstat(n.fd, &st) == nil && st.Nlink == 0 {
-			if fs.nodes.forget(n) {
-				n.forgetData()
-			}
-			return
-		}
-		// An unused node has two references now: the cache's, and that of nodes.each.
-		forgettable = forgettable || idle >= forgetAfter && n != fs.root && n.refs.Load() == 2
-	})
-	if forgettable {
-		fs.nodes.shrink(math.MaxInt, forgetAfter)
-	}
+	fs.nodes.sweep(fs.swept, round, fs.sweepNode)
+	fs.swept = round
 	if fs.kind.reserves {
 		fs.lookAtReserve()
 	}
@@ -64,17 +49,43 @@ func (fs *FS) sweepOnce() {
 	if fs.kind.memory && round%lookEveryRound == 0 && unix.Fstatfs(fs.mount, &sfs) == nil {
 		fs.reads.Store(uint32(readKindOf(&sfs))) // a remount may have changed the mount's options
 	}
-	// The FS's part of the budget may have shrunk, because another FS joined or SetLimit was called.
+	// The FS may have fewer descriptors than before, because others need more or SetLimit was called.
+	fs.descriptors.divide()
 	fs.makeRoomToOpen()
 	if over := fs.nodes.count.Load() - fs.maxNodes(); over > 0 {
 		fs.nodes.shrink(int(over), 2, 1, 0)
 	}
 }
 
+// sweepNode closes what n does not need, and returns the number of rounds until its next turn, or 0 if
+// n was not used for so long that it shall leave the cache.
+func (fs *FS) sweepNode(n *node) uint32 {
+	round := fs.nodes.round.Load()
+	idle := roundsSince(round, n.used.Load())
+	n.dropIdle(closeAfter, false)
+	var st unix.Stat_t
+	if fs.kind.links && idle > 0 && unix.Fstat(n.fd, &st) == nil && st.Nlink == 0 {
+		if fs.nodes.forget(n) {
+			n.forgetData()
+			return lookEveryRound
+		}
+	}
+	opened, needed := n.opened()
+	switch {
+	case opened:
+		return 1
+	case needed: // the longer it was not used, the later the next turn
+		return min(max(idle, lookEveryRound), forgetAfter)
+	case idle >= forgetAfter:
+		return 0
+	}
+	return min(lookEveryRound, forgetAfter-idle)
+}
+
 // counters counts what is open and remembered, in order to limit it, and some events, for tests.
 type counters struct {
 	open                                     atomic.Int64  // files open for data
-	pinned                                   atomic.Int64  // open descriptors in use by vfs.Files or claims
+	pinnedNodes, pinnedData                  atomic.Int64  // descriptors that cannot be closed: see FS.maxPinned
 	streams                                  atomic.Int64  // open listings of directories
 	names                                    atomic.Int64  // names remembered
 	switches, switchFailures, threadsRetired atomic.Uint64 // of threads to callers' identities

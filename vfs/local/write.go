@@ -231,6 +231,7 @@ func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error
 			return vfs.Change{}, err
 		}
 	}
+	fs.committed(n)
 	ch.HasBefore = true
 	if fs.look(op, n, &is) == nil {
 		n.fill(&ch.After, &is)

@@ -127,8 +127,9 @@ func part(most, all, near, has int) int {
 	return (address - (near - has)) / 2
 }
 
-// overfull returns the status for a client that wants more locks in a file than part allows. own is
-// true if the client itself holds most of the locks in the file: waiting would not help it.
+// overfull returns the status for a client that wants more locks in a file, or more open files, than it
+// may have. own is true if the client itself holds most of them: waiting would not help it. Only minor
+// version 0 has NFS4ERR_RESOURCE (RFC 7530 §13.1.3.4).
 func overfull(c *Client, own bool) Status {
 	switch {
 	case c.Minor == 0:
@@ -196,7 +197,8 @@ func openRoomOf(domain any) openRoom {
 }
 
 // mayOpen returns NFS4_OK if c may open this file of the file system, or else the error to answer; it
-// then makes the sweep free open files (relieve). A file that the clients of the same address have
+// then makes the sweep free open files (relieve). The error is not NFS4ERR_DELAY, with which a client's
+// open(2) would wait for ever, if the clients of c's address themselves have most of the open files. A file that the clients of the same address have
 // open already does not count again. All clients of an address may have at most three times as many
 // open files of a file system as it can still open, without an eighth of its limit.
 func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
@@ -211,6 +213,10 @@ func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
 	// An eighth of the limit stays free for files that are being opened and belong to no client yet.
 	if has := o.files.byDomain[r.domain]; has+1 > 3*(r.most-r.most/8-r.open) {
 		g.relieve(ofFiles(r), has < g.clients.part(r.most)/2)
+		r.domain.(vfs.OpenCounter).OpenRefused()
+		if g.sweeper.courteous == 0 && !g.sweeper.starved {
+			return overfull(c, 2*has > r.open)
+		}
 		return g.full(c)
 	}
 	return nfs4wire.NFS4OK

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,10 +14,13 @@ import (
 // A scarce file system has a limited number of open files.
 type scarce struct {
 	openCount
-	most int
+	most    int
+	refused atomic.Int64 // calls of OpenRefused
 }
 
 func (s *scarce) OpenFiles() (open, most int) { return int(s.n.Load()), s.most }
+
+func (s *scarce) OpenRefused() { s.refused.Add(1) }
 
 // openScarce opens file n for c. It closes the file again if the Manager refuses the open.
 func openScarce(m *Manager, fs *scarce, c *Client, n int) Status {
@@ -43,7 +47,7 @@ func fillScarce(t *testing.T, m *Manager, fs *scarce, c *Client, first int) (n i
 		case s == ok:
 			refused = false
 			n++
-		case s != nfs4wire.NFS4ErrDelay:
+		case s != nfs4wire.NFS4ErrDelay && s != nfs4wire.NFS4ErrServerFault:
 			t.Fatal(s)
 		case refused:
 			return n
@@ -87,6 +91,34 @@ func TestAddressesShareOpenFiles(t *testing.T) {
 				t.Errorf("%v has %d files", a, len(o.files.opens))
 			}
 		}
+	})
+}
+
+// A client that has most of the open files itself, and is refused another one, is not told to wait,
+// because its program would wait for ever. A client of another address is. The file system is told of
+// each refusal.
+func TestWhoHasMostOpenFilesIsNotToldToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		fs := &scarce{most: 400}
+		a := clientFrom(t, m, "10.0.0.1", "a")
+		n := fillScarce(t, m, fs, a, 0)
+		refused := fs.refused.Load()
+		if s := openScarce(m, fs, a, n); s != nfs4wire.NFS4ErrServerFault {
+			t.Errorf("a client that has %d of %d files: %v", n, fs.most, s)
+		}
+		if told := fs.refused.Load() - refused; told != 1 {
+			t.Errorf("the file system is told of %d refusals, want 1", told)
+		}
+		b := clientFrom(t, m, "10.0.0.2", "b")
+		for i := range fs.most {
+			if s := openScarce(m, fs, b, 1000+i); s == nfs4wire.NFS4ErrDelay {
+				return
+			} else if s != ok {
+				t.Fatalf("a client that has %d files: %v", i, s)
+			}
+		}
+		t.Error("the other client was never refused")
 	})
 }
 
