@@ -2,13 +2,10 @@ package local
 
 import (
 	"bytes"
-	"cmp"
-	"crypto/sha256"
 	"encoding/binary"
 	"iter"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"weak"
 
@@ -20,18 +17,18 @@ import (
 // A dirStream is an open descriptor that lists a directory. A call that continues a listing uses
 // the stream that an earlier call left at the listing's cookie.
 type dirStream struct {
-	fd    int
-	at    uint64 // cookie of the last entry returned
-	used  uint32 // round of the sweeper (one a second) at the last use
-	count *atomic.Int64
-	// ahead holds the next entries if listings are ordered by name (restByName). last: none follow.
-	ahead []listedName
-	last  bool
+	fs   *FS
+	fd   int
+	at   uint64 // cookie of the last entry returned
+	used uint32 // round of the sweeper (one a second) at the last use
+	// ahead holds the next entries if listings are ordered by name (restByName).
+	ahead namesAhead
 }
 
 func (s *dirStream) close() {
+	s.ahead.forget(s.fs)
 	unix.Close(s.fd)
-	s.count.Add(-1)
+	s.fs.stats.streams.Add(-1)
 }
 
 // dirStreams holds a directory's idle streams.
@@ -162,79 +159,6 @@ func nextDirent(b []byte) (e dirent, rest []byte) {
 	return e, b[size:]
 }
 
-// On overlayfs d_off is a position in a list of entries that the kernel makes for each descriptor.
-// After a change of the directory, or with another descriptor, the position may belong to another
-// entry. So there the cookie is a hash of the entry's name, and entries are listed in the order of
-// their cookies. A listing continues correctly after changes and after a restart of the daemon.
-
-// namesAhead is the largest number of next entries that a stream keeps. After it has returned all
-// of them, it reads the whole directory again.
-const namesAhead = 1 << 11
-
-// cookieOfName returns a cookie between dotDotCookie and endCookie. It is infeasible to find two names
-// with the same cookie; otherwise a user could make a name that hides another user's file.
-func cookieOfName(name []byte) uint64 {
-	sum := sha256.Sum256(name)
-	return binary.BigEndian.Uint64(sum[:])>>2 + dotDotCookie + 1
-}
-
-// restByName emits the entries after cookie, which is 2 or more.
-func (l *listing) restByName(s *dirStream, cookie uint64) (eof bool, err error) {
-	if s.at != cookie || cookie == dotDotCookie {
-		s.ahead, s.last = nil, false
-	}
-	s.at = cookie
-	for {
-		for len(s.ahead) > 0 {
-			e := &s.ahead[0]
-			entry := vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: e.cookie}
-			there := true
-			if l.plus {
-				_, there = l.attributes(&entry)
-			}
-			if there && !l.hand(&entry) {
-				return false, nil
-			}
-			s.at, s.ahead = e.cookie, s.ahead[1:]
-		}
-		if s.last {
-			return true, nil
-		}
-		if err := s.readAhead(); err != nil {
-			return false, err
-		}
-	}
-}
-
-// readAhead reads the directory and keeps the namesAhead entries after s.at with the lowest cookies.
-func (s *dirStream) readAhead() error {
-	if _, err := unix.Seek(s.fd, 0, unix.SEEK_SET); err != nil {
-		return err
-	}
-	buf := direntBuffers.Get().(*[]byte)
-	defer direntBuffers.Put(buf)
-	s.last = true
-	keep := func() {
-		slices.SortFunc(s.ahead, func(a, b listedName) int { return cmp.Compare(a.cookie, b.cookie) })
-		if len(s.ahead) > namesAhead {
-			s.ahead, s.last = slices.Clone(s.ahead[:namesAhead]), false
-		}
-	}
-	for e, err := range dirents(s.fd, *buf) {
-		if err != nil {
-			return err
-		}
-		if cookie := cookieOfName(e.name); cookie > s.at {
-			s.ahead = append(s.ahead, listedName{cookie: cookie, ino: e.ino, name: slices.Clone(e.name)})
-		}
-		if len(s.ahead) > 4*namesAhead {
-			keep()
-		}
-	}
-	keep()
-	return nil
-}
-
 // A rememberedList is the beginning of the kernel's listing of a directory, in a dirMemory. While
 // the directory has the Change of the dirMemory, no entry has been added, removed or moved since. A
 // listing never shows a half-made change, because the kernel makes it wait until a running change of
@@ -296,19 +220,19 @@ func (m *dirMemory) add(l *listing, e *vfs.DirEntry, h vfs.Handle, at int) int {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, all := &m.list, &l.fs.stats.names
+	r, bytes := &m.list, int64(nameOverhead+len(named.name))
 	if at == 0 {
-		m.renewLocked(l.looks.change, all)
+		m.renewLocked(l.looks.change, l.fs)
 	}
 	switch {
 	case m.change != l.looks.change || at > len(r.entries):
 		return unknownPlace
 	case at < len(r.entries):
 		return at + 1
-	case at >= maxDirNames || all.Load() >= maxAllNames:
+	case at >= maxDirNames || !l.fs.takeNames(bytes):
 		return unknownPlace
 	}
-	all.Add(1)
+	m.bytes += bytes
 	r.entries = append(r.entries, named)
 	return at + 1
 }

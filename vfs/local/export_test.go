@@ -131,7 +131,27 @@ func (fs *FS) Stats() Stats {
 }
 
 // RememberedNames returns the number of remembered names.
-func (fs *FS) RememberedNames() int64 { return fs.stats.names.Load() }
+func (fs *FS) RememberedNames() (names int64) {
+	fs.nodes.each(func(n *node) {
+		m := &n.memory
+		m.mu.Lock()
+		names += int64(len(m.names) + len(m.list.entries))
+		m.mu.Unlock()
+	})
+	return names
+}
+
+// WholeReads returns how often a directory was read as a whole to list it in the order of its names.
+func (fs *FS) WholeReads() uint64 { return fs.stats.wholeReads.Load() }
+
+// TakeNames takes memory for names away from the FS, or returns false.
+func (fs *FS) TakeNames(bytes int64) bool { return fs.takeNames(bytes) }
+
+// MaxNameMemory is the limit of the memory that names take in all FSs together.
+const MaxNameMemory = maxNameMemory
+
+// NameMemory returns the number of bytes that names take in the FS.
+func (fs *FS) NameMemory() int64 { return fs.stats.nameBytes.Load() }
 
 // HandleOf returns the handle of name in the directory dir.
 func HandleOf(dir int, name string) (h vfs.Handle, err error) {

@@ -3,7 +3,6 @@ package local
 import (
 	"math"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -57,12 +56,11 @@ type dirMemory struct {
 	// name is still the file's, because a change may set the directory's ctime long before it takes effect.
 	names map[string]vfs.Handle
 	list  rememberedList
+	bytes int64 // memory that names and list take (FS.takeNames)
 }
 
-const (
-	maxDirNames = 1 << 14 // names in one directory, and entries of its list
-	maxAllNames = 1 << 16 // names and entries in all directories together
-)
+// maxDirNames is the largest number of names, and of entries of the list, in a dirMemory.
+const maxDirNames = 1 << 14
 
 // findName returns the file remembered for name in d. The caller has just read d's attributes.
 func (d *node) findName(name []byte) (h vfs.Handle, ok bool) {
@@ -82,35 +80,41 @@ func (fs *FS) rememberName(d *node, in *look, name []byte, h vfs.Handle) {
 	if !in.still {
 		return
 	}
-	m, all := &d.memory, &fs.stats.names
+	m, bytes := &d.memory, int64(nameOverhead+len(name))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.renewLocked(in.change, all)
-	if in.change < m.change || len(m.names) >= maxDirNames || all.Load() >= maxAllNames {
+	m.renewLocked(in.change, fs)
+	if in.change < m.change {
 		return
+	}
+	if _, known := m.names[string(name)]; !known {
+		if len(m.names) >= maxDirNames || !fs.takeNames(bytes) {
+			return
+		}
+		m.bytes += bytes
 	}
 	if m.names == nil {
 		m.names = make(map[string]vfs.Handle)
 	}
-	was := len(m.names)
 	m.names[string(name)] = h
-	all.Add(int64(len(m.names) - was))
 }
 
-// renewLocked empties m if it is about an earlier Change of the directory than the argument. all is
-// the number of names in all directories.
-func (m *dirMemory) renewLocked(change uint64, all *atomic.Int64) {
+// renewLocked empties m if it is about an earlier Change of the directory than the argument.
+func (m *dirMemory) renewLocked(change uint64, fs *FS) {
 	if m.change < change {
-		all.Add(-int64(len(m.names) + len(m.list.entries)))
-		m.change, m.list = change, rememberedList{}
+		fs.giveNames(m.bytes)
+		if len(m.names) > 64 {
+			m.names = nil // an empty map keeps its memory, which is not counted any more
+		}
 		clear(m.names)
+		m.change, m.bytes, m.list = change, 0, rememberedList{}
 	}
 }
 
 // forget empties m when the cache drops its node.
-func (m *dirMemory) forget(all *atomic.Int64) {
+func (m *dirMemory) forget(fs *FS) {
 	m.mu.Lock()
-	m.renewLocked(math.MaxUint64, all)
+	m.renewLocked(math.MaxUint64, fs)
 	m.mu.Unlock()
 }
 

@@ -70,7 +70,7 @@ func (n *node) release() bool {
 func (n *node) close() {
 	n.forgetData()
 	n.closeAll()
-	n.memory.forget(&n.fs.stats.names)
+	n.memory.forget(n.fs)
 	inodes.giveBack(n.inode)
 	unix.Close(n.fd)
 }

@@ -149,8 +149,8 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		s = &dirStream{fd: fd, at: dotDotCookie, count: &l.fs.stats.streams}
-		s.count.Add(1)
+		s = &dirStream{fs: l.fs, fd: fd, at: dotDotCookie}
+		l.fs.stats.streams.Add(1)
 	}
 	s.used = l.fs.nodes.round.Load()
 	list := l.restByPlace

@@ -88,19 +88,55 @@ func overlayOfTwo(t *testing.T) string {
 	return at
 }
 
-// A directory with more entries than namesAhead is listed completely.
-func TestLargeDirectoryIsListedWhole(t *testing.T) {
+// A large directory that is listed in the order of its names is read once, if there is memory for the
+// names. If not, it is listed completely even so.
+func TestLargeDirectoryIsReadOnce(t *testing.T) {
 	if places(t)["overlay"] == nil {
 		t.Skip("nothing can be mounted here")
 	}
 	w := newWorld(t, local.Config{Root: overlayOfTwo(t)})
 	d, err := w.lookup(w.fs.Root(), "d")
 	w.ok(err)
-	const most = 20000
+	const most, page = 20000, 100
 	for i := range most {
 		w.ok(os.Symlink("to", w.path("d", fmt.Sprint(i))))
 	}
-	if got := len(w.listed(d)); got != most+3 {
-		t.Errorf("%d entries of %d", got, most+3)
+	for _, want := range []uint64{1, most/2048 + 1} {
+		before, taken := w.fs.WholeReads(), w.fs.NameMemory()
+		seen := map[string]int{}
+		cookie, eof := uint64(0), false
+		for !eof {
+			left := page
+			var a vfs.Attr
+			eof, err = w.fs.ReadDir(w.op, d, cookie, false, &a, func(e *vfs.DirEntry) bool {
+				if left--; left < 0 {
+					return false
+				}
+				seen[string(e.Name)]++
+				cookie = e.Cookie
+				return true
+			})
+			w.ok(err, "ReadDir")
+		}
+		if len(seen) != most+3 {
+			t.Errorf("%d entries of %d", len(seen), most+3)
+		}
+		for name, n := range seen {
+			if n != 1 {
+				t.Errorf("%s is listed %d times", name, n)
+			}
+		}
+		if n := w.fs.WholeReads() - before; n > want {
+			t.Errorf("the directory was read %d times, want at most %d", n, want)
+		}
+		w.fs.Sweep(5)
+		if n := w.fs.NameMemory(); n != taken {
+			t.Errorf("%d bytes are counted after the listing, %d before", n, taken)
+		}
+		for size := int64(1 << 20); size > 0; size /= 2 {
+			for w.fs.TakeNames(size) {
+				t.Cleanup(func() { w.fs.TakeNames(-size) })
+			}
+		}
 	}
 }

@@ -87,9 +87,10 @@ type counters struct {
 	open                                     atomic.Int64  // files open for data
 	pinnedNodes, pinnedData                  atomic.Int64  // descriptors that cannot be closed: see FS.maxPinned
 	streams                                  atomic.Int64  // open listings of directories
-	names                                    atomic.Int64  // names remembered
+	nameBytes                                atomic.Int64  // see nameMemory
 	switches, switchFailures, threadsRetired atomic.Uint64 // of threads to callers' identities
 	verdicts, verdictsRemembered             atomic.Uint64
 	syncs, syncFailures                      atomic.Uint64
 	climbs                                   atomic.Uint64
+	wholeReads                               atomic.Uint64 // of directories, by namesAhead
 }
