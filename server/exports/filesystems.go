@@ -34,6 +34,7 @@ type Filesystems struct {
 
 	log         *zap.Logger
 	state       string // the state directory
+	stateAt     stateLocation
 	failedSyncs atomic.Uint64
 	syncLines   loglimit.Limit[uint64] // by device number
 	fullLines   loglimit.Limit[struct{}]
@@ -143,25 +144,6 @@ func (t *Filesystems) config(dir string, key directoryKey) local.Config {
 			t.syncFailed(dir, key, call, err, time.Now())
 		},
 	}
-}
-
-// apartFrom returns an error if the directory fd contains the state directory or lies within it,
-// because clients could then read the key that signs file handles.
-func (t *Filesystems) apartFrom(fd int) error {
-	dir, err := locateFD(fd)
-	if err != nil {
-		return err
-	}
-	state, err := locate(t.state)
-	switch {
-	case err != nil:
-		return err
-	case dir.holds(state):
-		return fmt.Errorf("the state directory %s lies within it, where clients could read the key that seals handles", t.state)
-	case state.holds(dir):
-		return fmt.Errorf("it lies within the state directory %s, where clients could read the key that seals handles", t.state)
-	}
-	return nil
 }
 
 // again counts one more export of an open file system. It returns false if the file system is not

@@ -313,12 +313,12 @@ func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 	case sx.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return nil, errors.New("it is mounted on a file")
 	}
-	if err := w.filesystems.apartFrom(fd); err != nil {
+	if err := w.filesystems.mountApartFrom(&m.Found, &sx); err != nil {
 		return nil, err
 	}
 	fs, err := local.New(local.Config{
 		Root: fmt.Sprintf("/proc/self/fd/%d", fd), Sync: true, Descriptors: w.descriptors, KernelHandles: true,
-		FSID: uint64(m.ExportID)<<32 | 1,
+		FSID: uint64(m.ExportID)<<32 | 1, Mount: mountinfo.Mount{ID: m.ID, Device: m.Device, Root: m.Root, Point: m.Point, Kind: m.Kind},
 	})
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner // the outer error would show /proc/self/fd/N instead of the path

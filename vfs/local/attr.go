@@ -37,7 +37,7 @@ func (fs *FS) tellWanted(op *vfs.Op, n *node, a *vfs.Attr) error {
 				if op.Try {
 					return vfs.ErrWouldBlock
 				}
-				a.MountedOn = mountedOn(fs.mount, n.fileID)
+				a.MountedOn = fs.mountedOn()
 				fs.covers.Store(a.MountedOn)
 			}
 		}
@@ -60,15 +60,16 @@ func tellBirth(dir int, name string, flags int, ino uint64, a *vfs.Attr) {
 	}
 }
 
-// mountedOn returns the inode number of the directory that the mount of fd covers. fd is an open
-// directory, and own is its file ID. If fd is not the top of a mount, or the covered directory
-// cannot be found, mountedOn returns own. Only a listing of its parent shows the covered directory.
-func mountedOn(fd int, own uint64) uint64 {
-	on, top := mountOf(fd)
+// mountedOn returns the inode number of the directory that the mount at the root covers. If the root is
+// not the top of a mount, or the covered directory cannot be found, mountedOn returns the root's own
+// file ID. Only a listing of its parent shows the covered directory.
+func (fs *FS) mountedOn() uint64 {
+	own := fs.root.fileID
+	on, top := fs.mountOfRoot()
 	if !top || on.Point == "/" {
 		return own // the root has no parent directory
 	}
-	above, err := unix.Openat(fd, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	above, err := unix.Openat(fs.mount, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return own
 	}

@@ -37,6 +37,9 @@ type Config struct {
 	FSID uint64
 	// Descriptors is the budget that all FSs share; nil: half of RLIMIT_NOFILE.
 	Descriptors *Descriptors
+	// Mount, if its ID is not 0, is the mount whose top is Root, as mountinfo describes it (proc(5)).
+	// Without it, the FS reads mountinfo, which takes long on a machine with very many mounts.
+	Mount mountinfo.Mount
 	// IndexHandles makes the FS use the index even if the kernel could open handles.
 	IndexHandles bool
 	// KernelHandles makes New fail if the kernel cannot resolve the directory's handles.
@@ -162,7 +165,7 @@ func (fs *FS) open() error {
 	fs.kind = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0)
 	fs.reads.Store(uint32(readKindOf(&sfs)))
 	fs.volatile = fs.kind.pages && fs.cfg.SyncHook == nil
-	on, top := mountOf(fs.mount)
+	on, top := fs.mountOfRoot()
 	fs.mountID, fs.bounded, fs.volume = on.ID, top && on.Root == "/", unique.Make(on.Device)
 	fs.device = devices.join(fs)
 	fs.whole.confirmed = fs.device.failures.Load()
@@ -198,6 +201,15 @@ func (fs *FS) open() error {
 	}
 	fs.root = fs.nodes.adopt(rootFD, &fs.rootStat, h, nil) // Close releases this reference
 	return nil
+}
+
+// mountOfRoot returns the mount that the root is on. top is true if the root is the directory at the top
+// of it.
+func (fs *FS) mountOfRoot() (on mountinfo.Mount, top bool) {
+	if fs.cfg.Mount.ID != 0 {
+		return fs.cfg.Mount, true
+	}
+	return mountOf(fs.mount)
 }
 
 // mountOf returns the mount that fd is on. top is true if fd is the directory at the top of it.

@@ -4,9 +4,11 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"unique"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -64,4 +66,37 @@ func TestKernelHandles(t *testing.T) {
 		t.Fatal("/proc is served by handles")
 	}
 	t.Log(err)
+}
+
+// An FS believes the caller that tells it the root's mount, and does not read mountinfo, which may have
+// very many lines.
+func TestMountThatTheCallerKnows(t *testing.T) {
+	base := diskFolder(t)
+	at := base + "/covered"
+	if err := mkdirs(at); err != nil {
+		t.Fatal(err)
+	}
+	var covered unix.Stat_t
+	if err := unix.Stat(at, &covered); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("local-test", at, "tmpfs", 0, ""); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
+	known := newWorld(t, local.Config{Root: at, Mount: mountinfo.Mount{ID: 1 << 62, Device: "77:78", Root: "/", Point: "/nowhere/covered"}})
+	read := newWorld(t, local.Config{Root: at})
+	if known.fs.Volume() != unique.Make("77:78") || read.fs.Volume() == known.fs.Volume() {
+		t.Errorf("the volume is %v, and %v without the mount", known.fs.Volume(), read.fs.Volume())
+	}
+	if !known.fs.Bounded() || !read.fs.Bounded() {
+		t.Error("the root is not the top of its file system")
+	}
+	for _, w := range []*world{known, read} {
+		var a vfs.Attr
+		w.ok(w.fs.GetAttr(&vfs.Op{Cred: w.op.Cred, Want: vfs.WantMountedOn}, w.fs.Root(), &a), "GetAttr")
+		if a.MountedOn != covered.Ino {
+			t.Errorf("mounted on file %d, want %d", a.MountedOn, covered.Ino)
+		}
+	}
 }
