@@ -39,7 +39,7 @@ type exportOption struct {
 
 // exportOptions has all options, in their order in the documentation.
 var exportOptions = []exportOption{
-	{name: "ro", about: "changes", set: always(func(e *export.Export) { e.ReadOnly = true }), meaning: "clients can only read"},
+	{name: "ro", about: "changes", set: always(func(e *export.Export) { e.ReadOnly = true }), meaning: "clients can only read. Without it, the mount of the file system decides: while it is read-only on the server, changes fail with \"Read-only file system\"; `mount -o remount,rw` takes effect at once"},
 	{name: "rw", about: "changes", usual: true, set: always(func(e *export.Export) { e.ReadOnly = false }), meaning: "clients can read and change"},
 	{name: "sync", about: "durability", usual: true, set: always(func(e *export.Export) { e.Async = false }), meaning: "the daemon replies to a change of names or attributes only when the change is on stable storage (RFC 1813 §4.8). Data that clients write to files is on stable storage after a COMMIT or a stable WRITE, also with `async`"},
 	{name: "async", about: "durability", set: always(func(e *export.Export) { e.Async = true }), meaning: "the daemon may reply to a change of names or attributes before the change is on stable storage"},

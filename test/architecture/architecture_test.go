@@ -29,7 +29,7 @@ var rooms = map[string][]string{
 	"internal/turns":      {"internal/queue"},
 	"rdmacm":              {"mem", "internal/ownaddr", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/turns"},
 	"rpc":                 {"mem", "internal/census", "internal/clientaddr", "internal/queue", "internal/turns"},
-	"vfs":                 {"mem", "internal/mountinfo"},
+	"vfs":                 {"mem", "internal/mountinfo", "internal/queue"},
 	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/clientaddr", "internal/queue"},
 	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/turns"},
 	// The binding of NFS to RPC imports only the wire types. State, identity and exports import
