@@ -50,7 +50,7 @@ func (f Seen) attr(t *tree, n *node) vfs.Attr {
 	}
 	return vfs.Attr{
 		Type: vfs.Directory, Mode: 0o555, Nlink: links, FileID: n.fileID,
-		Atime: t.built, Mtime: t.built, Ctime: t.built, Change: t.change,
+		Atime: t.since, Mtime: t.since, Ctime: t.since, Change: t.change,
 	}
 }
 

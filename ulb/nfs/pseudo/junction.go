@@ -70,7 +70,7 @@ func (f *FS) now() *tree {
 	of := f.exports.Tree()
 	t := f.tree.Load()
 	if t == nil || t.of != of {
-		t = grow(of)
+		t = grow(of, t)
 		f.tree.Store(t)
 	}
 	return t

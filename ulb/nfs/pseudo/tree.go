@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -21,9 +22,10 @@ type tree struct {
 	byExport map[uint32]*node // by ID
 	// byName holds the nodes of exports by the last element of their paths.
 	byName map[string][]*node
-	// change is the change attribute of all directories: a digest of the paths of all exports.
+	// change is the change attribute of all directories: a digest of what decides which names and handles
+	// a client sees. since is the time since which it has this value.
 	change uint64
-	built  vfs.Time
+	since  vfs.Time
 }
 
 // node is one path of the tree: a directory, an export, or both. A client that the export does not serve
@@ -44,12 +46,12 @@ type node struct {
 // handleFormat is the first byte of every handle. A digest of the path follows it.
 const handleFormat = 1
 
-// grow builds the tree of a set of exports.
-func grow(of *export.Tree) *tree {
+// grow builds the tree of a set of exports. before is the tree of an earlier set, or nil.
+func grow(of *export.Tree, before *tree) *tree {
 	now := time.Now()
 	t := &tree{
 		of: of, byHandle: make(map[vfs.Handle]*node), byExport: make(map[uint32]*node),
-		byName: make(map[string][]*node), built: vfs.Time{Sec: now.Unix(), Nsec: uint32(now.Nanosecond())},
+		byName: make(map[string][]*node), since: vfs.Time{Sec: now.Unix(), Nsec: uint32(now.Nanosecond())},
 	}
 	t.root = t.add(nil, "", "/")
 	paths := make([]string, 0, len(of.ByPath))
@@ -63,10 +65,14 @@ func grow(of *export.Tree) *tree {
 		n.export = of.ByPath[path]
 		t.byExport[n.export.ID] = n
 		t.byName[n.name] = append(t.byName[n.name], n)
-		digest.Write([]byte(path))
-		digest.Write([]byte{0})
+		// Export.Serves decides by these fields. A path that is exported anew has another root.
+		root := n.export.FS.Root()
+		fmt.Fprintf(digest, "%q %q %v %x\n", path, n.export.Clients, n.export.Secure, root.Bytes())
 	}
 	t.change = binary.BigEndian.Uint64(digest.Sum(nil))
+	if before != nil && before.change == t.change {
+		t.since = before.since
+	}
 	return t
 }
 
