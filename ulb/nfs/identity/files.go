@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -15,9 +16,10 @@ var databases = [2]string{User: "passwd", Group: "group"}
 
 func digits(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
 
-// look looks up a user or a group by its name, or by the digits of its number.
-func (m *Map) look(kind Kind, key string) *entry {
-	a, err := m.find(context.Background(), kind, key, func(a *account) bool { return a.name == key || digits(a.id) == key })
+// look looks up the user or the group for which the function is returns true. key is its name, or the
+// digits of its number.
+func (m *Map) look(kind Kind, key string, is func(*account) bool) *entry {
+	a, err := m.find(context.Background(), kind, key, is)
 	e, age := &entry{failed: err != nil}, m.cfg.Age
 	switch {
 	case err != nil:
@@ -75,10 +77,8 @@ func (m *Map) find(ctx context.Context, kind Kind, key string, is func(*account)
 	return a, err
 }
 
-// maxLine is the length of the longest line that is read, in bytes: that of a group with many members.
-const maxLine = 1 << 20
-
-// eachLine calls f for each line of a file until f returns false. A missing file has no lines.
+// eachLine calls f for each line of a file until f returns false. A missing file has no lines. A line,
+// such as that of a group with many members, may have any length.
 func eachLine(path string, f func(line string) bool) error {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -88,14 +88,23 @@ func eachLine(path string, f func(line string) bool) error {
 		return err
 	}
 	defer file.Close()
-	s := bufio.NewScanner(file)
-	s.Buffer(make([]byte, 0, 4096), maxLine)
-	for s.Scan() && f(s.Text()) {
+	r := bufio.NewReader(file)
+	for {
+		line, err := r.ReadString('\n')
+		if line != "" && !f(strings.TrimRight(line, "\r\n")) {
+			return nil
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return s.Err()
 }
 
-// maxGroups is the maximum number of groups of a user. The package ignores further ones.
+// maxGroups is the maximum number of groups of a user (NGROUPS_MAX of setgroups(2)). The package ignores
+// further ones.
 const maxGroups = 65536
 
 // Account returns the user and groups of the account with the given name; ok is false if there is none. It
@@ -125,7 +134,8 @@ func (m *Map) GroupsOf(ctx context.Context, uid uint32) (groups []uint32, ok boo
 	if i := slices.Index(groups, a.gid); i >= 0 {
 		groups = slices.Delete(groups, i, i+1)
 	}
-	return slices.Insert(groups, 0, a.gid), err == nil, err
+	groups = slices.Insert(groups, 0, a.gid)
+	return groups[:min(len(groups), maxGroups)], err == nil, err
 }
 
 // groupsOf returns the numbers of the groups that list a user as a member.
@@ -153,10 +163,13 @@ func (m *Map) groupsOf(ctx context.Context, name string) (groups []uint32, err e
 		return nil, err
 	}
 	for line := range strings.Lines(string(answer)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == name {
-			for _, id := range f[1:] {
-				add(id)
-			}
+		ids, about := strings.CutPrefix(line, name+" ")
+		all := strings.Fields(ids)
+		if !about || slices.ContainsFunc(all, func(id string) bool { _, ok := ParseNumber([]byte(id)); return !ok }) {
+			continue // it is about another name, perhaps one that begins with this one and a blank
+		}
+		for _, id := range all {
+			add(id)
 		}
 	}
 	return groups, nil

@@ -106,12 +106,14 @@ func (m *Map) Number(client netip.Addr, kind Kind, sent []byte, try bool) (uint3
 	if id, ok := ParseNumber(sent); ok {
 		return id, nil
 	}
-	name, domain, ok := bytes.Cut(sent, []byte{'@'})
-	if !ok || !strings.EqualFold(string(domain), m.cfg.Domain) || !wellFormed(name) {
+	// A name may contain an '@' itself, as names of a machine that is joined to several domains do.
+	at := bytes.LastIndexByte(sent, '@')
+	if at < 0 || !strings.EqualFold(string(sent[at+1:]), m.cfg.Domain) || !wellFormed(sent[:at]) {
 		return 0, ErrUnknown
 	}
+	name := string(sent[:at])
 	now := m.cfg.Now()
-	if e, ok := m.byName[kind].get(string(name), now); ok {
+	if e, ok := m.byName[kind].get(name, now); ok {
 		return e.result()
 	}
 	switch may := m.names.may(client, now, !try); {
@@ -120,8 +122,8 @@ func (m *Map) Number(client netip.Addr, kind Kind, sent []byte, try bool) (uint3
 	case try:
 		return 0, vfs.ErrWouldBlock
 	}
-	e := m.look(kind, string(name))
-	m.byName[kind].keep(string(name), e, now)
+	e := m.look(kind, name, func(a *account) bool { return a.name == name })
+	m.byName[kind].keep(name, e, now)
 	return e.result()
 }
 
@@ -137,7 +139,7 @@ func (m *Map) Append(b []byte, client netip.Addr, kind Kind, id uint32, try bool
 		case try:
 			return b, vfs.ErrWouldBlock
 		}
-		e = m.look(kind, digits(id))
+		e = m.look(kind, digits(id), func(a *account) bool { return a.id == id })
 		m.byNumber[kind].keep(id, e, now)
 	}
 	if !e.found {
@@ -149,14 +151,14 @@ func (m *Map) Append(b []byte, client netip.Addr, kind Kind, id uint32, try bool
 // maxName is the length of the longest name that is looked up, in bytes.
 const maxName = 255
 
-// wellFormed reports whether a name can stand in a database: it contains no separator of fields, and does
-// not look like an option of a command.
+// wellFormed reports whether a name can stand in a database: it contains no separator of fields, has a
+// blank only between other characters, and does not look like an option of a command.
 func wellFormed(name []byte) bool {
-	if len(name) == 0 || len(name) > maxName || name[0] == '-' || !utf8.Valid(name) {
+	if len(name) == 0 || len(name) > maxName || name[0] == '-' || name[0] == ' ' || name[len(name)-1] == ' ' || !utf8.Valid(name) {
 		return false
 	}
 	for _, c := range name {
-		if c <= ' ' || c == ':' || c == ',' || c == '/' || c == 0x7f {
+		if c < ' ' || c == ':' || c == ',' || c == '/' || c == 0x7f {
 			return false
 		}
 	}

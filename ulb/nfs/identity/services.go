@@ -75,13 +75,14 @@ func (m *Map) getent(ctx context.Context, database, key string) ([]byte, error) 
 	return answer, down
 }
 
-// mostTold is how much of the dynamic loader's output run keeps, in bytes.
-const mostTold = 1 << 20
+// mostAnswered and mostTold are how much run keeps of getent's answer, and of the dynamic loader's output,
+// in bytes.
+const mostAnswered, mostTold = 1 << 20, 1 << 20
 
 // run runs getent once. line is the first line of its output; nil if there is no entry, or if this machine
 // has no getent and therefore only files. told is the loader's output.
 func run(ctx context.Context, args ...string) (line []byte, told string, err error) {
-	out, loader := capped{left: maxLine}, capped{left: mostTold}
+	out, loader := capped{left: mostAnswered}, capped{left: mostTold}
 	c := exec.CommandContext(ctx, "getent", args...)
 	c.Env = append(os.Environ(), "LD_DEBUG=libs")
 	c.Stdout, c.Stderr, c.WaitDelay = &out, &loader, time.Second
