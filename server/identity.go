@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -36,12 +37,13 @@ func (s *Server) openUsers() {
 // principals maps principals to users of this machine.
 type principals struct {
 	realm   string
+	format  string // config.Kerberos.Account
 	named   map[string]string
 	account func(user string) (uid, gid uint32, groups []uint32, ok bool, err error)
 }
 
 // identify returns the user of a principal. The configuration names users for some principals. Any
-// other principal of the server's realm is the user of the same name, unless its name has a '/' or
+// other principal of the server's realm is the user that format names, unless its name has a '/' or
 // a '\'. For all others ok is false. The server passes identify as gss.Config.Identify.
 func (p *principals) identify(principal string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if user, named := p.named[principal]; named {
@@ -51,14 +53,14 @@ func (p *principals) identify(principal string) (uid, gid uint32, groups []uint3
 	if p.realm == "" || realm != p.realm || strings.ContainsAny(user, `/\`) {
 		return 0, 0, nil, false, nil
 	}
-	return p.account(user)
+	return p.account(strings.NewReplacer("%u", user, "%r", realm, "%d", strings.ToLower(realm)).Replace(p.format))
 }
 
 // openKerberos sets up RPCSEC_GSS with Kerberos for the calls of clients and for callbacks to
 // them.
 func (s *Server) openKerberos() {
 	k := &s.cfg.Kerberos
-	who := &principals{realm: k.Realm, named: make(map[string]string), account: s.users.Account}
+	who := &principals{realm: k.Realm, format: cmp.Or(k.Account, "%u"), named: make(map[string]string), account: s.users.Account}
 	for _, word := range k.Principals {
 		principal, user, _ := config.SplitPrincipal(word)
 		who.named[principal] = user

@@ -93,6 +93,7 @@ type NFS struct {
 type Kerberos struct {
 	Keytab     string   `toml:"keytab"`
 	Realm      string   `toml:"realm"`
+	Account    string   `toml:"account"`
 	Principals []string `toml:"principals"`
 }
 

@@ -22,3 +22,14 @@ func TestPrincipalsOfTheConfiguration(t *testing.T) {
 		}
 	}
 }
+
+func TestAccountOfTheConfiguration(t *testing.T) {
+	for text, want := range map[string]string{
+		``: "%u", `account = "%u@%d"`: "%u@%d", `account = "%r+%u"`: "%r+%u", `account = "alice"`: "", `account = "%u%u"`: "", `account = "%u@%x"`: "", `account = "%u%"`: "",
+	} {
+		c, err := parseConfig("test.toml", []byte("[kerberos]\n"+text+"\n"))
+		if (err == nil) != (want != "") || err == nil && c.Kerberos.Account != want {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

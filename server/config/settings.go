@@ -134,6 +134,8 @@ var settings = []setting{
 		"the file with the server's keys, for a principal `nfs/HOST@REALM` where HOST is the host name that clients mount. The daemon reads the file again when it changes"),
 	{key: "kerberos.realm", usual: "`default_realm` of `/etc/krb5.conf`",
 		meaning: "the realm whose principals act as the users of this machine that have the same names"},
+	{key: "kerberos.account", usual: quoted("%u"), check: checkAccount,
+		meaning: "how this machine names the user of a principal of that realm: `%u` is the principal's name, `%r` the realm, and `%d` the realm in lower case. If `getent passwd` shows users as `joe@ad.example.org`, as on machines that are joined to Active Directory by realmd, write `\"%u@%d\"`"},
 	{key: "kerberos.principals", usual: "none", check: checkPrincipals,
 		meaning: "the users of other principals, such as `[\"backup/host@EXAMPLE.ORG=backup\"]`. A principal that has no user here acts as the anonymous user, or is refused if the export has the option `require_account`. Write a `\\` before a `/`, `@` or `\\` that is part of a name. The principal `root@REALM` of the realm above is user 0, and acts as user 0 if the export has `no_root_squash`"},
 
@@ -225,6 +227,18 @@ func checkPrincipals(c *Config) error {
 			return c.badValue(key, strconv.Quote(word), "name each principal once")
 		}
 		said[p] = true
+	}
+	return nil
+}
+
+// checkAccount sets the default of kerberos.account, and checks its value.
+func checkAccount(c *Config) error {
+	a := &c.Kerberos.Account
+	if *a == "" {
+		*a = "%u"
+	}
+	if rest := strings.NewReplacer("%u", "", "%r", "", "%d", "").Replace(*a); strings.Count(*a, "%u") != 1 || strings.Contains(rest, "%") {
+		return c.badValue("kerberos.account", strconv.Quote(*a), `use "%u" once, and %r or %d for the realm, such as "%u@%d"`)
 	}
 	return nil
 }
