@@ -13,8 +13,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A stricter export in a mount below an export with crossmnt: the daemon does not start and does not
-// reload. If the file system is mounted later, it is not served as a part of the outer export.
+// A stricter export in a mount below an export with crossmnt: the daemon does not start, and a reload
+// serves neither the stricter export nor the mount. If the file system is mounted later, it is not
+// served as a part of the outer export.
 func TestStricterExportInAMount(t *testing.T) {
 	if !inOwnMounts(t) {
 		return
@@ -68,7 +69,9 @@ func TestStricterExportInAMount(t *testing.T) {
 	x.ok(unix.Unmount(later, unix.MNT_DETACH), "umount")
 
 	mount(t, "disk", disk, "tmpfs", 0)
-	x.reload("not reloaded", base+" /srv crossmnt", disk+" /vault "+strict)
+	x.reload("configuration read again", base+" /srv crossmnt", disk+" /vault "+strict)
+	says(t, x.Process, "an export is left out", "/vault lies in the file system mounted on")
+	refused("disk")
 	x.reload("configuration read again", base+" /srv crossmnt", disk+" /vault nested,"+strict)
 	_, err = x.go3(x.three["tcp"], "disk")
 	x.ok(err, "a mount that holds a nested export")

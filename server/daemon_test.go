@@ -69,7 +69,7 @@ func TestFaultsOfConfigurationExitWith2(t *testing.T) {
 	}{
 		{"unknown key", "loglevel = \"x\"\n" + export, nil, []string{":1: ", `"loglevel"`, `did you mean "log_level"`}},
 		{"bad network", export + "options = \"clients=10.0.0.0/33\"\n", nil, []string{":3: ", "10.0.0.0/33", "write CIDR"}},
-		{"no directory", "[[export]]\npath = \"" + dir + "/gone\"\n", nil, []string{":2: ", "is not there", "mkdir -p"}},
+		{"no directory", "[[export]]\npath = \"" + dir + "/gone\"\n", []string{"--tcp", "127.0.0.1:0"}, []string{":2: ", "is not there", "mkdir -p"}},
 		{"bad option", export + "options = \"root\"\n", nil, []string{":3: ", `"root"`, "use ro, rw"}},
 		{"relative name", export + "name = \"data\"\n", nil, []string{":1: ", `write "/data"`}},
 		{"name twice", export + export, nil, []string{":3: ", "give one of them another"}},
@@ -78,7 +78,7 @@ func TestFaultsOfConfigurationExitWith2(t *testing.T) {
 		{"bad metrics address", "metrics = \"localhost\"\n" + export, nil, []string{":1: ", "metrics", "127.0.0.1:9427"}},
 		{"more memory than there is", "[memory]\nceiling = \"1T\"\n" + export, []string{"--tcp", "127.0.0.1:0"}, []string{":2: ", "ceiling = 1T", "use half"}},
 		{"no file", "", []string{"--config", dir + "/none.toml"}, []string{dir + "/none.toml", "--config"}},
-		{"flag: directory", "", []string{"--export", dir + "/gone"}, []string{"--export", "mkdir -p"}},
+		{"flag: directory", "", []string{"--export", dir + "/gone", "--tcp", "127.0.0.1:0"}, []string{"--export", "mkdir -p"}},
 		{"flag: option", "", []string{"--export", dir + ",foo"}, []string{"--export", `"foo"`, "use ro, rw"}},
 		{"flag: name", "", []string{"--export", dir + ":/a", "--export", dir + ":/a"}, []string{"--export", `"/a"`, "give one of them another"}},
 		{"flag: address", "", []string{"--export", dir, "--tcp", "eth0"}, []string{"--tcp", "IP:PORT"}},

@@ -110,16 +110,23 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 	if err != nil {
 		return nil, err
 	}
-	if err = s.start(key, []*export.Export{{
+	one := &export.Export{
 		Name: opt.Name, FS: fs, Clients: opt.Clients,
 		Options: export.Options{
 			ReadOnly: opt.ReadOnly, Secure: opt.Secure,
 			Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody,
 		},
-	}}); err != nil {
+	}
+	if err = s.start(key, func() error { return s.replaceExports(one) }); err != nil {
 		return nil, err
 	}
 	tcp := s.running("tcp")
 	tcp.listeners = append(tcp.listeners, tcp.carrier.(*tcpCarrier).over(l))
 	return s, nil
+}
+
+// replaceExports makes exports with file systems of their own the server's exports.
+func (s *Server) replaceExports(all ...*export.Export) error {
+	_, err := s.exports.Replace(all)
+	return err
 }

@@ -18,7 +18,7 @@ func NewOver(cfg *config.Config, all ...*export.Export) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, log: zap.NewNop()}
-	if err := s.start([export.KeySize]byte{1}, all); err != nil {
+	if err := s.start([export.KeySize]byte{1}, func() error { return s.replaceExports(all...) }); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -29,10 +29,7 @@ func NewOver(cfg *config.Config, all ...*export.Export) (*Server, error) {
 func (s *Server) LogTo(l *zap.Logger) { s.log, s.lines.log, s.names.log = l, l, l }
 
 // Offer replaces the server's exports by exports of file systems that the test provides.
-func (s *Server) Offer(exports ...*export.Export) error {
-	_, err := s.exports.Replace(exports)
-	return err
-}
+func (s *Server) Offer(exports ...*export.Export) error { return s.replaceExports(exports...) }
 
 // Memory returns the counters of the payload memory pool.
 func (s *Server) Memory() mem.Stats { return s.pool.Stats() }

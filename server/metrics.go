@@ -49,7 +49,8 @@ type counted struct {
 	memory      mem.Stats
 	descriptors *local.Descriptors // nil if a program embeds the server and provides the file system
 	failedSyncs uint64
-	refused     uint64 // opens of files, for lack of descriptors
+	refused     uint64         // opens of files, for lack of descriptors
+	exports     map[string]int // numbers of exports, by their states
 	seats       census.Stats
 	polls       busypoll.Stats
 	transports  []carried
@@ -69,6 +70,17 @@ func (s *Server) count() *counted {
 	}
 	if s.filesystems != nil {
 		c.descriptors, c.failedSyncs, c.refused = s.filesystems.Descriptors, s.filesystems.FailedSyncs(), s.filesystems.OpensRefused()
+	}
+	c.exports = map[string]int{"served": len(s.exports.Table.All()), "not_served": 0, "kept": 0}
+	if s.offer != nil {
+		for _, f := range s.offer.Faults() {
+			if f.Served {
+				c.exports["served"]--
+				c.exports["kept"]++
+			} else {
+				c.exports["not_served"]++
+			}
+		}
 	}
 	if s.nfs4 != nil {
 		c.operations = s.nfs4.Stats()
@@ -180,6 +192,14 @@ var metrics = []metric{
 	{name: "nfsrdmad_payload_memory_waiting", help: "Calls that wait for payload memory.", kind: gauge,
 		meaning: "calls that wait for payload memory: raise `memory.ceiling` if this stays above 0",
 		read:    func(c *counted, put put) { put(float64(c.memory.Waiting)) }},
+	{name: "nfsrdmad_exports", help: "Exports of the configuration.", kind: gauge, labels: []string{"state"},
+		meaning: "exports of the configuration: those that are served (`served`); those whose directory cannot be opened, and that are not served (`not_served`); and those that are served from the directory of before, because the present one at their path cannot be opened (`kept`). For the last two there is a line in the log",
+		read: each(func(c *counted) (all []count) {
+			for state, n := range c.exports {
+				all = append(all, count{state, float64(n)})
+			}
+			return all
+		})},
 	{name: "nfsrdmad_file_descriptors", help: "Descriptors for files in use by all exports together.", kind: gauge, labels: []string{"kind"},
 		meaning: "descriptors for files of all exports together: the largest number (`limit`; see `connections` in [configuration.md](configuration.md#limits)), and the number that is open (`held`)",
 		read: each(func(c *counted) []count {

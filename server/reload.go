@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"go.uber.org/zap"
@@ -18,19 +20,23 @@ type reloads struct {
 	// next returns the configuration for a further reload after the running one; nil if none was
 	// requested.
 	next func() (*config.Config, error)
+	// abandon ends the waiting of the running reload for directories.
+	abandon context.CancelFunc
 }
 
 // Reload does what SIGHUP requests: it calls the function read for the new configuration, and
 // serves the exports of this configuration from then on. Running calls end with the export that
 // they began with; its file system is closed after the last of them. Later calls get the new
 // export with its options, or the error NFS3ERR_STALE or NFS4ERR_STALE if the export was removed.
-// Changes of other configuration keys wait for the next start. The groups of users, and the users
-// of principals, are looked up anew. On an error, Reload writes a log line, and everything stays
-// as it was.
+// If the directory of an export cannot be opened, the export is left out, or its present directory
+// is still served with the new options (exports.Offer). Changes of other configuration keys wait for
+// the next start. The groups of users, and the users of principals, are looked up anew. If the
+// configuration is wrong, Reload writes a log line, and everything stays as it was.
 //
-// Reload may be called from any goroutine, and may block as long as the opening of directories
-// blocks. While another goroutine reloads, Reload returns at once, and that goroutine reloads
-// once more, because it may have read the configuration before the latest change.
+// Reload may be called from any goroutine, and may block for some seconds while it waits for
+// directories. While another goroutine reloads, Reload returns at once, and that goroutine does not
+// wait any longer, and reloads once more, because it may have read the configuration before the
+// latest change.
 func (s *Server) Reload(read func() (*config.Config, error)) {
 	r := &s.reloads
 	r.mu.Lock()
@@ -38,24 +44,28 @@ func (s *Server) Reload(read func() (*config.Config, error)) {
 	r.next = read
 	if r.running {
 		s.log.Info("the configuration will be read once more: a reload is still running")
+		r.abandon()
 		return
 	}
 	r.running = true
 	for r.next != nil {
 		read, r.next = r.next, nil
+		ctx, abandon := context.WithCancel(context.Background())
+		r.abandon = abandon
 		r.mu.Unlock()
-		s.reloadOnce(read)
+		s.reloadOnce(ctx, read)
+		abandon()
 		r.mu.Lock()
 	}
 	r.running = false
 }
 
-func (s *Server) reloadOnce(read func() (*config.Config, error)) {
+func (s *Server) reloadOnce(ctx context.Context, read func() (*config.Config, error)) {
 	s.notifyReloading()
 	var c exports.Change
 	cfg, err := read()
 	if err == nil {
-		c, err = s.reload(cfg)
+		c, err = s.reload(ctx, cfg)
 	}
 	if err != nil {
 		s.log.Error("not reloaded, and served as before", zap.Error(err))
@@ -70,34 +80,58 @@ func (s *Server) reloadOnce(read func() (*config.Config, error)) {
 	if keys := cfg.Differing(s.cfg); len(keys) > 0 {
 		s.log.Warn("changes that wait for a restart", zap.Strings("keys", keys))
 	}
-	s.notifyReady("serving")
+	s.notifyReady(s.condition())
 }
 
 // reload replaces the server's exports by those of cfg: it opens new exports, replaces those whose
 // directory or options have changed, and removes those that cfg does not have. On an error nothing
-// changes. It opens directories, which may block.
-func (s *Server) reload(cfg *config.Config) (exports.Change, error) {
+// changes.
+func (s *Server) reload(ctx context.Context, cfg *config.Config) (exports.Change, error) {
 	switch {
-	case s.filesystems == nil:
+	case s.offer == nil:
 		return exports.Change{}, errors.New("the exports of this server are its program's own")
 	case len(cfg.Exports) == 0:
 		return exports.Change{}, cfg.At(errNoExports)
 	}
-	apart := *cfg
-	apart.StateDir = s.cfg.StateDir // a changed state directory takes effect only at the next start
-	if err := exports.KeepApart(&apart); err != nil {
-		return exports.Change{}, err
-	}
-	o := exports.Opening{Filesystems: s.filesystems, Log: s.log, Now: s.exports.Table.All()}
-	opened, err := o.Open(cfg.Exports)
-	if err != nil {
-		return exports.Change{}, err
-	}
-	c, err := s.exports.Replace(opened)
-	if err == nil && !single(opened) {
+	c, err := s.offer.Serve(ctx, cfg.Exports)
+	if err == nil && (len(cfg.Exports) > 1 || s.exports.CrossMount()) {
 		s.pool.LimitGroups(int64(s.cfg.Memory.Ceiling) / 2)
 	}
 	return c, err
 }
 
 var errNoExports = errors.New("nothing to serve: add --export DIR, or an [[export]] with a path to the configuration")
+
+// exportsAtFault tells systemd which exports cannot be opened.
+func (s *Server) exportsAtFault(faults []exports.Fault) {
+	text := conditionOf(faults)
+	s.status.Store(&text)
+	s.tellSystemd("STATUS=" + text)
+}
+
+// condition returns the status text of a server that serves.
+func (s *Server) condition() string {
+	if text := s.status.Load(); text != nil {
+		return *text
+	}
+	return conditionOf(nil)
+}
+
+func conditionOf(faults []exports.Fault) string {
+	var out, kept []string
+	for _, f := range faults {
+		if line := f.Name + " (" + f.Err.Error() + ")"; f.Served {
+			kept = append(kept, line)
+		} else {
+			out = append(out, line)
+		}
+	}
+	text := "serving"
+	if len(out) > 0 {
+		text += "; not served: " + strings.Join(out, ", ")
+	}
+	if len(kept) > 0 {
+		text += "; served from the directory of before: " + strings.Join(kept, ", ")
+	}
+	return text
+}

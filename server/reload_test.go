@@ -115,7 +115,6 @@ func TestReload(t *testing.T) {
 
 	d.reload("not reloaded", one+" /one rw,foo")
 	says(t, d.Process, "not reloaded", d.config+":8: ", `unknown export option \"foo\"`)
-	d.reload("not reloaded", one+"/gone /one rw")
 	d.reload("not reloaded")
 	each("as before", func(c *servertest.Client, h servertest.Handle) bool {
 		return reads(c, h) && !writes(c, h) && mounts("/two")(c, h)

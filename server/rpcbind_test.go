@@ -249,7 +249,7 @@ func TestEndsWhileRpcbindDoesNotAnswer(t *testing.T) {
 	t.Run("when it has served", func(t *testing.T) {
 		p := serve()
 		p.AwaitLine("serving")
-		says(t, p, "not registered with rpcbind")
+		p.AwaitLine("not registered with rpcbind")
 		ends(t, p, syscall.SIGTERM, inOrder)
 	})
 }

@@ -38,6 +38,7 @@ type Server struct {
 	state       *stateDir
 	filesystems *exports.Filesystems // nil if a program provides the file systems (NewHandler)
 	exports     *exports.Set
+	offer       *exports.Offer // puts the exports of the configuration into exports; nil if a program provides them
 	pool        *mem.Pool
 	rpc         *rpc.Server
 	gss         *gss.Server
@@ -66,6 +67,7 @@ type Server struct {
 	daemon  bool
 	stage   atomic.Pointer[string] // the current step of the start
 	reloads reloads
+	status  atomic.Pointer[string] // which exports cannot be opened; nil if all can
 }
 
 // New opens the directories and listeners that cfg names. If it fails, it leaves nothing open,
@@ -78,7 +80,7 @@ func New(cfg *config.Config) (*Server, error) { return Start(context.Background(
 func Start(ctx context.Context, cfg *config.Config) (*Server, error) {
 	s := &Server{cfg: cfg, daemon: true}
 	opened := make(chan error, 1)
-	go func() { opened <- s.open() }()
+	go func() { opened <- s.open(ctx) }()
 	select {
 	case err := <-opened:
 		if err != nil {
@@ -97,11 +99,16 @@ func Start(ctx context.Context, cfg *config.Config) (*Server, error) {
 		}
 		return nil, context.Cause(ctx)
 	case <-late.C:
+		go func() {
+			if err := <-opened; err == nil {
+				s.close()
+			}
+		}()
 		return nil, &Unfinished{Left: []string{*s.stage.Load()}, Took: time.Since(began)}
 	}
 }
 
-func (s *Server) open() (err error) {
+func (s *Server) open(ctx context.Context) (err error) {
 	cfg := s.cfg
 	s.enters("checking the configuration")
 	if len(cfg.Exports) == 0 {
@@ -139,20 +146,34 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	s.filesystems = exports.NewFilesystems(cfg.StateDir, s.log, divide(descriptorLimit(), cfg.Limits.Connections).files)
-	o := exports.Opening{Filesystems: s.filesystems, Log: s.log, Enters: s.enters}
-	opened, err := o.Open(cfg.Exports)
-	if err != nil {
+	return s.start(key, func() error { return s.openExports(ctx) })
+}
+
+// openExports opens the directories of the configuration. It returns an error if it can open none, or,
+// with the key strict, if it cannot open all.
+func (s *Server) openExports(ctx context.Context) error {
+	s.offer = exports.NewOffer(s.log, s.exports, s.filesystems, s.exportsAtFault)
+	s.enters("opening the directories of exports")
+	if _, err := s.offer.Serve(ctx, s.cfg.Exports); err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	s.enters("listening")
-	return s.start(key, opened)
+	if faults := s.offer.Faults(); len(faults) == len(s.cfg.Exports) || len(faults) > 0 && s.cfg.Strict {
+		f := faults[0]
+		return s.cfg.At(fmt.Errorf("export %s: %w", f.Name, f.Err), config.PathKey(f.Index), config.ExportKey(f.Index))
+	}
+	s.offer.Begin()
+	return nil
 }
 
 func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 
-// start builds the server from the lower layers to the upper ones. The argument opened has the
-// exports, which are open already.
-func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err error) {
+// start builds the server from the lower layers to the upper ones. The function open puts the exports
+// into s.exports.
+func (s *Server) start(key [export.KeySize]byte, open func() error) (err error) {
 	s.lines, s.names = newClientLines(s.log, clientLineEvery), newClientLines(s.log, nameLineEvery)
 	table := export.NewTable(key)
 	pseudo.Attach(table)
@@ -162,10 +183,13 @@ func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err e
 	table.OnRefusedFlavor = s.flavorRefused
 	table.OnRefusedPrincipal = s.principalRefused
 	s.exports = exports.NewSet(s.log, table, s.filesystems)
-	if _, err = s.exports.Replace(opened); err != nil {
+	if err := s.openClients(key); err != nil {
 		return err
 	}
-	if s.pool, err = mem.NewPool(s.memory(opened)); err != nil {
+	if err := open(); err != nil {
+		return err
+	}
+	if s.pool, err = mem.NewPool(s.memory(s.exports.Table.All())); err != nil {
 		return err
 	}
 	s.polls = busypoll.New(busypoll.Config{Most: time.Duration(s.cfg.BusyPoll), Procs: busyProcessors})
@@ -176,9 +200,6 @@ func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err e
 	}
 	s.rpc = rpc.NewServer(calls)
 	s.openKerberos()
-	if err := s.openClients(key); err != nil {
-		return err
-	}
 	for i := range programs {
 		if programs[i].served(s.cfg) {
 			s.rpc.Register(programs[i].open(s))
@@ -196,16 +217,13 @@ func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err e
 
 // memory returns how payload memory is divided. If there may be several file systems, the calls
 // to one of them may use at most half of it.
-func (s *Server) memory(exports []*export.Export) mem.Config {
+func (s *Server) memory(served []*export.Export) mem.Config {
 	c := mem.Config{Ceiling: int64(s.cfg.Memory.Ceiling), Share: int64(s.cfg.Memory.Connection)}
-	if single(exports) {
+	if len(served) == 1 && !served[0].CrossMount && len(s.cfg.Exports) <= 1 {
 		c.Group = c.Ceiling
 	}
 	return c
 }
-
-// single reports whether the exports have only one file system, and will have no other.
-func single(exports []*export.Export) bool { return len(exports) == 1 && !exports[0].CrossMount }
 
 // Serve runs until ctx ends, or a listener is closed or fails, and then drains: it answers the
 // calls that complete within the drain timeout, and closes the file systems. This takes at most the
@@ -227,9 +245,14 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 	}
 	running.Go(func() { every(serving, housekeeping, func() { s.pool.Housekeep() }) })
-	s.registration.compare(ctx)
-	running.Go(func() { s.registration.keep(serving) })
+	running.Go(func() {
+		s.registration.compare(serving)
+		s.registration.keep(serving)
+	})
 	running.Go(func() { s.watch(serving) })
+	if s.offer != nil {
+		running.Go(func() { every(serving, time.Minute, func() { s.offer.Retry(serving) }) })
+	}
 	stopMetrics := s.serveMetrics()
 	s.announce()
 
@@ -274,5 +297,5 @@ func (s *Server) announce() {
 		id := local.Identity()
 		s.log.Warn("every caller acts as this process, which cannot act as another user", zap.Uint32("uid", id.UID), zap.Uint32("gid", id.GID))
 	}
-	s.notifyReady("serving")
+	s.notifyReady(s.condition())
 }

@@ -35,6 +35,7 @@ type Config struct {
 	Rpcbind      *bool    `toml:"rpcbind"`
 	DrainTimeout Duration `toml:"drain_timeout"`
 	BusyPoll     Duration `toml:"busy_poll"`
+	Strict       bool     `toml:"strict"`
 
 	Memory   Memory   `toml:"memory"`
 	RNIC     RNIC     `toml:"rnic"`
@@ -198,6 +199,9 @@ func (c *Config) badValue(key string, found any, remedy string) error {
 // ExportKey returns the dotted key of the element of Config.Exports with the given index, such as
 // "export[0]".
 func ExportKey(index int) string { return fmt.Sprintf("export[%d]", index) }
+
+// PathKey returns the dotted key of the path of that element.
+func PathKey(index int) string { return ExportKey(index) + ".path" }
 
 // lastPart returns the key without the names of its tables.
 func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }

@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,10 +12,6 @@ import (
 
 func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "plain")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		name, text string
 		line       int
@@ -27,8 +21,6 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 		{"unknown key in a table", "[memory]\nceiling = \"64M\"\nroof = 1\n", 3, []string{"unknown key \"memory.roof\"", "remove it"}},
 		{"bad CIDR", "\n[[export]]\npath = \"" + dir + "\"\noptions = \"rw,clients=10.0.0.0/33\"\n", 4, []string{"10.0.0.0/33", "CIDR"}},
 		{"host bits", "[[export]]\npath = \"" + dir + "\"\noptions = \"clients=10.0.0.1/8\"\n", 3, []string{"write 10.0.0.0/8"}},
-		{"no directory", "[[export]]\npath = \"" + dir + "/gone\"\n", 2, []string{"is not there", "mkdir -p"}},
-		{"a file", "[[export]]\npath = \"" + file + "\"\n", 2, []string{"is not a directory"}},
 		{"unknown option", "[[export]]\npath = \"" + dir + "\"\noptions = \"rw,no_subtree_check\"\n", 3, []string{"no_subtree_check", "all_squash"}},
 		{"bad address", "rdma = [\"eth0\"]\n", 1, []string{"eth0", "IP:PORT"}},
 		{"options that contradict each other", "[[export]]\npath = \"/\"\noptions = \"rw,sync,ro\"\n", 3, []string{"options: ", "\"rw\" and \"ro\" contradict", "leave one"}},
@@ -185,7 +177,7 @@ func TestParseExportFlag(t *testing.T) {
 	if e, err = ParseExport(dir + ",ro,ro,anonuid=5,anonuid=5"); err != nil || !exported(&e).ReadOnly {
 		t.Errorf("ro,ro: %+v %v", e, err)
 	}
-	if _, err = ParseExport(dir + "/none,rw"); err == nil || !strings.Contains(err.Error(), "--export") {
+	if _, err = ParseExport(dir + ",none"); err == nil || !strings.Contains(err.Error(), "--export") {
 		t.Fatal(err)
 	}
 }

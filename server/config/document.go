@@ -200,9 +200,9 @@ func misfit(t reflect.Type, v *unstable.Node) string {
 		if n, err := strconv.ParseUint(found, 10, 32); err == nil {
 			return noUnit(n).Error()
 		}
-	case v.Kind == unstable.Integer && (t == reflect.TypeFor[Size]() || t.Kind() == reflect.Int), v.Kind == unstable.Bool && t == reflect.TypeFor[*bool]():
+	case v.Kind == unstable.Integer && (t == reflect.TypeFor[Size]() || t.Kind() == reflect.Int), v.Kind == unstable.Bool && isBool(t):
 		return ""
-	case t == reflect.TypeFor[*bool]():
+	case isBool(t):
 		return found + ": write true or false, without quotes"
 	case t.Kind() == reflect.Int:
 		if _, err := strconv.Atoi(string(v.Data)); err == nil {
@@ -279,3 +279,5 @@ func keyHint(key string) string {
 	}
 	return "remove it, or see docs/configuration.md for the keys there are"
 }
+
+func isBool(t reflect.Type) bool { return t.Kind() == reflect.Bool || t == reflect.TypeFor[*bool]() }

@@ -57,6 +57,8 @@ var settings = []setting{
 		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. It has no access control: keep it on loopback or a management network. It serves 16 connections at a time, and closes a connection that sends no request within 10 seconds"},
 	{key: "rpcbind", usual: "`true`",
 		meaning: "whether to register NFS and MOUNT with rpcbind, if it runs, so that `showmount -e` and mounts without `port=` work"},
+	{key: "strict", usual: "`false`",
+		meaning: "whether the daemon refuses to start if it cannot open the directory of every export. Otherwise it starts if it can open one of them, and tries again every minute to open the others"},
 	timeout("drain_timeout", 30*time.Second,
 		"how long the daemon waits for calls in progress after SIGTERM. It ends at most two seconds later, even if a file system or disk does not answer: see [running.md](running.md#signals)"),
 	number("busy_poll", usualBusyPoll, 0, Duration(time.Millisecond),

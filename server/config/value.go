@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -112,28 +111,15 @@ func (d Duration) String() string {
 	return s
 }
 
-// Dir is the absolute path of an existing directory. (It is a struct, because the TOML decoder
-// does not call UnmarshalText of string types.)
+// Dir is the absolute path of a directory, which may not exist yet. (It is a struct, because the TOML
+// decoder does not call UnmarshalText of string types.)
 type Dir struct{ Path string }
 
-// UnmarshalText makes the path absolute and checks that it is a directory.
-func (d *Dir) UnmarshalText(b []byte) error {
+// UnmarshalText makes the path absolute.
+func (d *Dir) UnmarshalText(b []byte) (err error) {
 	if len(b) == 0 {
 		return errors.New("an export needs a directory: DIR[:/name][,option...]")
 	}
-	abs, err := filepath.Abs(string(b))
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(abs)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("directory %s is not there: create it (mkdir -p %s) or correct the path", abs, abs)
-	case err != nil:
-		return fmt.Errorf("directory %s cannot be opened: %w", abs, Cause(err))
-	case !info.IsDir():
-		return fmt.Errorf("%s is not a directory: export the directory that holds it", abs)
-	}
-	d.Path = abs
-	return nil
+	d.Path, err = filepath.Abs(string(b))
+	return err
 }

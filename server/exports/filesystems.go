@@ -49,9 +49,9 @@ type Filesystems struct {
 type directoryKey struct{ dev, ino, mount uint64 }
 
 type openFilesystem struct {
-	fs *local.FS
+	fs *local.FS // nil while it is being opened
 	// exports is the number of exports that use fs. When it falls to 0, LetGo closes fs and then the
-	// channel closed.
+	// channel closed. While fs is being opened, exports is 0, and show then closes the channel.
 	exports int
 	closed  chan struct{}
 }
@@ -101,35 +101,40 @@ func (t *Filesystems) FailedSyncs() uint64 { return t.failedSyncs.Load() }
 // show returns the file system of a directory for one more export, and opens it if no export uses
 // it yet. fd is the directory, and dir its path for messages. The file system does not depend on
 // the export's options: the export itself refuses changes if it is read-only, and asks for stable
-// storage if it is sync. Only one goroutine at a time may call show. show blocks while it opens the
-// file system, or while LetGo still closes it for an earlier export.
+// storage if it is sync. show blocks while it opens the file system, while another goroutine opens it,
+// or while LetGo still closes it for an earlier export.
 func (t *Filesystems) show(dir string, fd int) (*local.FS, error) {
 	key, err := keyOf(fd)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
+	opening := &openFilesystem{closed: make(chan struct{})}
 	for {
 		t.mu.Lock()
 		there := t.open[key]
-		if there != nil && there.exports > 0 {
+		if there == nil {
+			t.open[key] = opening
+			t.mu.Unlock()
+			break
+		}
+		if there.exports > 0 {
 			there.exports++
 			t.mu.Unlock()
 			return there.fs, nil
 		}
 		t.mu.Unlock()
-		if there == nil {
-			break
-		}
 		<-there.closed
 	}
 	cfg := t.config(dir, key)
 	cfg.Root = fmt.Sprintf("/proc/self/fd/%d", fd)
 	fs, err := local.New(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, errors.Unwrap(err)) // the outer error would show /proc/self/fd/N instead of the path
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer close(opening.closed)
+	if err != nil {
+		delete(t.open, key)
+		return nil, fmt.Errorf("%s: %w", dir, errors.Unwrap(err)) // the outer error would show /proc/self/fd/N instead of the path
+	}
 	t.open[key] = &openFilesystem{fs, 1, make(chan struct{})}
 	return fs, nil
 }

@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,9 +56,13 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 		configs = append(configs, config.Export{Path: config.Dir{Path: mount}, Name: "/mount", Options: options(t, as)})
 	}
 	all := NewFilesystems(t.TempDir(), zap.NewNop(), descriptors)
-	exports, err := openingOf(all).Open(configs)
-	if err != nil {
+	offer, set := offerOf(all, zap.NewNop())
+	if _, err := offer.Serve(t.Context(), configs); err != nil {
 		t.Fatal(err)
+	}
+	exports := set.Table.All()
+	if len(exports) != len(configs) {
+		t.Fatalf("%v", offer.Faults())
 	}
 	fs := make(map[string]vfs.FileSystem)
 	for _, e := range exports {
@@ -77,17 +82,18 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 		h := fs["/rw"].Root()
 		return fs["/rw"].GetAttr(&vfs.Op{Cred: &vfs.Cred{}}, h, &a) == nil && all.Descriptors.Held() > 0
 	}
-	keep := map[bool][]*export.Export{}
-	for _, e := range exports {
-		keep[e.Name == "/link"] = append(keep[e.Name == "/link"], e)
-	}
-	if err := closeAll(keep[false], all); err != nil {
+	if _, err := offer.Serve(t.Context(), configs[2:3]); err != nil {
 		t.Error(err)
 	}
+	await.Until(t, "the other file systems are closed", func() bool {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		return len(all.open) == 1
+	})
 	if !works() {
 		t.Error("the file system was closed before its last export")
 	}
-	if err := closeAll(keep[true], all); err != nil {
+	if err := closeSet(set); err != nil {
 		t.Error(err)
 	}
 	if n := all.Descriptors.Held(); n != 0 || len(all.open) != 0 {
@@ -172,9 +178,21 @@ func waitsIn(function string) bool {
 	return false
 }
 
-// openingOf returns an Opening as at the start of the server, without present exports.
-func openingOf(all *Filesystems) *Opening {
-	return &Opening{Filesystems: all, Log: zap.NewNop()}
+// offerOf returns an Offer as at the start of the server, and the Set that it puts exports into.
+func offerOf(all *Filesystems, log *zap.Logger) (*Offer, *Set) {
+	set := NewSet(zap.NewNop(), export.NewTable([export.KeySize]byte{1}), all)
+	o := NewOffer(log, set, all, func([]Fault) {})
+	o.Begin()
+	return o, set
+}
+
+// closeSet closes the exports of a Set, as the end of the server does.
+func closeSet(s *Set) error {
+	var errs []error
+	for _, c := range s.End() {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // showAt calls all.show for the directory at a path.

@@ -57,13 +57,14 @@ type mounts struct {
 	descriptors *local.Descriptors
 	most        int // largest number of open mounts
 
-	// surveying is locked during a survey. It guards surveyed, next, watch and places.
+	// surveying is locked during a survey. It guards surveyed, next, watch, places and out.
 	surveying sync.Mutex
 	// surveyed is the time at which the last survey began, and next the time from which another one
 	// may begin.
 	surveyed, next time.Time
 	watch          *mountinfo.Watcher
 	places         map[vfs.FileSystem]place // where the directories of exports are (see placesOf)
+	out            []leftOut                // exports that are not served
 	working        sync.WaitGroup           // the goroutines
 	life           context.Context
 	end            context.CancelFunc
@@ -93,6 +94,13 @@ func (w *mounts) exportsChanged() {
 		w.startWatch()
 	}
 	w.survey()
+}
+
+// leaveOut sets the exports of the configuration that are not served, before exportsChanged.
+func (w *mounts) leaveOut(out []leftOut) {
+	w.surveying.Lock()
+	defer w.surveying.Unlock()
+	w.out = out
 }
 
 // startWatch starts to watch the machine's mounts, unless w watches them already. The first call
@@ -225,7 +233,7 @@ func (w *mounts) refusal(f *export.Found, exports []*export.Export) string {
 	if slices.Contains(machines, f.Kind) {
 		return "it shows the machine itself, not files"
 	}
-	why := exposed(f.Top, place{f.Device, f.Root}, exports, w.places)
+	why := exposed(f.Top, f, exports, w.places, w.out)
 	if why != "" {
 		w.refuse(f, why)
 	}

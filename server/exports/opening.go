@@ -2,241 +2,152 @@ package exports
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
-	"strings"
+	"sync"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/durable"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
-	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// An Opening opens the directories of a configuration.
-type Opening struct {
-	Filesystems *Filesystems
-	Log         *zap.Logger
-	// Enters, if not nil, is called before each export is opened, with a description of this step.
-	Enters func(what string)
-	// Now has the exports that are served at present.
-	Now []*export.Export
+// locateWithin is the time for which the opening of an export waits until the directories of the
+// other exports are located. A directory that takes longer counts as one that is not there.
+const locateWithin = time.Second
+
+// An opening opens the directories of several exports of an Offer, each on a goroutine of its own.
+type opening struct {
+	offer *Offer
+	ways  func() *ways // the locations of all exports; called after located is closed, or locateWithin
+
+	mu      sync.Mutex
+	at      []*location // of all exports of the Offer; nil if not known yet
+	missing int         // exports that are opened, and whose location is not known yet
+	located chan struct{}
+
+	// Offer.mu guards the following. running counts the exports that are being opened, and done is
+	// closed when there are none. If late is true, no goroutine waits for done.
+	running int
+	done    chan struct{}
+	late    bool
+	// of is nil, or the opening that waits for this one.
+	of *opening
 }
 
-// Open opens the directories of all exports, and stores in the state directory which directories
-// they are. If clients may have changed which directory is at the path of an export (see lostRoot),
-// but the export is already served, Open keeps the directory that is served, and logs the error. If
-// Open fails, it closes the directories that it has opened.
-func (o *Opening) Open(all []config.Export) ([]*export.Export, error) {
-	before, err := readRoots(o.Filesystems.state)
-	if err != nil {
-		return nil, err
-	}
-	ways := &ways{all: all, at: locateExports(all)}
-	is := make(roots, len(all))
-	var exports []*export.Export
-	fail := func(err error) ([]*export.Export, error) {
-		closeAll(exports, o.Filesystems)
-		return nil, err
-	}
-	for i := range all {
-		e, err := describe(&all[i])
-		if err != nil {
-			return fail(err)
+// An opened is the directory of an export that was opened, or the error of opening it.
+type opened struct {
+	fs   *local.FS // counts one more export; nil after an error
+	root root
+	at   *location
+	err  error
+}
+
+// beginLocked begins to open the directories of exports of the Offer. For those that an earlier opening
+// is still busy with, it waits for that one. The caller holds o.mu.
+func (o *Offer) beginLocked(which []*wanted) *opening {
+	p := &opening{offer: o, located: make(chan struct{}), done: make(chan struct{})}
+	all := o.wanted
+	p.ways = sync.OnceValue(func() *ways { return p.locations(all) })
+	p.at = o.locationsLocked()
+	var begin []int
+	for i, w := range all {
+		if !slices.Contains(which, w) {
+			continue
 		}
-		dir := all[i].Path.Path
-		if o.Enters != nil {
-			o.Enters(fmt.Sprintf("opening export %s (%s)", e.Name, dir))
+		p.running++
+		if o.busy[w.key()] {
+			w.joined = append(w.joined, p)
+			continue
 		}
-		var was *root
-		if r, known := before[e.Name]; known && r.Path == dir {
-			was = &r
+		o.busy[w.key()] = true
+		begin = append(begin, i)
+		if p.at[i] == nil {
+			p.missing++
 		}
-		fs, root, err := o.openDirectory(e.Name, ways, i, was)
-		if _, lost := errors.AsType[*lostRoot](err); lost && was != nil {
-			if fs = o.keep(e.Name); fs != nil {
-				o.Log.Error("an export's directory is not the one that it was: the one before is still served", zap.String("export", e.Name), zap.Error(err))
-				root, err = *was, nil
-			}
+	}
+	if p.missing == 0 {
+		close(p.located)
+	}
+	if p.running == 0 {
+		close(p.done)
+	}
+	for _, i := range begin {
+		go p.run(all[i], i, p.at[i] == nil)
+	}
+	return p
+}
+
+// run opens the directory of w, the export i. If unknown is true, it first tells the others where the
+// directory is.
+func (p *opening) run(w *wanted, i int, unknown bool) {
+	if unknown {
+		at, _ := locate(w.Path.Path) // walk explains why a directory cannot be opened
+		p.mu.Lock()
+		p.at[i] = at
+		if p.missing--; p.missing == 0 {
+			close(p.located)
 		}
-		if err != nil {
-			return fail(fmt.Errorf("export %s: %w", e.Name, err))
+		p.mu.Unlock()
+	}
+	late := time.NewTimer(locateWithin)
+	select {
+	case <-p.located:
+	case <-late.C:
+	}
+	late.Stop()
+	is, err := p.offer.openDirectory(w, p.ways(), i)
+	is.err = err
+	p.offer.ended(p, w, is)
+}
+
+// locations returns the locations that are known now, with the mounts that are part of the exports.
+func (p *opening) locations(all []*wanted) *ways {
+	w := new(ways)
+	p.mu.Lock()
+	for i, l := range p.at {
+		w.all = append(w.all, all[i].Export)
+		if l != nil {
+			l = l.copied()
 		}
-		e.FS, is[e.Name] = fs, root
-		exports = append(exports, e)
+		w.at = append(w.at, l)
 	}
-	if err := is.write(o.Filesystems.state, before); err != nil {
-		return fail(err)
-	}
-	return exports, nil
+	p.mu.Unlock()
+	findReached(w.all, w.at)
+	w.stored, w.err = readRoots(p.offer.filesystems.state)
+	return w
 }
 
-// closeAll calls LetGo for the file systems of exports.
-func closeAll(exports []*export.Export, fs *Filesystems) error {
-	var errs []error
-	for _, e := range exports {
-		errs = append(errs, fs.LetGo(e.FS))
-	}
-	return errors.Join(errs...)
-}
-
-// describe returns an export with the name and options of c, but without a file system. If this
-// process cannot act as another user, describe accepts only exports that need no other user.
-func describe(c *config.Export) (*export.Export, error) {
-	name, err := c.ExportName()
-	if err != nil {
-		return nil, err
-	}
-	e := &export.Export{Name: name}
-	c.Options.Apply(e)
-	own := local.Identity()
-	if local.CanSwitch() || e.Squash == export.AllSquash && e.AnonUID == own.UID && e.AnonGID == own.GID {
-		return e, nil
-	}
-	return nil, fmt.Errorf("export %s: this process can only act as its own user: add the options all_squash,anonuid=%d,anongid=%d, or run it with CAP_SETUID and CAP_SETGID (as root)", e.Name, own.UID, own.GID)
-}
-
-// rootsFile is the file in the state directory that stores which directories the exports had when
-// they were last opened.
-const rootsFile = "exports.json"
-
-// A root is the directory of an export.
-type root struct {
-	Path string `json:"path"`
-	directory
-	// Mounts has the mounts on the path to the directory, the innermost first.
-	Mounts []mount `json:"mounts,omitempty"`
-	// Scope is the scope of the handles that clients got of the directory (vfs.Scoped). It is empty if an
-	// earlier version of the server wrote the record.
-	Scope string `json:"handles,omitempty"`
-}
-
-// A directory is the identity of a directory: its file system and file handle. If the file system has
-// no identity that lasts over reboots, FSID also contains the machine's boot ID (see boot).
-type directory struct {
-	FSID   string `json:"fsid"`
-	Handle string `json:"handle"`
-}
-
-// inBoot stands between the file system's ID and the kernel's boot ID in an FSID that has both.
-const inBoot = " in boot "
-
-// A mount is one mount on the path to an export. The field Top identifies its root directory, and
-// the field In the directory that has the mount point.
-type mount struct {
-	Top directory `json:"top"`
-	In  directory `json:"in"`
-}
-
-// rootAt returns the root of an export with this path. fd is a descriptor of the directory.
-func rootAt(path string, fd int) (r root, err error) {
-	r.Path = path
-	if r.directory, err = identify(fd); err != nil {
-		return r, err
-	}
-	var top directory // the root directory of a mount, if the directory above it comes next
-	var topErr error
-	inMount := true
-	err = climb(fd, func(fd int, st *unix.Statx_t) (bool, error) {
-		if !inMount {
-			in, err := identify(fd)
-			if err = errors.Join(topErr, err); err != nil {
-				return false, err
-			}
-			r.Mounts = append(r.Mounts, mount{top, in})
+// endedLocked counts that one export has been opened or has failed.
+func (p *opening) endedLocked() {
+	if p.running--; p.running == 0 {
+		close(p.done)
+		if p.of != nil {
+			p.of.endedLocked()
 		}
-		if inMount = st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0; !inMount {
-			top, topErr = identify(fd)
-		}
-		return true, nil
-	})
-	return r, err
+	}
 }
 
-// identify returns the identity of the directory open on fd.
-func identify(fd int) (directory, error) {
-	id, err := local.IdentifyDirectory(fd)
-	if err != nil {
-		return directory{}, err
-	}
-	d := directory{FSID: fmt.Sprintf("%x", id.FSID), Handle: id.Handle.String()}
-	if !id.Lasting {
-		d.FSID += inBoot + boot()
-	}
-	return d, nil
-}
+// lateLocked reports whether no goroutine waits for p.
+func (p *opening) lateLocked() bool { return p.late || p.of != nil && p.of.lateLocked() }
 
-// boot returns the boot ID of the machine (random(4)).
-func boot() string {
-	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b))
-}
-
-// mayBe reports whether d can be the same directory as the argument, which describes a directory
-// at an earlier time. If the file system has no identity that lasts over reboots, and the machine
-// has booted since, only the file handles are compared.
-func (d directory) mayBe(was directory) bool {
-	_, boot, only := strings.Cut(d.FSID, inBoot)
-	_, before, onlyThen := strings.Cut(was.FSID, inBoot)
-	return d.Handle == was.Handle && (d.FSID == was.FSID || only && onlyThen && boot != before)
-}
-
-// r.is reports whether r is the same directory as an earlier root of the same export. It also
-// returns true if another file system than before is mounted on the same directory: only the
-// administrator can mount, so this difference is intended.
-func (r *root) is(was *root) bool {
-	now, before := r.directory, was.directory
-	for i := 0; !now.mayBe(before); i++ {
-		if i == min(len(r.Mounts), len(was.Mounts)) || r.Mounts[i].Top.mayBe(was.Mounts[i].Top) {
-			return false
-		}
-		now, before = r.Mounts[i].In, was.Mounts[i].In
+// wait waits until all exports have been opened or have failed, at most until end is closed.
+func (p *opening) wait(end <-chan struct{}, within time.Duration) (ended bool) {
+	late := time.NewTimer(within)
+	defer late.Stop()
+	select {
+	case <-p.done:
+		return true
+	case <-late.C:
+	case <-end:
 	}
-	return true
-}
-
-// roots has the roots of exports, by the exports' names.
-type roots map[string]root
-
-// readRoots reads the roots from the state directory. They are nil if there is no file yet.
-func readRoots(state string) (r roots, err error) {
-	file := filepath.Join(state, rootsFile)
-	b, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &r)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read %s, the record of the directories of exports: %w: if the directories of the exports are the right ones, remove the file", file, config.Cause(err))
-	}
-	return r, nil
-}
-
-// write stores r in the state directory, unless it equals the roots that are already stored there
-// (the argument before).
-func (r roots) write(state string, before roots) error {
-	if reflect.DeepEqual(r, before) {
-		return nil
-	}
-	b, err := json.MarshalIndent(r, "", "\t")
-	if err == nil {
-		err = durable.Write(filepath.Join(state, rootsFile), append(b, '\n'))
-	}
-	if err != nil {
-		return fmt.Errorf("state directory %s: what the directories of exports are cannot be written: %w", state, config.Cause(err))
-	}
-	return nil
+	return false
 }
 
 // A lostRoot is the error that clients of another export may have changed which directory is at an
@@ -245,44 +156,50 @@ type lostRoot struct{ why string }
 
 func (e *lostRoot) Error() string { return e.why }
 
-// openDirectory opens the file system of export i, and returns it with the export's root. If the
-// export was opened with the same path before, the argument was is the root of that time; otherwise
-// it is nil. If the path now leads to another directory, and through the directory of another
-// export, the clients of that export may have put the directory there. openDirectory then returns a
-// *lostRoot.
-func (o *Opening) openDirectory(name string, ways *ways, i int, was *root) (vfs.FileSystem, root, error) {
-	dir := ways.all[i].Path.Path
+// openDirectory opens the file system of w, the export i. If the path was exported before, and now
+// leads to another directory, and through the directory of another export, the clients of that export
+// may have put the directory there. openDirectory then returns a *lostRoot.
+func (o *Offer) openDirectory(w *wanted, ways *ways, i int) (is opened, err error) {
+	dir := w.Path.Path
+	if ways.err != nil {
+		return is, ways.err
+	}
 	fd, within, err := ways.walk(i)
 	if err != nil {
-		return nil, root{}, err
+		return is, explain(dir, err)
 	}
 	defer unix.Close(fd)
-	is, err := rootAt(dir, fd)
-	if err != nil {
-		return nil, root{}, fmt.Errorf("%s: %w", dir, err)
+	if is.root, err = rootAt(dir, fd); err != nil {
+		return is, fmt.Errorf("%s: %w", dir, err)
 	}
-	if was != nil && within != "" && !is.mayBe(was.directory) && !is.is(was) {
-		return nil, root{}, &lostRoot{fmt.Sprintf("%s is another directory than before, and lies in %s, whose clients may have put it there: if it is what you mean, remove %s, and reload or start",
-			dir, within, filepath.Join(o.Filesystems.state, rootsFile))}
+	if is.at, err = locateFD(fd); err != nil {
+		return is, fmt.Errorf("%s: %w", dir, err)
 	}
-	fs, err := o.Filesystems.show(dir, fd)
-	if err != nil {
-		return nil, root{}, err
+	if err := o.filesystems.apartFrom(fd); err != nil {
+		return is, fmt.Errorf("%s: %w", dir, err)
 	}
-	scope := fs.Scope()
-	is.Scope = hex.EncodeToString(scope[:])
-	if was != nil {
-		o.tellChange(name, &is, was)
+	was, known := ways.stored[dir]
+	if known && within != "" && !is.root.mayBe(was.directory) && !is.root.is(&was) {
+		return is, &lostRoot{fmt.Sprintf("%s is another directory than before, and lies in %s, whose clients may have put it there: if it is what you mean, remove %s, and reload or start",
+			dir, within, filepath.Join(o.filesystems.state, rootsFile))}
 	}
-	return fs, is, nil
+	if is.fs, err = o.filesystems.show(dir, fd); err != nil {
+		return is, err
+	}
+	scope := is.fs.Scope()
+	is.root.Scope = hex.EncodeToString(scope[:])
+	if known {
+		o.tellChange(w.name, &is.root, &was)
+	}
+	return is, nil
 }
 
 // tellChange logs that an export shows something else than at an earlier time (was), or that the handles
 // which clients got then are stale. At a start that is no warning if only another file system is mounted,
 // because a tmpfs is another one after each boot.
-func (o *Opening) tellChange(name string, is, was *root) {
+func (o *Offer) tellChange(name string, is, was *root) {
 	level, what := zap.WarnLevel, ""
-	served := slices.ContainsFunc(o.Now, func(e *export.Export) bool { return e.Name == name })
+	served := slices.ContainsFunc(o.set.Table.All(), func(e *export.Export) bool { return e.Name == name })
 	switch {
 	case is.mayBe(was.directory) && is.Scope == was.Scope:
 		return
@@ -302,17 +219,19 @@ func (o *Opening) tellChange(name string, is, was *root) {
 	if is.Scope != was.Scope {
 		fields = append(fields, zap.String("clients", "their file handles of before are stale: where a mount point is stale, unmount it and mount again"))
 	}
-	o.Log.Log(level, what, fields...)
+	o.log.Log(level, what, fields...)
 }
 
-// keep returns the file system with which the export is served at present, and counts one more
-// export of it. Open calls it if the directory at the export's path must not be opened. It returns
-// nil if no export with this name is served.
-func (o *Opening) keep(name string) vfs.FileSystem {
-	for _, e := range o.Now {
-		if e.Name == name && o.Filesystems.again(e.FS) {
-			return e.FS
-		}
+// explain returns the error of a directory that cannot be opened, with a remedy.
+func explain(dir string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("directory %s is not there: create it (mkdir -p %s), mount its file system, or correct the path", dir, dir)
+	case errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("%s is not a directory: export the directory that holds it", dir)
 	}
-	return nil
+	if _, lost := errors.AsType[*lostRoot](err); lost {
+		return err
+	}
+	return fmt.Errorf("directory %s cannot be opened: %w", dir, config.Cause(err))
 }

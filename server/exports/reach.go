@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
@@ -32,15 +33,43 @@ func (l *location) through(inner *location) *reached {
 }
 
 // locateExports returns the location of each export's directory, in the order of the argument, with
-// the mounts that are part of the export. A location is nil if the directory cannot be opened;
-// opening the export will then fail with an explanation.
+// the mounts that are part of the export. A location is nil if the directory cannot be opened, or not
+// within locateWithin.
 func locateExports(all []config.Export) []*location {
+	type located struct {
+		i  int
+		at *location
+	}
+	each := make(chan located, len(all))
+	for i := range all {
+		go func() {
+			at, _ := locate(all[i].Path.Path)
+			each <- located{i, at}
+		}()
+	}
 	at := make([]*location, len(all))
+	late := time.NewTimer(locateWithin)
+	defer late.Stop()
+	for range all {
+		select {
+		case one := <-each:
+			at[one.i] = one.at
+			continue
+		case <-late.C:
+		}
+		break
+	}
+	findReached(all, at)
+	return at
+}
+
+// findReached adds to the locations of exports the mounts that are part of the exports. A location
+// may be nil.
+func findReached(all []config.Export, at []*location) {
 	names := make([]string, len(all))
 	order := make([]int, len(all)) // as in a Table: a mount below two exports is part of the inner one
 	taken := make(map[string]bool)
 	for i := range all {
-		at[i], _ = locate(all[i].Path.Path)
 		names[i], _ = all[i].ExportName() // opening the export will explain the error
 		order[i], taken[names[i]] = i, true
 	}
@@ -54,7 +83,7 @@ func locateExports(all []config.Export) []*location {
 		if tree == nil {
 			mounts, err := mountinfo.Read()
 			if err != nil {
-				return at // then no mount below an export is found or served, either
+				return // then no mount below an export is found or served, either
 			}
 			tree = mountinfo.NewTree(mounts)
 		}
@@ -68,7 +97,6 @@ func locateExports(all []config.Export) []*location {
 			return true
 		})
 	}
-	return at
 }
 
 // mountName returns the name of the export that a mount becomes. The mount is mounted at the path
@@ -91,17 +119,29 @@ func keepExportsApart(c *config.Config, at []*location) error {
 		}
 	}
 	for i, inner := range all {
-		if inner == nil || inner.Nested {
+		if inner == nil {
 			continue
 		}
 		for j, outer := range all {
-			if outer == nil || i == j || !at[j].reaches(at[i]) || at[j].holds(at[i]) && at[i].holds(at[j]) {
+			if outer == nil || i == j {
 				continue
 			}
-			if why := outer.Opener(inner); why != "" {
-				return c.At(opensInner(outer.Name, inner.Name, why, at[j], at[i]), config.ExportKey(i))
+			if err := opens(outer, inner, at[j], at[i]); err != nil {
+				return c.At(err, config.ExportKey(i))
 			}
 		}
+	}
+	return nil
+}
+
+// opens returns an error if the outer export, whose directory is at of, reaches the inner one, whose
+// directory is at in, and is more open; otherwise nil. Two exports of one directory are apart.
+func opens(outer, inner *export.Export, of, in *location) error {
+	if inner.Nested || !of.reaches(in) || of.holds(in) && in.holds(of) {
+		return nil
+	}
+	if why := outer.Opener(inner); why != "" {
+		return opensInner(outer.Name, inner.Name, why, of, in)
 	}
 	return nil
 }
@@ -124,16 +164,43 @@ func opensInner(outer, inner, why string, of, in *location) error {
 		options, inner, m.point, outer, outer, why, apart, inner)
 }
 
-// exposed returns the reason why the mount m must not be part of the export top: the directory of a
-// stricter export lies in it. It returns "" if there is no such export. places has the places of the
-// directories of all exports.
-func exposed(top *export.Export, m place, exports []*export.Export, places map[vfs.FileSystem]place) string {
-	for _, inner := range exports {
-		if inner == top || inner.Nested || !m.holds(places[inner.FS]) {
-			continue
+// A leftOut is an export of the configuration that is not served, because its directory cannot be
+// opened.
+type leftOut struct {
+	*export.Export
+	path string
+}
+
+// exposed returns the reason why the mount m must not be part of the export top: a stricter export
+// lies in it, or will when its directory can be opened. It returns "" if there is no such export.
+// places has the places of the directories of all exports.
+func exposed(top *export.Export, m *export.Found, exports []*export.Export, places map[vfs.FileSystem]place, out []leftOut) string {
+	apart := func(inner *export.Export, lies string) string {
+		if inner == top || inner.Nested {
+			return ""
 		}
 		if why := top.Opener(inner); why != "" {
-			return fmt.Sprintf("export %s lies in it, and %s %s: give both the same clients= and sec=, or add the option nested to %s where this is meant", inner.Name, top.Name, why, inner.Name)
+			return fmt.Sprintf("export %s %s, and %s %s: give both the same clients= and sec=, or add the option nested to %s where this is meant", inner.Name, lies, top.Name, why, inner.Name)
+		}
+		return ""
+	}
+	for _, inner := range exports {
+		if !(place{m.Device, m.Root}).holds(places[inner.FS]) {
+			continue
+		}
+		if why := apart(inner, "lies in it"); why != "" {
+			return why
+		}
+	}
+	for _, o := range out {
+		if o.Name == m.Name {
+			return fmt.Sprintf("it is export %s, whose directory cannot be opened", o.Name)
+		}
+		if o.path != m.Point && !strings.HasPrefix(o.path, m.Point+"/") {
+			continue
+		}
+		if why := apart(o.Export, "will lie in it"); why != "" {
+			return why
 		}
 	}
 	return ""
@@ -144,19 +211,33 @@ func exposed(top *export.Export, m place, exports []*export.Export, places map[v
 func placesOf(exports []*export.Export, before map[vfs.FileSystem]place, all []mountinfo.Mount) map[vfs.FileSystem]place {
 	places := make(map[vfs.FileSystem]place, len(exports))
 	for _, e := range exports {
-		placed, ok := vfs.As[vfs.Placed](e.FS)
-		if !ok {
-			continue
-		}
-		now := before[e.FS]
-		if mount, dir, err := placed.Place(&vfs.Op{Cred: &vfs.Cred{}}, e.FS.Root()); err == nil {
-			if at := placeIn(mountinfo.Find(all, mount), dir); at.device != "" {
-				now = at
-			}
-		}
-		if now.device != "" {
-			places[e.FS] = now.cloned()
+		at := location{place: before[e.FS]}
+		if at.update(e.FS, all); at.device != "" {
+			places[e.FS] = at.place.cloned()
 		}
 	}
 	return places
+}
+
+// update sets the mount, the name and the place of l to those that the root directory of fs has now.
+// If no path leads to it any more, l stays as it is. all has the present mounts.
+func (l *location) update(fs vfs.FileSystem, all []mountinfo.Mount) {
+	placed, ok := vfs.As[vfs.Placed](fs)
+	if !ok {
+		return
+	}
+	mount, name, err := placed.Place(&vfs.Op{Cred: &vfs.Cred{}}, fs.Root())
+	if err != nil {
+		return
+	}
+	if now := placeIn(mountinfo.Find(all, mount), name); now.device != "" {
+		l.mount, l.name, l.place = mount, name, now
+	}
+}
+
+// copied returns a copy of l without the mounts that are part of the export.
+func (l *location) copied() *location {
+	c := *l
+	c.mounts = nil
+	return &c
 }

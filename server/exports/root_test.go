@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -25,7 +27,8 @@ type rootsSite struct {
 	all             []config.Export
 	logged          *observer.ObservedLogs
 	filesystems     *Filesystems
-	now             []*export.Export
+	offer           *Offer
+	set             *Set
 }
 
 func newRootsSite(t *testing.T) *rootsSite {
@@ -51,42 +54,59 @@ func (s *rootsSite) must(err error) {
 	}
 }
 
-// open opens the exports as a start or a reload does.
-func (s *rootsSite) open() error {
-	core, logged := observer.New(zap.InfoLevel)
-	s.logged = logged
-	o := openingOf(s.filesystems)
-	o.Log, o.Now = zap.New(core), s.now
-	now, err := o.Open(s.all)
-	if err == nil {
-		closeAll(s.now, s.filesystems)
-		s.now = now
+// reload serves the exports as a start or a reload does.
+func (s *rootsSite) reload() {
+	s.t.Helper()
+	s.logged.TakeAll()
+	_, err := s.offer.Serve(s.t.Context(), s.all)
+	s.must(err)
+}
+
+// now returns the export number i of the configuration, or nil if it is not served.
+func (s *rootsSite) now(i int) *export.Export {
+	all := s.set.Table.All()
+	if i >= len(s.all) {
+		return nil
 	}
-	return err
+	if at := slices.IndexFunc(all, func(e *export.Export) bool { return e.Name == s.all[i].Name }); at >= 0 {
+		return all[at]
+	}
+	return nil
 }
 
 func (s *rootsSite) start() {
 	s.t.Helper()
+	core, logged := observer.New(zap.InfoLevel)
+	s.logged = logged
 	s.filesystems = NewFilesystems(s.state, zap.NewNop(), descriptors)
-	s.must(s.open())
+	s.offer, s.set = offerOf(s.filesystems, zap.New(core))
+	s.reload()
 }
 
 func (s *rootsSite) stop() {
-	closeAll(s.now, s.filesystems)
-	s.now = nil
-	if n := len(s.filesystems.open); n != 0 {
-		s.t.Errorf("%d file systems are left", n)
-	}
+	s.must(closeSet(s.set))
+	await.Until(s.t, "the file systems are closed", func() bool {
+		s.filesystems.mu.Lock()
+		defer s.filesystems.mu.Unlock()
+		return len(s.filesystems.open) == 0
+	})
 }
 
-// restart stops the server and starts another one. The new server must refuse to start with an
-// error that contains reason, or must start if reason is "".
+// restart stops the server and starts another one. The new server must leave out the inner export for
+// the given reason, or serve it if reason is "". It must serve the outer one.
 func (s *rootsSite) restart(reason string) {
 	s.t.Helper()
 	s.stop()
-	s.filesystems = NewFilesystems(s.state, zap.NewNop(), descriptors)
-	if err := s.open(); (err == nil) != (reason == "") || err != nil && !strings.Contains(err.Error(), reason) {
+	s.start()
+	var err error
+	for _, f := range s.offer.Faults() {
+		err = f.Err
+	}
+	if len(s.all) > 1 && (s.now(1) == nil) != (reason != "") || (err == nil) != (reason == "") || err != nil && !strings.Contains(err.Error(), reason) {
 		s.t.Errorf("a restart: %v, want %q", err, reason)
+	}
+	if s.now(0) == nil {
+		s.t.Error("the outer export is not served")
 	}
 }
 
@@ -94,9 +114,9 @@ func (s *rootsSite) restart(reason string) {
 // export, and log an error that contains reason.
 func (s *rootsSite) reloadKeeps(reason string) {
 	s.t.Helper()
-	was := s.now[1].FS
-	s.must(s.open())
-	if s.now[1].FS != was {
+	was := s.now(1).FS
+	s.reload()
+	if s.now(1).FS != was {
 		s.t.Error("the export has another directory after a reload")
 	}
 	all := s.logged.All()
@@ -122,7 +142,7 @@ func TestExportStaysTheDirectoryThatItWas(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newRootsSite(t)
-			s.must(s.open())
+			s.reload()
 			if n := s.logged.Len(); n != 0 {
 				t.Errorf("%v", s.logged.All())
 			}
@@ -188,21 +208,21 @@ func TestExportInAFileSystemThatIsMadeAnew(t *testing.T) {
 			}
 			boot()
 			s.all[1].Path = config.Dir{Path: s.sub}
-			s.must(s.open())
-			was := s.now[1].FS.Root()
+			s.reload()
+			was := s.now(1).FS.Root()
 			for range 2 {
 				s.stop()
 				boot()
 				s.aBootLater()
 				s.restart("")
-				if len(s.now) == 0 {
+				if s.now(1) == nil {
 					t.FailNow()
 				}
 				if n := s.logged.FilterLevelExact(zap.WarnLevel).Len(); n != 0 {
 					t.Errorf("the log warns: %v", s.logged.All())
 				}
 				var a vfs.Attr
-				if err := s.now[1].FS.GetAttr(&vfs.Op{Cred: &vfs.Cred{}}, was, &a); c.kind == "tmpfs" && !errors.Is(err, unix.ESTALE) {
+				if err := s.now(1).FS.GetAttr(&vfs.Op{Cred: &vfs.Cred{}}, was, &a); c.kind == "tmpfs" && !errors.Is(err, unix.ESTALE) {
 					t.Errorf("the handle of the former directory: %v", err)
 				}
 			}
@@ -238,7 +258,7 @@ func TestExportStaysTheDirectoryThatItWasBeforeTheBoot(t *testing.T) {
 		}
 		s.sub = filepath.Join(s.srv, dir)
 		s.all[1].Path = config.Dir{Path: s.sub}
-		s.must(s.open())
+		s.reload()
 		s.stop()
 		s.aBootLater()
 		s.restart("")
@@ -264,7 +284,7 @@ func TestExportIsNoOtherMount(t *testing.T) {
 	for _, dir := range []string{"a/m", "a/m/jobs"} {
 		s.sub = filepath.Join(s.srv, dir)
 		s.all[1].Path = config.Dir{Path: s.sub}
-		s.must(s.open())
+		s.reload()
 		swap := func(from, to string) {
 			s.must(os.Rename(filepath.Join(s.srv, from), filepath.Join(s.srv, to)))
 		}
@@ -288,27 +308,31 @@ func TestExportIsAnotherDirectoryOnPurpose(t *testing.T) {
 	}
 	replace(s.sub)
 	s.reloadKeeps("is another directory")
-	was := s.now[1].FS
+	was := s.now(1).FS
 	s.must(os.Remove(filepath.Join(s.state, rootsFile)))
-	s.must(s.open())
-	if s.now[1].FS == was {
+	s.reload()
+	if s.now(1).FS == was {
 		t.Error("the directory of before is still served")
 	}
 	// The export gets another path.
 	other := filepath.Join(s.srv, "other")
 	s.must(os.Mkdir(other, 0o777))
 	s.all[1].Path = config.Dir{Path: other}
-	s.must(s.open())
+	s.reload()
 	// Without the outer export no client can change the path.
 	s.all = s.all[:1]
 	replace(s.srv)
-	s.must(s.open())
+	s.reload()
 	if all := s.logged.All(); len(all) != 1 || !strings.Contains(all[0].Message, "another directory than before") {
 		t.Errorf("the log says %v", all)
 	}
 	s.restart("")
 	s.must(os.WriteFile(filepath.Join(s.state, rootsFile), []byte("{"), 0o600))
-	s.restart("remove the file")
+	s.stop()
+	s.start()
+	if f := s.offer.Faults(); len(f) != 1 || !strings.Contains(f[0].Err.Error(), "remove the file") {
+		t.Errorf("%v", f)
+	}
 }
 
 // The server follows symbolic links on the path of an export, except within another export. It
@@ -336,7 +360,7 @@ func TestWayToAnExport(t *testing.T) {
 		{"a/out", "a", "", ""}, {"a/in", "toA", "", ""}, {"a/in/c", "a", "", ""}, {"d/up", "d", "", ""}, {"d/up", "a", "a/b", "a"},
 	} {
 		all := []config.Export{{Path: config.Dir{Path: at(c.dir)}}, {Path: config.Dir{Path: at(c.other)}}}
-		w := &ways{all, locateExports(all)}
+		w := &ways{all: all, at: locateExports(all)}
 		fd, in, err := w.walk(0)
 		if err != nil {
 			if lost := (*lostRoot)(nil); c.is != "" || errors.As(err, &lost) == (c.other == "d" && c.dir != "d/up") {

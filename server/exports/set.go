@@ -52,7 +52,7 @@ type Change struct{ Added, Replaced, Removed []string }
 
 // Replace replaces the list of exports. An export that is unchanged stays as it is. If an export is
 // replaced or removed, calls that began with it complete with it, and later calls find the new
-// export, or none. Replace takes over the file systems of exports, even if it fails, and closes
+// export, or none. Replace takes over the file systems of new exports, even if it fails, and closes
 // those that are not needed.
 func (s *Set) Replace(exports []*export.Export) (Change, error) {
 	c, unused, err := s.swap(exports)
@@ -62,13 +62,18 @@ func (s *Set) Replace(exports []*export.Export) (Change, error) {
 	return c, errors.Join(err, closeAll(unused, s.filesystems))
 }
 
+// leaveOut tells the Set which exports of the configuration it does not get with the next Replace,
+// because their directories cannot be opened.
+func (s *Set) leaveOut(out []leftOut) { s.mounts.leaveOut(out) }
+
 // swap replaces the list of exports. unused has the new exports that the Set does not use,
 // because it keeps an equal export that it has already, or because swap failed.
 func (s *Set) swap(exports []*export.Export) (c Change, unused []*export.Export, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	isNew := slices.DeleteFunc(slices.Clone(exports), func(e *export.Export) bool { return slices.Contains(s.now, e) })
 	if s.ended {
-		return c, exports, errEnding
+		return c, isNew, errEnding
 	}
 	next, gone := make([]*export.Export, 0, len(exports)), slices.Clone(s.now)
 	for _, e := range exports {
@@ -87,7 +92,7 @@ func (s *Set) swap(exports []*export.Export) (c Change, unused []*export.Export,
 		next = append(next, e)
 	}
 	if err := s.Table.Replace(next); err != nil {
-		return Change{}, exports, err
+		return Change{}, isNew, err
 	}
 	s.now = next
 	for _, e := range gone {
@@ -97,6 +102,20 @@ func (s *Set) swap(exports []*export.Export) (c Change, unused []*export.Export,
 		s.retireLocked(e)
 	}
 	return c, unused, nil
+}
+
+// closeAll calls LetGo for the file systems of exports.
+func closeAll(exports []*export.Export, fs *Filesystems) error {
+	var errs []error
+	for _, e := range exports {
+		errs = append(errs, fs.LetGo(e.FS))
+	}
+	return errors.Join(errs...)
+}
+
+// and returns the changes of c, and then those of more.
+func (c Change) and(more Change) Change {
+	return Change{append(c.Added, more.Added...), append(c.Replaced, more.Replaced...), append(c.Removed, more.Removed...)}
 }
 
 // retireLocked starts a goroutine that waits until no call uses an export that was removed from the
@@ -213,4 +232,9 @@ func (s *Set) WantKerberos() bool {
 	return slices.ContainsFunc(s.Table.All(), func(e *export.Export) bool {
 		return gss(e.Security) || slices.ContainsFunc(e.Networks, func(n export.NetworkSecurity) bool { return gss(n.Security) })
 	})
+}
+
+// CrossMount reports whether any export includes the file systems mounted below it.
+func (s *Set) CrossMount() bool {
+	return slices.ContainsFunc(s.Table.All(), func(e *export.Export) bool { return e.CrossMount })
 }

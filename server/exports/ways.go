@@ -17,6 +17,9 @@ import (
 type ways struct {
 	all []config.Export
 	at  []*location // the locations of the directories, in the order of all; nil if unknown
+	// stored has the roots in the state directory, unless err says why they cannot be read.
+	stored roots
+	err    error
 }
 
 // maxLinks is the largest number of symbolic links on a path, the same as the kernel's limit

@@ -81,25 +81,44 @@ func (t *Table) Root() *Export { return t.root }
 func (t *Table) Replace(exports []*Export) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
+	s, err := t.build(exports)
+	if err != nil {
+		return err
+	}
+	before := t.current.Load()
+	s.inherit(before)
+	t.current.Store(s)
+	s.endMissing(before)
+	return nil
+}
+
+// Check returns the error that Replace would return. It fills in the IDs of exports.
+func (t *Table) Check(exports []*Export) error {
+	_, err := t.build(exports)
+	return err
+}
+
+// build returns a set with these exports, and without mounts.
+func (t *Table) build(exports []*Export) (*set, error) {
 	s := &set{byID: make(map[uint32]*Export, len(exports)+1)}
 	if t.root != nil {
 		s.byID[0] = t.root
 	}
 	for _, e := range exports {
 		if !strings.HasPrefix(e.Name, "/") || path.Clean(e.Name) != e.Name {
-			return fmt.Errorf("export name %q is not a clean absolute path such as %q", e.Name, path.Clean("/"+e.Name))
+			return nil, fmt.Errorf("export name %q is not a clean absolute path such as %q", e.Name, path.Clean("/"+e.Name))
 		}
 		if e.ManageGIDs && t.Groups == nil {
-			return fmt.Errorf("export %q is to manage the groups of its callers, and nothing is there to look them up", e.Name)
+			return nil, fmt.Errorf("export %q is to manage the groups of its callers, and nothing is there to look them up", e.Name)
 		}
 		if id := idOf(e.Name); e.ID != id {
 			e.ID, e.scope = id, scopeOf(e.FS)
 		}
 		if other := s.byID[e.ID]; other != nil {
 			if other.Name == e.Name {
-				return fmt.Errorf("two exports have the name %q: give one of them another (DIR:/name)", e.Name)
+				return nil, fmt.Errorf("two exports have the name %q: give one of them another (DIR:/name)", e.Name)
 			}
-			return fmt.Errorf("exports %q and %q have the same handle identity: rename one of them", other.Name, e.Name)
+			return nil, fmt.Errorf("exports %q and %q have the same handle identity: rename one of them", other.Name, e.Name)
 		}
 		s.byID[e.ID] = e
 		s.sorted = append(s.sorted, e)
@@ -110,14 +129,7 @@ func (t *Table) Replace(exports []*Export) error {
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	if err := s.plant(); err != nil {
-		return err
-	}
-	before := t.current.Load()
-	s.inherit(before)
-	t.current.Store(s)
-	s.endMissing(before)
-	return nil
+	return s, s.plant()
 }
 
 // plant fills in s.tree from the sorted exports.
