@@ -30,6 +30,7 @@ var subcommands = map[string]struct {
 		return rangeOf(a[0], number(a[1]), number(a[2]), a[3], a[4:])
 	}},
 	"ranges": {"FILE", func(a []string) error { return ranges(a[0]) }},
+	"sparse": {"DIR", func(a []string) error { return sparse(a[0]) }},
 	"rounds": {"DIR WORKERS SECONDS", func(a []string) error { return rounds(a[0], number(a[1]), number(a[2])) }},
 }
 

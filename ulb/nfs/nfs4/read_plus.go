@@ -22,7 +22,7 @@ const (
 // leastHole is the length in bytes of the shortest hole that is sent as a hole; a shorter one is sent as
 // data. A hole between data costs its own segment, the header of the data behind it, and at most 3
 // bytes that pad the data before it. So a reply is never longer than the count and one holeSegment. A Linux
-// client has room for that and no more: it cuts a longer reply, and the read fails with EIO.
+// client has room for that and no more: it cuts a longer reply, and reads again or reports EIO.
 const leastHole = holeSegment + dataSegment + 4
 
 // readPlus is READ_PLUS (RFC 7862 §15.10). Its data is part of the XDR stream and is never
