@@ -25,7 +25,7 @@ var packages = []string{
 	// For Kerberos: a KDC, and MIT's library as a peer.
 	"krb5-kdc", "krb5-admin-server", "krb5-user", "python3-gssapi",
 	// For the file systems that the tests of vfs/local use.
-	"xfsprogs", "btrfs-progs", "dosfstools",
+	"xfsprogs", "btrfs-progs", "dosfstools", "bindfs", "fuse-overlayfs",
 	// For building the container images, and for running them.
 	"buildah", "mmdebstrap", "podman", "crun",
 	// For running the daemon under systemd, for testing that systemd accepts the unit file, and that
