@@ -31,6 +31,9 @@ type Conn struct {
 	client netip.Addr  // the address under which the executor counts the peer's calls
 	server *Server     // nil for a Conn that no Server made
 	owner  *replyOwner // guarded by replyCache.mu
+	// lanes has every lane in which a call of the connection waits, and may have others.
+	// executor.mu guards it.
+	lanes []*lane
 
 	caller  atomic.Pointer[Caller]
 	known   atomic.Bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"sync"
 	"time"
 
@@ -114,8 +115,23 @@ func (x *executor) enqueue(c *Call, key any) *lane {
 	}
 	p := &c.state.place
 	p.Value = c
+	c.Conn.waitsIn(l)
 	l.line.Join(p, c.Conn.client, c.Conn)
 	return l
+}
+
+// mostLanes is the number of lanes at which Conn.waitsIn first drops those without waiting calls.
+const mostLanes = 8
+
+// waitsIn notes that a call of c is about to wait in l. The caller holds executor.mu.
+func (c *Conn) waitsIn(l *lane) {
+	if slices.Contains(c.lanes, l) {
+		return
+	}
+	if len(c.lanes) >= mostLanes && len(c.lanes) == cap(c.lanes) {
+		c.lanes = slices.DeleteFunc(c.lanes, func(l *lane) bool { return !l.line.Waits(c.client, c) })
+	}
+	c.lanes = append(c.lanes, l)
 }
 
 // settle is called after the calls of l have changed. It puts l on the list waiting or takes it off,
@@ -226,14 +242,17 @@ func (x *executor) mustGiveWay(ran time.Duration) bool {
 func (x *executor) forget(of *Conn) {
 	var left []*Call
 	x.mu.Lock()
-	for _, l := range x.lanes {
+	for _, l := range of.lanes {
+		before := len(left)
 		l.line.Each(of.client, of, func(p *lanePlace) {
 			if c := p.Value; c.lost() {
 				l.line.Leave(p)
 				left = append(left, c)
 			}
 		})
-		x.settle(l)
+		if len(left) > before {
+			x.settle(l)
+		}
 	}
 	x.mu.Unlock()
 	x.abandonAll(left)

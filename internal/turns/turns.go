@@ -124,6 +124,11 @@ func (l *Line[C, T]) GiveBack(address *Place[C, T]) {
 	l.leave(address)
 }
 
+// Waits reports whether a connection has a waiter.
+func (l *Line[C, T]) Waits(address netip.Addr, id C) bool {
+	return l.byConn[conn[C]{address, id}] != nil
+}
+
 // Each calls f for each waiter of a connection. f may remove the waiter from l.
 func (l *Line[C, T]) Each(address netip.Addr, id C, f func(*Place[C, T])) {
 	c := l.byConn[conn[C]{address, id}]

@@ -3,8 +3,10 @@ package tcp
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +28,9 @@ type Server struct {
 	wg        sync.WaitGroup // counts connections and listeners
 	closed    chan struct{}  // closed when closing becomes true
 	ticks     bool           // true if tick will be called
+
+	sweeping sync.Mutex // guards swept and conn.mark
+	swept    []*conn    // memory of sweep
 }
 
 // NewServer returns a server without listeners.
@@ -164,12 +169,18 @@ func (s *Server) tick() {
 	}
 }
 
+// sweep sweeps all connections. It makes system calls, so it does not hold the lock that accepting a
+// connection takes.
 func (s *Server) sweep(now time.Time) {
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
+	s.swept = slices.AppendSeq(s.swept[:0], maps.Keys(s.conns))
+	s.mu.Unlock()
+	for _, c := range s.swept {
 		c.sweep(now)
 	}
+	clear(s.swept)
 }
 
 // Shutdown closes the listeners and reads no more calls. It returns when all calls under
