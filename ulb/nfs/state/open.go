@@ -96,8 +96,11 @@ func (g *guard) isRecorded(c *Client, deny Access, claimed bool) bool {
 	return g.cfg.Records == nil || c.known.reclaim.covers(heldBy(deny)) || claimed && c.Minor > 0
 }
 
-// covers reports whether the client's record on stable storage lists these kinds of state.
-func (k *reclaim) covers(held Held) bool { return k.stored != nil && held&^k.stored.Held == 0 }
+// covers reports whether the client's record on stable storage lists these kinds of state. A record that still
+// has the flag Revoked, although the client has acknowledged the revocation since, covers nothing new.
+func (k *reclaim) covers(held Held) bool {
+	return k.stored != nil && held&^k.stored.Held == 0 && (k.revoked || !k.stored.Revoked)
+}
 
 // heldBy returns the kinds of state that an open with this deny mode has.
 func heldBy(deny Access) Held {

@@ -176,7 +176,8 @@ func (m *Manager) removeForgotten() {
 }
 
 // rewrite writes the records of clients whose Revoked flag has changed. If such a client is gone,
-// rewrite writes the record of its next incarnation, which has taken over the record.
+// rewrite writes the record of its next incarnation, which has taken over the record. If the record is to be
+// removed (forget), it is still on the disk without the flag, and the client stays in m.marked.
 func (m *Manager) rewrite() {
 	m.mu.Lock()
 	none := len(m.marked) == 0
@@ -187,9 +188,13 @@ func (m *Manager) rewrite() {
 	m.recording.lock()
 	defer m.recording.unlock()
 	g := m.acquire()
-	var all, recorded []*Client
+	var all, recorded, kept []*Client
 	var more []Record
 	for _, c := range m.marked {
+		if n := c.name(); slices.ContainsFunc(m.forgotten, func(r Record) bool { return name{r.Minor, r.Owner} == n }) {
+			kept = append(kept, c)
+			continue
+		}
 		if c.known.gone {
 			if c = m.clients.byName[c.name()].confirmed; c == nil {
 				continue
@@ -200,12 +205,13 @@ func (m *Manager) rewrite() {
 			recorded, more = append(recorded, c), append(more, g.recordOf(c))
 		}
 	}
-	m.marked = nil
+	m.marked = kept
 	g.release()
 	failed := len(more) > 0 && m.cfg.Records.Put(more) != nil
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.withheld = failed && slices.ContainsFunc(all, func(c *Client) bool { return c.known.reclaim.revoked })
+	revoked := func(c *Client) bool { return c.known.reclaim.revoked }
+	m.withheld = failed && slices.ContainsFunc(all, revoked) || slices.ContainsFunc(kept, revoked)
 	if failed {
 		m.marked = append(m.marked, all...)
 		return
