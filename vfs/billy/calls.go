@@ -25,17 +25,22 @@ func (f *FS) look(op *vfs.Op, do func() error) error {
 	}
 	err := f.beside(do)
 	if err == errAlone {
-		err = f.exclusively(false, do)
+		err = f.exclusively(do)
 	}
 	return err
 }
 
-// alter runs the function do, which may change the file of the handle h, while no other call runs.
+// alter runs the function do, which may change the file of the handle h, while no other call runs. It
+// waits for running reads of data before it locks mu.
 func (f *FS) alter(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
 	}
-	return f.exclusively(true, func() error {
+	if !f.opt.Concurrent {
+		f.reading.Lock()
+		defer f.reading.Unlock()
+	}
+	return f.exclusively(func() error {
 		return f.within(h, ch, func(n *node) error {
 			if f.readOnly {
 				return syscall.EROFS
@@ -55,13 +60,10 @@ func (f *FS) beside(do func() error) error {
 	return do()
 }
 
-// exclusively runs the function do while no other call runs, except reads of data if quiet is false.
-func (f *FS) exclusively(quiet bool, do func() error) error {
+// exclusively runs the function do while no other call runs, except reads of data.
+func (f *FS) exclusively(do func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if quiet {
-		f.reading.Wait() // no new read begins, because that needs mu
-	}
 	f.alone = true
 	defer func() { f.alone = false }()
 	return do()

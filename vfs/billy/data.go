@@ -91,6 +91,11 @@ func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.At
 
 // read reads the attributes of h, and then bytes of its file. ended reports that the file has no more.
 func (f *FS) read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (n int, ended bool, err error) {
+	if op.Try {
+		return 0, false, vfs.ErrWouldBlock
+	}
+	f.reading.RLock()
+	defer f.reading.RUnlock()
 	var open func() (gobilly.File, error)
 	err = f.look(op, func() error {
 		nd, err := f.get(h, a)
@@ -102,14 +107,12 @@ func (f *FS) read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.At
 		}
 		return f.at(nd, "", func(path string) error {
 			open = func() (gobilly.File, error) { return f.bfs.OpenFile(path, os.O_RDONLY, 0) }
-			f.reading.Add(1)
 			return nil
 		})
 	})
 	if err != nil || open == nil {
 		return 0, false, err
 	}
-	defer f.reading.Done()
 	err = using(open, func(file gobilly.File) (err error) {
 		n, err = file.ReadAt(buf[:min(uint64(len(buf)), math.MaxInt64-offset)], int64(offset))
 		if errors.Is(err, io.EOF) {

@@ -42,6 +42,10 @@ type Options struct {
 	// MaxFileSize is the largest size of a file, in bytes. 0 means no limit if the file system has
 	// inode numbers, and otherwise DefaultMaxFileSize.
 	MaxFileSize uint64
+	// Concurrent is true if the data of files may be read (OpenFile to read, ReadAt, Close) while other
+	// calls change the file system, as in a directory of the operating system. Otherwise a call that may
+	// change it waits until all such reads have ended, and new reads wait for that call.
+	Concurrent bool
 	// Sync puts a file on stable storage. The package calls it if the file system's File has no
 	// method Sync() error. The package opens the file before and closes it afterwards.
 	Sync func(gobilly.File) error
@@ -61,12 +65,15 @@ type FS struct {
 	restless bool // true if times of files change although the files do not
 	verifier atomic.Uint64
 
+	// reading is locked before mu: shared by each Read until its data is read, exclusively by calls
+	// that may change the file system, unless Options.Concurrent is set. Calls that need neither do not
+	// wait behind a read that is slow.
+	reading sync.RWMutex
 	// mu is locked during every call of the file system, except reads of data: shared by read-only
-	// calls, exclusively by calls that may change the file system, which also wait for running reads,
-	// and by read-only calls that have to change the tree (see look). mu guards the tree.
-	mu      sync.RWMutex
-	reading sync.WaitGroup // running reads of data; they begin with mu locked
-	alone   bool           // true while mu is locked exclusively
+	// calls, exclusively by calls that may change the file system, and by read-only calls that have to
+	// change the tree (see look). mu guards the tree.
+	mu    sync.RWMutex
+	alone bool // true while mu is locked exclusively
 	tree
 }
 
