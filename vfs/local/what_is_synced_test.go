@@ -3,6 +3,7 @@ package local_test
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ func TestEachChangeIsSyncedAsPromised(t *testing.T) {
 	}{
 		{"tmpfs", places(t)["tmpfs"], true},
 		{"ext4 with a journal", func(t *testing.T) string { return newDisk(t, diskKinds["journal"]...).dir }, true},
+		{"XFS", xfs, true},
 		{"ext4 without a journal", func(t *testing.T) string { return newDisk(t, diskKinds["no journal"]...).dir }, false},
 	} {
 		for _, durable := range []bool{false, true} {
@@ -40,9 +42,12 @@ func whatIsSynced(t *testing.T, dir string, logged, durable bool) {
 	s := newSyncs()
 	w := newWorld(t, local.Config{Root: dir, Sync: durable, SyncHook: s.hook})
 	root := w.fs.Root()
-	// step makes a change and checks its sync calls.
+	// step makes a change and checks its sync calls. what begins with the name of the method.
+	tested := map[string]bool{}
 	step := func(what string, f func() error, want ...string) {
 		t.Helper()
+		method, _, _ := strings.Cut(what, " ")
+		tested[strings.TrimRight(method, ",")] = true
 		s.take(t, dir)
 		w.ok(f(), what)
 		if got := s.take(t, dir); !slices.Equal(got, want) {
@@ -141,14 +146,93 @@ func whatIsSynced(t *testing.T, dir string, logged, durable bool) {
 			return err
 		},
 	} {
-		step("truncation by "+what, truncate, names("fsync f")...)
+		step(what+" that truncates", truncate, names("fsync f")...)
 		if durable {
 			step("Commit of a truncation that is durable", commit(f))
 		} else {
 			step("Commit of a truncation", commit(f), "fsync f")
 		}
 	}
+	storageIsSynced(w, f, step, names)
+	for _, method := range changingMethods() {
+		if !tested[method] {
+			t.Errorf("no step for %s", method)
+		}
+	}
 	if _, err := os.Stat(w.path("f")); err != nil {
 		t.Error(err)
 	}
+}
+
+// storageIsSynced has the steps of the optional interfaces. It uses step and names of whatIsSynced.
+func storageIsSynced(w *world, f vfs.Handle, step func(string, func() error, ...string), names func(string, ...string) []string) {
+	source := w.create(w.fs.Root(), "source")
+	w.ok(w.write(source, "0123456789"), "Write")
+	open := func(h vfs.Handle, access vfs.OpenAccess) vfs.File {
+		file, err := w.fs.Open(w.op, h, access)
+		w.ok(err, "Open")
+		return file
+	}
+	from, to := open(source, vfs.OpenRead), open(f, vfs.OpenWrite)
+	defer from.Close()
+	defer to.Close()
+	w.ok(w.commit(source), "Commit")
+	commit := func() error { _, err := to.Commit(w.op, 0, 0); return err }
+	w.ok(commit(), "Commit")
+
+	step("File.Write, unstable", func() error {
+		_, _, _, err := to.Write(w.op, 0, [][]byte{[]byte("data")}, vfs.Unstable)
+		return err
+	})
+	step("File.Commit", commit, "fsync f")
+	step("File.Write, file", func() error {
+		_, _, _, err := to.Write(w.op, 0, [][]byte{[]byte("data")}, vfs.FileSync)
+		return err
+	}, "fsync f")
+	step("File.SetSize", func() error { _, err := to.SetSize(w.op, 3); return err }, names("fsync f")...)
+	step("Allocate", func() error { return w.fs.Allocate(w.op, to, 0, 1<<16) }, names("fsync f")...)
+	step("CopyRange", func() error { _, err := w.fs.CopyRange(w.op, from, 0, to, 0, 10); return err })
+	step("File.Commit of the copy", commit, "fsync f")
+	if err := w.fs.Deallocate(w.op, to, 0, 1<<12); err != vfs.ErrNotSupported { // ext4 without extents does not support it
+		step("Deallocate", func() error { return w.fs.Deallocate(w.op, to, 0, 1<<16) }, names("fsync f")...)
+	} else {
+		step("Deallocate", func() error { return nil })
+	}
+	xattr := func() error { _, err := w.fs.SetXattr(w.op, f, []byte("x"), []byte("y"), vfs.XattrEither); return err }
+	if err := xattr(); err == vfs.ErrNotSupported {
+		step("SetXattr", func() error { return nil })
+		step("RemoveXattr", func() error { return nil })
+	} else {
+		step("SetXattr", xattr, names("fsync f")...)
+		step("RemoveXattr", func() error { _, err := w.fs.RemoveXattr(w.op, f, []byte("x")); return err }, names("fsync f")...)
+	}
+	_, err := to.SetSize(w.op, 0)
+	w.ok(err, "SetSize")
+	clone := func() error { return w.fs.CloneRange(w.op, from, 0, to, 0, 0) }
+	if err := clone(); err == vfs.ErrNotSupported {
+		step("CloneRange", func() error { return nil })
+	} else {
+		step("CloneRange", clone, names("fsync f")...)
+	}
+}
+
+// changingMethods returns the names of the methods of the vfs interfaces that change files. It has all
+// methods that take an Op, except those in this list: a new method is in the result until it is listed.
+func changingMethods() (names []string) {
+	looking := []string{"Info", "Usage", "GetAttr", "Access", "Lookup", "ReadLink", "Read", "ReadDir", "Open", "Seek", "GetXattr", "ListXattrs",
+		"Place", "File.Read"}
+	for prefix, seam := range map[string]reflect.Type{"": reflect.TypeFor[*local.FS](), "File.": reflect.TypeFor[vfs.File]()} {
+		receiver := 0
+		if seam.Kind() != reflect.Interface {
+			receiver = 1
+		}
+		for i := range seam.NumMethod() {
+			m := seam.Method(i)
+			name := prefix + m.Name
+			if m.Type.NumIn() > receiver && m.Type.In(receiver) == reflect.TypeFor[*vfs.Op]() && !slices.Contains(looking, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
