@@ -12,6 +12,7 @@ var lookupTests = []Test{
 	{"lookup/dots", testDots},
 	{"lookup/errors", testLookupErrors},
 	{"lookup/handles that are none", testBadHandle},
+	{"lookup/longest names", testLongestNames},
 }
 
 func testLookup(x *fixture) {
@@ -93,4 +94,55 @@ func testBadHandle(x *fixture) {
 		_, err := x.fs.Lookup(x.self.op, h, []byte("x"), &a)
 		x.is(err, "Lookup in a bad handle: "+name, vfs.ErrBadHandle, syscall.ESTALE)
 	}
+}
+
+// A name of Info.MaxName bytes can be made, found, listed, renamed and removed. No call takes a name that
+// is one byte longer.
+func testLongestNames(x *fixture) {
+	u := x.self
+	most := int(x.info.MaxName)
+	name := func(first string, n int) string { return first + strings.Repeat("n", n-1) }
+	file, dir, other, long := name("f", most), name("d", most), name("o", most), name("x", most+1)
+	f := u.create(x.dir, file, 0o644)
+	d := u.mkdir(x.dir, dir, 0o755)
+	if o := u.lookup(x.dir, file); o.Handle != f {
+		x.Errorf("Lookup of the longest name finds another file")
+	}
+	listed := u.names(x.dir)
+	for _, n := range []string{file, dir} {
+		if _, ok := listed[n]; !ok {
+			x.Errorf("a name of %d bytes is not listed", len(n))
+		}
+	}
+	plus := map[string]bool{}
+	var a vfs.Attr
+	_, err := x.fs.ReadDir(u.op, x.dir, 0, true, &a, func(e *vfs.DirEntry) bool { plus[string(e.Name)] = true; return true })
+	if x.ok(err, "ReadDir"); !plus[file] || !plus[dir] {
+		x.Errorf("a name of %d bytes is not listed with attributes", most)
+	}
+	x.ok(u.rename(x.dir, file, d, other), "Rename to the longest name")
+	if x.info.HardLinks {
+		x.ok(u.link(f, x.dir, file), "Link")
+		x.is(u.link(f, x.dir, long), "Link", syscall.ENAMETOOLONG)
+		x.ok(u.remove(x.dir, file), "Remove")
+	}
+	attr := withMode(0o644)
+	_, err = u.find(x.dir, long)
+	x.is(err, "Lookup", syscall.ENAMETOOLONG)
+	_, _, err = x.fs.Create(u.op, x.dir, []byte(long), &vfs.CreateHow{Attr: attr})
+	x.is(err, "Create", syscall.ENAMETOOLONG)
+	_, _, err = x.fs.Mkdir(u.op, x.dir, []byte(long), &attr)
+	x.is(err, "Mkdir", syscall.ENAMETOOLONG)
+	_, _, err = x.fs.Symlink(u.op, x.dir, []byte(long), []byte("text"), &vfs.SetAttr{})
+	x.is(err, "Symlink", syscall.ENAMETOOLONG)
+	if x.opt.SpecialFiles {
+		_, _, err = x.fs.Mknod(u.op, x.dir, []byte(long), vfs.FIFO, &attr, 0, 0)
+		x.is(err, "Mknod", syscall.ENAMETOOLONG)
+	}
+	x.is(u.rename(d, other, x.dir, long), "Rename", syscall.ENAMETOOLONG)
+	x.is(u.rename(x.dir, long, x.dir, file), "Rename", syscall.ENAMETOOLONG)
+	x.is(u.remove(x.dir, long), "Remove", syscall.ENAMETOOLONG)
+	x.is(u.rmdir(x.dir, long), "Rmdir", syscall.ENAMETOOLONG)
+	x.ok(u.remove(d, other), "Remove")
+	x.ok(u.rmdir(x.dir, dir), "Rmdir")
 }
