@@ -88,6 +88,9 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 	if err := cfg.Check(); err != nil {
 		return nil, errors.Unwrap(err) // no configuration file has a place for it
 	}
+	if remedy, _ := cfg.CheckMemory(); remedy != "" && opt.Memory.Ceiling != 0 {
+		return nil, fmt.Errorf("memory ceiling %v: %s", opt.Memory.Ceiling, remedy)
+	}
 	s := &Server{cfg: cfg, log: opt.Log}
 	if s.log == nil {
 		s.log = zap.NewNop()

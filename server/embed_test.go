@@ -255,6 +255,12 @@ func TestHandlerOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	t.Run("more memory than there is", func(t *testing.T) {
+		_, err := server.NewHandler(listen(t), memoryHandler(), server.HandlerOptions{Memory: config.Memory{Ceiling: 1 << 40}})
+		if err == nil || !strings.Contains(err.Error(), "use half of that") {
+			t.Fatal(err)
+		}
+	})
 	t.Run("name, clients, no RDMA", func(t *testing.T) {
 		s, err := server.NewHandler(listen(t), memoryHandler(), server.HandlerOptions{
 			Name: "/data", RDMA: []config.Listen{{None: true}}, Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
