@@ -393,3 +393,20 @@ func TestCallsToCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A call whose arguments exceed MaxArgs fails, and is not sent cut off.
+func TestArgumentsBeyondMaxArgs(t *testing.T) {
+	f := start(t, Config{})
+	c := f.dial(DialConfig{})
+	x := exchange(rpctest.BUMP, func(w *xdr.Writer) { w.FixedOpaque(make([]byte, 1<<20)) })
+	x.MaxArgs = 8
+	if err := rpc.Do(t.Context(), c, x, nil); err == nil || err.Error() != "tcp: arguments exceed MaxArgs" {
+		t.Errorf("%v", err)
+	}
+	if err := rpc.Do(t.Context(), c, exchange(rpctest.NULL, nil), nil); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+	if n := f.Stats().Calls; n != 1 {
+		t.Errorf("%d calls have arrived", n)
+	}
+}
