@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -200,6 +201,8 @@ func TestCallbacksAreShort(t *testing.T) {
 // connection.
 func TestHeldCallGoesOnWhenCallbacksComeBack(t *testing.T) {
 	b, n := withBackchannel(t, benchConfig{server: Config{callbackCredits: 8}})
+	defer func(usual time.Duration) { lookInterval = usual }(lookInterval)
+	lookInterval = time.Hour
 	p := b.peer()
 	b.alive(p)
 	caller := n.last().Caller()

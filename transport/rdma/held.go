@@ -58,8 +58,9 @@ func (s *responder) goOn() {
 	}
 }
 
-// lookInterval is how long the timer waits before it tries again to start held calls.
-const lookInterval = time.Second
+// lookInterval is how long the timer waits before it tries again to start held calls. A test makes it
+// longer, to show that a call goes on without the timer.
+var lookInterval = time.Second
 
 // lookLaterLocked starts the timer that tries again to start held calls. The timer is needed
 // because memory can also become free on other connections, and this connection is not told of

@@ -53,10 +53,39 @@ func newScriptOn(t testing.TB, provider rdmatest.Config, cfg DialConfig, private
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		s.auditSums()
 		s.listener.Close()
 		s.client.Close()
 	})
 	return s
+}
+
+// auditSums compares the sums of the client's requester with its pending calls, at the end of a test.
+func (s *script) auditSums() {
+	s.client.mu.Lock()
+	k := s.client.link
+	s.client.mu.Unlock()
+	if k == nil {
+		return
+	}
+	q := k.requester
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended {
+		return
+	}
+	gaveUp := uint32(0)
+	for e := range q.pending.all {
+		if e.gaveUp {
+			gaveUp++
+		}
+	}
+	if q.givenUp != gaveUp {
+		s.t.Errorf("%d pending calls are given up, counted %d", gaveUp, q.givenUp)
+	}
+	if q.pending.n == 0 && q.credits.inFlight != 0 {
+		s.t.Errorf("no call is pending, and %d credits are in use", q.credits.inFlight)
+	}
 }
 
 // accept returns the scripted end of the next connection.
