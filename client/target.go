@@ -150,14 +150,21 @@ func Self() rpc.AuthBytes { return Identity(uint32(os.Geteuid()), uint32(os.Gete
 // Identity returns the AUTH_SYS credential of a user and group. If uid is this process's
 // own, the credential has the process's supplementary groups as well.
 func Identity(uid, gid uint32) rpc.AuthBytes {
-	var groups []uint32
+	var groups []int
 	if uid == uint32(os.Geteuid()) {
-		all, _ := os.Getgroups() // the credential is valid without groups, too
-		for _, g := range all[:min(len(all), rpc.MaxGroups)] {
-			groups = append(groups, uint32(g))
-		}
+		groups, _ = os.Getgroups() // the credential is valid without groups, too
 	}
 	name, _ := os.Hostname() // servers ignore it
+	return identityOf(name, uid, gid, groups)
+}
+
+// identityOf leaves out what AUTH_SYS has no room for (RFC 5531 §14, appendix A): the end of a long name,
+// and all but the first rpc.MaxGroups groups.
+func identityOf(name string, uid, gid uint32, all []int) rpc.AuthBytes {
+	var groups []uint32
+	for _, g := range all[:min(len(all), rpc.MaxGroups)] {
+		groups = append(groups, uint32(g))
+	}
 	cred, err := rpc.AuthSysCred(uint32(os.Getpid()), name[:min(len(name), rpc.MaxMachineName)], uid, gid, groups)
 	if err != nil {
 		panic("client: " + err.Error()) // this cannot happen: the code above keeps to the limits

@@ -1,6 +1,13 @@
 package client
 
-import "testing"
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
 
 func TestSplitHostPort(t *testing.T) {
 	for _, c := range []struct {
@@ -54,6 +61,27 @@ func TestParseTransport(t *testing.T) {
 	for in, want := range map[string]Transport{"tcp": TCP, "rdma": RDMA, "": "", "udp": "", "TCP": ""} {
 		if got, err := ParseTransport(in); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q is %q: %v", in, got, err)
+		}
+	}
+}
+
+// An AUTH_SYS credential has the first groups and the beginning of the machine name, up to its limits.
+func TestIdentityKeepsToTheLimits(t *testing.T) {
+	for _, n := range []int{0, rpc.MaxGroups - 1, rpc.MaxGroups, rpc.MaxGroups + 1, 1000} {
+		for _, length := range []int{0, rpc.MaxMachineName, rpc.MaxMachineName + 1} {
+			groups := make([]int, n)
+			for i := range groups {
+				groups[i] = 100 + i
+			}
+			got := identityOf(strings.Repeat("n", length), 1, 2, groups)
+			var kept []uint32
+			for _, g := range groups[:min(n, rpc.MaxGroups)] {
+				kept = append(kept, uint32(g))
+			}
+			want, err := rpc.AuthSysCred(uint32(os.Getpid()), strings.Repeat("n", min(length, rpc.MaxMachineName)), 1, 2, kept)
+			if err != nil || !bytes.Equal(got.Body, want.Body) {
+				t.Errorf("%d groups and a name of %d bytes: %x, want %x (%v)", n, length, got.Body, want.Body, err)
+			}
 		}
 	}
 }
