@@ -147,7 +147,7 @@ func (k *Compound) identify(op *Operation) Status {
 	}
 	s := k.look(e)
 	if s == wire.NFS4OK {
-		e.Identify(&k.Call.Cred, &k.looked, &k.Cred)
+		k.anonymous, k.identified = e.Identify(&k.Call.Cred, &k.looked, &k.Cred), true
 	}
 	return s
 }
@@ -345,6 +345,9 @@ func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) S
 
 // principal returns who acts in the export of o: see state.Principal.
 func (k *Compound) principal(o *Object) state.Principal {
+	if k.identified && o.Export == k.Current.Export {
+		return state.Principal{Proven: k.Call.Cred.Principal, UID: k.Cred.UID, Anonymous: k.anonymous}
+	}
 	var as vfs.Cred
 	anonymous := o.Export.Identify(&k.Call.Cred, &k.looked, &as)
 	return state.Principal{Proven: k.Call.Cred.Principal, UID: as.UID, Anonymous: anonymous}

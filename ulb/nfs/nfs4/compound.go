@@ -75,6 +75,9 @@ type running struct {
 	inside   bool // Operation.Run has not returned; still true in leave after a panic
 	// unsuited is true if the export of the current object does not accept the caller's security flavor.
 	unsuited bool
+	// identified is true when Cred is the caller in the export of the current object, and anonymous if that is
+	// the export's anonymous user.
+	identified, anonymous bool
 	// entered holds the exports of the current and of the saved object, if the operation has marked
 	// them as in use (see enter).
 	entered [2]*export.Export
