@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A control is the memory by which the tests control testdata/libraries.c.
+// A control is memory that the tests share with testdata/libraries.c, to control it.
 type control struct{ thread, fail, error, calls, objects, requests, deaf, vectors, opcode, length int32 }
 
 var libraries *control
