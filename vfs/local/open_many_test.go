@@ -191,3 +191,17 @@ func TestClosedFileCanBeExecuted(t *testing.T) {
 		})
 	}
 }
+
+// With some 1,000,000 descriptors for files, which the limit of the unit allows (LimitNOFILE=), a client
+// address can have 100,000 files open in one of fifty exports. It may have 21/32 of the files that the
+// export's file system can have open (ulb/nfs/state).
+func TestOneClientCanOpenVeryManyFiles(t *testing.T) {
+	budget := local.NewDescriptors(1_000_000)
+	var w *world
+	for range 50 {
+		w = newWorld(t, local.Config{Root: t.TempDir(), Descriptors: budget})
+	}
+	if _, most := w.fs.OpenFiles(); most/32*21 < 100_000 {
+		t.Errorf("a client address can have %d files open", most/32*21)
+	}
+}
