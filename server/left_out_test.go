@@ -113,9 +113,11 @@ func TestExportThatHangsIsLeftOut(t *testing.T) {
 	d.Signal(syscall.SIGHUP)
 	d.reload("configuration read again", works+" /works rw", t.TempDir()+" /new rw")
 	await(t, testContext(t), "/new is served", func() bool { return d.mounts("/new") && !d.mounts("/hangs") })
+	m.LetGo() // how the daemon ends beside a file system that hangs is another test
 	d.Signal(syscall.SIGTERM)
 	d.Wait()
 
+	m.Stall()
 	d.write(m.Dir+" /hangs rw", works+" /works rw")
 	d.Process = nfsrdmad(t, "serve", "--config", d.config)
 	d.AwaitLine("serving")

@@ -102,11 +102,16 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config) (exports.Change
 
 var errNoExports = errors.New("nothing to serve: add --export DIR, or an [[export]] with a path to the configuration")
 
-// exportsAtFault tells systemd which exports cannot be opened.
+// exportsAtFault tells systemd which exports cannot be opened. During a reload, the end of the reload
+// tells it.
 func (s *Server) exportsAtFault(faults []exports.Fault) {
 	text := conditionOf(faults)
 	s.status.Store(&text)
-	s.tellSystemd("STATUS=" + text)
+	s.reloads.mu.Lock()
+	defer s.reloads.mu.Unlock()
+	if !s.reloads.running {
+		s.tellSystemd("STATUS=" + text)
+	}
 }
 
 // condition returns the status text of a server that serves.
