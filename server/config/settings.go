@@ -65,7 +65,7 @@ var settings = []setting{
 		"how long the daemon polls for the next call of a client that makes one call at a time, before it sleeps; from `\"0s\"` (no polling) to `\"1ms\"`. With polling such a client is served up to twice as fast. A poll takes no more processor time than a sleep and a wake-up, but keeps a processor busy while it lasts. It ends early when the daemon has other work. Unsuccessful polling uses at most a sixteenth of one processor in total. On a machine with one processor the daemon does not poll"),
 
 	number[Size]("memory.ceiling", 256<<20, 16<<20, 1<<40,
-		"the limit for all connections together; at least 16M, and at most the memory of the machine or of the process's control group. If there are several exports, the calls of one file system use at most half of what the calls of other file systems leave free. So a file system that does not answer leaves half of the memory to the others, and a second one leaves half of that"),
+		"the limit for all connections together; at least 16M, and at most the memory of the machine or of the process's control group. If there are several exports, the calls of one file system use at most half of what the calls of other file systems leave free. So a file system that does not answer leaves half of the memory to the others, and a second one leaves half of that. Calls in progress, and replies that clients have not read, may occupy another quarter of this number, in addition to payload memory (see [security.md](security.md#what-a-peer-can-cost))"),
 	ranged("memory.connection", "half of the ceiling",
 		func(c *Config) (usual, least, most Size) { return c.Memory.Ceiling / 2, 4 << 20, c.Memory.Ceiling },
 		"the limit for one connection; at least 4M. A peer that stalls occupies no more memory than this"),
@@ -128,7 +128,7 @@ var settings = []setting{
 		},
 		"how long after a start NFSv4 clients may claim the opens and locks that they held before, while no other client can get them. It ends early when all these clients are back"),
 	choice("nfs.owners", []string{OwnersNumbers, OwnersNames}, "",
-		"the form in which NFSv4 sends users and groups: `numbers`, which Linux's clients accept without any configuration, or `names`, such as `user@domain`. Callers with Kerberos always get names. From clients the daemon accepts both forms"),
+		"the form in which NFSv4 sends users and groups: `numbers`, which Linux's clients accept without any configuration, or `names`, such as `user@domain`. Callers with Kerberos always get names. A name of more than 128 bytes is sent as a number. From clients the daemon accepts both forms"),
 	{key: "nfs.domain", usual: "that of the machine's name, or `" + identity.DefaultDomain + "`", check: checkDomain,
 		meaning: "the part of names after the `@`. Clients must have the same domain (`Domain` in `/etc/idmapd.conf`)"},
 
