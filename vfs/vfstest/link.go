@@ -167,7 +167,7 @@ func testMknodNumbers(x *fixture) {
 	u := x.self
 	for _, kind := range []vfs.Type{vfs.BlockDevice, vfs.CharDevice} {
 		for _, c := range []struct{ major, minor uint32 }{
-			{0, 0}, {1, 3}, {255, 256}, {4095, 1<<20 - 1}, {4096, 3}, {4097, 3}, {1, 1 << 20}, {1, 1<<20 + 3}, {1<<32 - 1, 1<<32 - 1},
+			{0, 1}, {1, 3}, {255, 256}, {4095, 1<<20 - 1}, {4096, 3}, {4097, 3}, {1, 1 << 20}, {1, 1<<20 + 3}, {1<<32 - 1, 1<<32 - 1},
 		} {
 			o, _, err := x.fs.Mknod(u.op, x.dir, []byte("dev"), kind, &vfs.SetAttr{}, c.major, c.minor)
 			if err != nil {
