@@ -124,6 +124,9 @@ func TestStateidOfTheAnonymousUser(t *testing.T) {
 		s := openSiteOver(t, directory(t))
 		squashed := squash(t, s, export.RootSquash)
 		s.Exports.SetRoot(squashed)
+		if err := s.Exports.Replace([]*export.Export{s.Export}); err != nil {
+			t.Fatal(err)
+		}
 		x := newPrincipals(t, s, minor, 0, "")
 		x.mode("file", 0o600) // of user 0: as whom nobody acts here
 		x.mode("other", 0o600)
