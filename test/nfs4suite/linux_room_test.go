@@ -88,6 +88,9 @@ func TestLongestResultsFitALinuxClient(t *testing.T) {
 			t.Run(way+" 4."+string('0'+rune(minor)), func(t *testing.T) { newLongest(t, seen).version41(minor, way == "rdma") })
 		}
 	}
+	if len(seen) == 0 {
+		return // the flag -run selects none of these tests
+	}
 	for n := wire.OpAccess; n <= wire.OpRemoveXattr; n++ {
 		// DELEGRETURN has no result to test, because the server grants no delegations.
 		if room, has := nfs4test.LinuxRoom(op(n)); has && room < 1<<30 && !seen[n] && n != wire.OpDelegreturn {
