@@ -160,11 +160,11 @@ func (o outcomes) all(t *testing.T) {
 	}
 }
 
-// If a file system stalls while a hundred connections make 128 calls each to it, the daemon
-// continues: the number of its goroutines is limited, and the other export is served. When the
+// If a file system stalls while 24 connections make 128 calls each to it, the daemon continues: the
+// number of its goroutines is limited, and the other export is served. When the
 // file system continues, every call is answered.
 func TestFileSystemThatStalls(t *testing.T) {
-	const conns, calls, size = 100, 128, 4096
+	const conns, calls, size = 24, 128, 4096
 	for _, transport := range []string{"tcp", "rdma"} {
 		for _, p := range []wire.Procedure{wire.ProcGetattr, wire.ProcRead} {
 			t.Run(fmt.Sprintf("%s/%v", transport, p), func(t *testing.T) {
