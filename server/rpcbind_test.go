@@ -61,6 +61,17 @@ func (m *machine) registered() []string {
 	return all
 }
 
+// comes waits until as many services are registered, and returns them. The daemon registers them after it
+// has begun to serve.
+func (m *machine) comes(n int) (all []string) {
+	m.t.Helper()
+	await(m.t, testContext(m.t), fmt.Sprint(n, " services are registered"), func() bool {
+		all = m.registered()
+		return len(all) == n
+	})
+	return all
+}
+
 func TestRegistersWithRpcbind(t *testing.T) {
 	m := newMachine(t)
 	rpcbind := servertest.StartProcess(t, m.command("rpcbind", "-f", "-w"))
@@ -100,7 +111,7 @@ func TestRegistersWithRpcbind(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := serve(c.args...)
-			if got := m.registered(); !slices.Equal(got, c.want) {
+			if got := m.comes(len(c.want)); !slices.Equal(got, c.want) {
 				t.Errorf("registered:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
 			if strings.Contains(p.Output(), "rpcbind") {
@@ -111,11 +122,12 @@ func TestRegistersWithRpcbind(t *testing.T) {
 	}
 	t.Run("what a killed daemon left behind is replaced", func(t *testing.T) {
 		p := serve("--tcp", ":2049")
+		m.comes(10)
 		p.Kill()
 		p = serve("--tcp", ":3049", "--rdma", "none")
-		if got := m.registered(); !slices.Contains(got, "100003 3 tcp 0.0.0.0.11.233") {
-			t.Errorf("registered: %q", got)
-		}
+		await(t, testContext(t), "the service of the second daemon is registered", func() bool {
+			return slices.Contains(m.registered(), "100003 3 tcp 0.0.0.0.11.233")
+		})
 		p.Signal(syscall.SIGTERM)
 		p.Wait()
 	})
@@ -152,9 +164,9 @@ func TestASecondDaemonLeavesTheRegistrationAlone(t *testing.T) {
 		}
 	}
 	first := serve(2049)
-	want := m.registered()
+	want := m.comes(5)
 	second := serve(3049)
-	says(t, second, "rpcbind names another server to clients")
+	second.AwaitLine("rpcbind names another server to clients")
 	if got := m.registered(); len(want) == 0 || !slices.Equal(got, want) {
 		t.Errorf("registered beside the second:\n%q, before:\n%q", got, want)
 	}
@@ -180,7 +192,7 @@ func TestRegistersAgainWhenRpcbindRestarts(t *testing.T) {
 	r := start()
 	p := servertest.StartProcess(t, m.command(binary(t), "serve", "--state-dir", t.TempDir(), "--export", t.TempDir()+":/", "--rdma", "none"))
 	p.AwaitLine("serving")
-	want := m.registered()
+	want := m.comes(6)
 	r.Signal(syscall.SIGTERM)
 	r.Wait()
 	os.Remove(sock)
@@ -201,7 +213,7 @@ func TestRegistersAgainWhenRpcbindRestarts(t *testing.T) {
 func TestGoesOnWithoutRpcbind(t *testing.T) {
 	m := newMachine(t)
 	p := servertest.StartProcess(t, m.command(binary(t), "serve", "--state-dir", t.TempDir(), "--export", t.TempDir()))
-	p.AwaitLine("serving")
+	p.AwaitLine("not registered with rpcbind")
 	if n := strings.Count(p.Output(), "not registered with rpcbind"); n != 1 {
 		t.Errorf("it speaks %d times of rpcbind:\n%s", n, p.Output())
 	}
