@@ -205,7 +205,7 @@ func TestStartThatGaveUp(t *testing.T) {
 			defer cancel()
 			_, err := server.Start(ctx, cfg)
 			var unfinished *server.Unfinished
-			if is := errors.As(err, &unfinished); is != (hangs != "export") || err == nil {
+			if !errors.As(err, &unfinished) {
 				t.Fatalf("Start: %v", err)
 			}
 			m.LetGo()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,8 +76,8 @@ type Server struct {
 func New(cfg *config.Config) (*Server, error) { return Start(context.Background(), cfg) }
 
 // Start is like New, but gives up when ctx ends: it then returns the context's error. If a file
-// system hangs, so that the current step of the start does not end within half a second more,
-// Start returns an *Unfinished that names the step.
+// system hangs, so that the current step of the start does not end within a second more, Start returns
+// an *Unfinished that names the step.
 func Start(ctx context.Context, cfg *config.Config) (*Server, error) {
 	s := &Server{cfg: cfg, daemon: true}
 	opened := make(chan error, 1)
@@ -90,12 +91,15 @@ func Start(ctx context.Context, cfg *config.Config) (*Server, error) {
 	case <-ctx.Done():
 	}
 	began := time.Now()
-	late := time.NewTimer(closing / 4)
+	late := time.NewTimer(closing / 2)
 	defer late.Stop()
 	select {
 	case err := <-opened:
 		if err == nil {
 			s.close()
+		}
+		if left, unfinished := errors.AsType[*Unfinished](err); unfinished {
+			return nil, left
 		}
 		return nil, context.Cause(ctx)
 	case <-late.C:
@@ -158,6 +162,10 @@ func (s *Server) openExports(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil {
+		began := time.Now()
+		if hanging := s.offer.Hanging(closing / 4); len(hanging) > 0 {
+			return &Unfinished{Left: []string{"opening " + strings.Join(hanging, ", ")}, Took: time.Since(began)}
+		}
 		return context.Cause(ctx)
 	}
 	s.enters("listening")

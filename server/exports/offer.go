@@ -145,6 +145,24 @@ func (o *Offer) Serve(ctx context.Context, all []config.Export) (c Change, err e
 	return c.and(more), err
 }
 
+// Hanging waits until the directories that are being opened are open or have failed, for the given time
+// at most. It returns the paths of those that have not answered.
+func (o *Offer) Hanging(within time.Duration) (paths []string) {
+	o.mu.Lock()
+	p := o.beginLocked(slices.DeleteFunc(slices.Clone(o.wanted), func(w *wanted) bool { return !o.busy[w.key()] }))
+	o.mu.Unlock()
+	p.wait(nil, within)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p.late = true
+	o.toldLate(o.applyLocked())
+	for k := range o.busy {
+		paths = append(paths, k.path)
+	}
+	slices.Sort(paths)
+	return paths
+}
+
 // Retry tries again to open the directories of the exports that are left out, and of those whose
 // present directory is served although another one may be at its path.
 func (o *Offer) Retry(ctx context.Context) {
