@@ -78,7 +78,7 @@ func TestProgram(t *testing.T) {
 
 // The runner distinguishes all outcomes of mutants, and leaves the work tree unchanged.
 func TestOutcomes(t *testing.T) {
-	r := newRunner(module(t), 5*time.Second)
+	r := newRunner(module(t), 20*time.Second)
 	before, err := os.ReadFile(filepath.Join(r.root, "p/p.go"))
 	if err != nil {
 		t.Fatal(err)
