@@ -1,0 +1,201 @@
+package exports
+
+import (
+	"errors"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// ended takes the result of opening the directory of w. If w is not wanted any more, it lets go of the
+// directory, and opens it anew if the present configuration has it, too.
+func (o *Offer) ended(p *opening, w *wanted, is opened) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.busy, w.key())
+	if !slices.Contains(o.wanted, w) {
+		o.drop(is.fs)
+		p.endedLocked()
+		if i := slices.IndexFunc(o.wanted, func(now *wanted) bool { return now.key() == w.key() }); i >= 0 {
+			o.againLocked(o.wanted[i])
+		}
+		return
+	}
+	w.result = &is
+	late := p.lateLocked()
+	p.endedLocked()
+	for _, j := range w.joined {
+		late = late && j.lateLocked()
+		j.endedLocked()
+	}
+	w.joined = nil
+	if late {
+		c, err := o.applyLocked()
+		o.toldLate(c, err)
+	}
+}
+
+// againLocked opens the directory of w for the openings that wait for an earlier attempt.
+func (o *Offer) againLocked(w *wanted) {
+	joined := w.joined
+	w.joined = nil
+	q := o.beginLocked([]*wanted{w})
+	q.late = len(joined) == 0
+	for i, j := range joined {
+		if i == 0 {
+			q.of = j
+		} else {
+			w.joined = append(w.joined, j)
+		}
+	}
+}
+
+// toldLate logs a change of the served exports for which no caller of Serve waits.
+func (o *Offer) toldLate(c Change, err error) {
+	switch {
+	case errors.Is(err, errEnding):
+	case err != nil:
+		o.log.Error("exports that have been opened are not served", zap.Error(err))
+	case len(c.Fields()) > 0:
+		o.log.Info("directories of exports have been opened", c.Fields()...)
+	}
+}
+
+// drop lets go of a file system that show has returned, or nil.
+func (o *Offer) drop(fs *local.FS) {
+	if fs != nil {
+		go o.filesystems.LetGo(fs)
+	}
+}
+
+// applyLocked uses the results of opening directories, and updates the Set and the stored roots.
+func (o *Offer) applyLocked() (Change, error) {
+	var fresh []*wanted
+	for _, w := range o.wanted {
+		r := w.result
+		if r == nil {
+			continue
+		}
+		switch w.err = r.err; {
+		case r.err != nil:
+			w.result = nil
+		case w.now != nil && w.now.FS == vfs.FileSystem(r.fs):
+			w.root, w.at, w.result = r.root, r.at, nil
+			o.drop(r.fs) // it has been counted once more
+		default:
+			fresh = append(fresh, w)
+		}
+	}
+	o.refuseLocked(fresh)
+	var all []*export.Export
+	var out []leftOut
+	served := make(roots)
+	for _, w := range o.wanted {
+		if r := w.result; r != nil {
+			w.now, w.root, w.at, w.result = w.export(r.fs), r.root, r.at, nil
+		}
+		if w.now == nil {
+			out = append(out, leftOut{w.as, w.Path.Path})
+			continue
+		}
+		all, served[w.root.Path] = append(all, w.now), w.root
+	}
+	o.set.leaveOut(out)
+	c, err := o.set.Replace(all)
+	if err != nil {
+		return c, err
+	}
+	if err := served.update(o.filesystems.state); err != nil {
+		o.log.Error("the directories of exports are not recorded", zap.Error(err))
+	}
+	var faults []Fault
+	for i, w := range o.wanted {
+		o.tell(w)
+		if w.err != nil {
+			faults = append(faults, Fault{w.name, w.err, w.now != nil, i})
+		}
+	}
+	if !slices.EqualFunc(faults, o.faults, func(a, b Fault) bool {
+		return a.Name == b.Name && a.Served == b.Served && a.Err.Error() == b.Err.Error()
+	}) {
+		o.faults = faults
+		o.changed(faults)
+	}
+	return c, nil
+}
+
+// refuseLocked leaves out those of the exports fresh, which have just been opened, that would be open
+// to the clients of another export, or would open another export to their clients.
+func (o *Offer) refuseLocked(fresh []*wanted) {
+	if len(fresh) == 0 {
+		return
+	}
+	all, at := make([]config.Export, len(o.wanted)), o.locationsLocked()
+	for i, w := range o.wanted {
+		all[i] = w.Export
+		if w.result != nil {
+			at[i] = w.result.at.copied()
+		}
+	}
+	findReached(all, at)
+	for i, inner := range o.wanted {
+		for j, outer := range o.wanted {
+			if i == j || at[i] == nil || at[j] == nil {
+				continue
+			}
+			out := j // it would open the other one to its clients
+			if outer.result == nil {
+				out = i
+			}
+			w := o.wanted[out]
+			if w.result == nil {
+				continue // both have been served before
+			}
+			if w.err = opens(outer.as, inner.as, at[j], at[i]); w.err != nil {
+				o.drop(w.result.fs)
+				w.result, at[out] = nil, nil
+			}
+		}
+	}
+}
+
+// locationsLocked returns where the directories of the wanted exports are; a location is nil if the
+// export is left out.
+func (o *Offer) locationsLocked() []*location {
+	at := make([]*location, len(o.wanted))
+	mounts, _ := mountinfo.Read() // without it, each directory is taken to be where it was opened
+	for i, w := range o.wanted {
+		if w.now != nil {
+			at[i] = w.at.copied()
+			at[i].update(w.now.FS, mounts)
+		}
+	}
+	return at
+}
+
+// tell logs why an export is left out, or that it is not any more.
+func (o *Offer) tell(w *wanted) {
+	fields := []zap.Field{zap.String("export", w.name), zap.Error(w.err)}
+	_, lost := errors.AsType[*lostRoot](w.err)
+	switch {
+	case !o.begun, w.err == nil && w.told == "", w.err != nil && w.err.Error() == w.told:
+		return
+	case w.err == nil:
+		w.told = ""
+		o.log.Info("the directory of an export can be opened again, and is served", fields[:1]...)
+		return
+	case w.now == nil:
+		o.log.Error("an export is left out; the daemon tries again every minute", fields...)
+	case lost:
+		o.log.Error("an export's directory is not the one that it was: the one before is still served", fields...)
+	default:
+		o.log.Error("an export's directory cannot be opened at its path: the one before is still served", fields...)
+	}
+	w.told = w.err.Error()
+}
