@@ -59,7 +59,8 @@ func TestReloadsWhileDisksChange(t *testing.T) {
 	ctx, end := context.WithTimeout(context.Background(), time.Duration(rounds)*30*time.Second)
 	defer end()
 
-	// What the file may contain that a client reads in each export; the content names the directory.
+	// may has, for each export, the contents that a client may read there. The content of each file is
+	// the name of its directory.
 	may := map[string]string{"/keep": "keep", "/keep/in": "in", "/srv": "srv", "/srv/disk": "disk", "/a": "a b", "/b": "b"}
 	var done atomic.Bool
 	var reads, further atomic.Int64

@@ -12,8 +12,8 @@ import (
 // between calls, for nodes (O_PATH), for data and for listings. Any goroutine may call its methods.
 //
 // A small part of the budget, the floor, is kept for each FS. Of the rest, an FS may use half of what
-// the other FSs leave; so one FS can use most of what nobody else needs, and there is always
-// something left for another one. An FS that is alone may use the whole budget.
+// the other FSs leave; so one FS can use most of what the others do not need, and something
+// is always left for another one. An FS that is alone may use the whole budget.
 type Descriptors struct {
 	// Full, if not nil, is called when an Open is refused because too many files are open. It is set
 	// before the first FS uses the budget. It must not wait.

@@ -2,7 +2,7 @@ package local
 
 import "sync/atomic"
 
-// nameMemory is the number of bytes that names of directories take in all FSs of the process: those
+// nameMemory is the memory that names of directories take in all FSs of the process, in bytes: those names
 // that the FSs remember (dirMemory), and those that listings in the order of names have read ahead
 // (namesAhead). It is at most maxNameMemory; an FS may have half of what the other FSs leave.
 var nameMemory atomic.Int64

@@ -20,8 +20,8 @@ type openFile struct {
 	refs  atomic.Int32  // one for each user, and one while openFiles holds it
 	used  atomic.Uint32 // round of the sweeper (one a second) at the last use
 	count *atomic.Int64
-	// What checkFlags needs, of its last check or of the opening: the sweeper's round, and the inode's
-	// version.foreign.
+	// checked is the sweeper's round, and foreign the inode's version.foreign, at the last check of
+	// checkFlags; before the first check, at the opening.
 	checked atomic.Uint32
 	foreign atomic.Uint64
 }

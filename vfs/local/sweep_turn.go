@@ -31,7 +31,8 @@ func (t *sweepTurns) remove(n *node) {
 	}
 }
 
-// hasten gives n, of which a descriptor was opened, a turn in the round in which that may be idle.
+// hasten is called when a descriptor of n was opened. It gives n a turn in the first round in which this
+// descriptor may be idle.
 func (c *nodeCache) hasten(n *node) {
 	at := c.round.Load() + closeAfter
 	s := c.shard(&n.handle)

@@ -62,7 +62,7 @@ type sighting struct {
 	first   map[string]string // the way by which each identity was seen first
 }
 
-// told compares what is told of the file at a path with what was told before.
+// told compares the identity of the file at a path with the identity that an earlier call had for that path.
 func (s *sighting) told(name string, is Identity) {
 	s.Helper()
 	was, ok := s.seen[name]

@@ -15,8 +15,8 @@ import (
 // maxMounts is the maximum length of a mountList. If the list is full, a new mount displaces the oldest.
 const maxMounts = 4096
 
-// mountList holds the mounts that clients have made. Each call takes time for what it changes or
-// shows, however many mounts there are: strangers may make any of them.
+// mountList holds the mounts that clients have made. The time that a call takes depends on what it
+// changes or shows, and not on the number of mounts, because strangers may make these calls, too.
 type mountList struct {
 	mu      sync.Mutex
 	places  map[mounted]*place

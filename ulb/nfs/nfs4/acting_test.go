@@ -128,7 +128,7 @@ func TestStateidOfTheAnonymousUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := newPrincipals(t, s, minor, 0, "")
-		x.mode("file", 0o600) // of user 0: as whom nobody acts here
+		x.mode("file", 0o600) // of user 0, and no caller acts as user 0 here
 		x.mode("other", 0o600)
 		for _, c := range []struct {
 			name   string

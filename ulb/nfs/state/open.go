@@ -52,7 +52,7 @@ func (g *guard) held(r *Ref, kind Kind) (*State, Status) {
 type Principal struct {
 	// Proven is the caller's name if the RPC flavor proves it. If it is "", the caller claims its number.
 	Proven string
-	// UID is the user as whom the file system sees the caller. Anonymous is true if it is the export's
+	// UID is the user whose rights the file system gives to the caller. Anonymous is true if it is the export's
 	// anonymous user, who has neither the groups nor the opens of a user with that number.
 	UID       uint32
 	Anonymous bool
