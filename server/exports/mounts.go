@@ -180,6 +180,13 @@ func (w *mounts) surveyLocked() {
 	for _, m := range w.table.SetMounts(found, w) {
 		w.log.Debug("not mounted below an export any more", zap.String("export", m.Name))
 	}
+	// The log says that a mount is not served only when that is so. What shows the machine itself is no
+	// surprise; the log says so when a client asks for it.
+	for i := range found {
+		if f := &found[i]; f.Refused != "" && !slices.Contains(machines, f.Kind) {
+			w.refuse(f, f.Refused)
+		}
+	}
 }
 
 // findMounts returns the mounts below exports with crossmnt. The caller passes a sorted list of
@@ -227,17 +234,12 @@ func (w *mounts) findMounts(exports []*export.Export) (found []export.Found, err
 	return found, nil
 }
 
-// refusal returns the reason why a mount must not be served, or "". If it is that the mount would
-// expose another export, refusal also logs it. The caller holds w.surveying.
+// refusal returns the reason why a mount must not be served, or "". The caller holds w.surveying.
 func (w *mounts) refusal(f *export.Found, exports []*export.Export) string {
 	if slices.Contains(machines, f.Kind) {
 		return "it shows the machine itself, not files"
 	}
-	why := exposed(f.Top, f, exports, w.places, w.out)
-	if why != "" {
-		w.refuse(f, why)
-	}
-	return why
+	return exposed(f.Top, f, exports, w.places, w.out)
 }
 
 // machines has the types of file systems that show the kernel's own data, and autofs, on which
