@@ -29,7 +29,7 @@ func TestDeviceSuite(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, device := range []string{"rxe", "siw"} {
-		for _, kernel := range append([]lab.Kernel{lab.UserMode}, stocks...) {
+		for _, kernel := range append([]lab.Kernel{lab.Usual()}, stocks...) {
 			t.Run(device+"/"+string(kernel), func(t *testing.T) {
 				t.Parallel()
 				lab.Run(t, lab.NewNetworkOf(t, jumbo), lab.Options{Kernel: kernel, Limit: 22 * time.Minute},
@@ -140,8 +140,8 @@ func TestDeviceKernels(t *testing.T) {
 	t.Parallel()
 	type kernels struct{ server, client lab.Kernel }
 	clients := map[string][]kernels{
-		"rxe": {{lab.UserMode, lab.Stock6_12}},
-		"siw": {{lab.UserMode, lab.UserMode}},
+		"rxe": {{lab.Usual(), lab.Stock6_12}},
+		"siw": {{lab.Usual(), lab.Usual()}},
 	}
 	hows := []string{"rdma"}
 	if everything() {
@@ -149,7 +149,7 @@ func TestDeviceKernels(t *testing.T) {
 		for _, version := range []string{"rdma/4.2", "rdma", "rdma/4.1", "rdma/4.0"} {
 			hows = append(hows, version, version+":krb5p")
 		}
-		clients["rxe"] = append(clients["rxe"], kernels{lab.UserMode, lab.Stock6_1},
+		clients["rxe"] = append(clients["rxe"], kernels{lab.Usual(), lab.Stock6_1},
 			kernels{lab.Stock6_1, lab.Stock6_1}, kernels{lab.Stock6_12, lab.Stock6_12})
 		clients["siw"] = append(clients["siw"], kernels{lab.Stock6_1, lab.Stock6_1}, kernels{lab.Stock6_12, lab.Stock6_12})
 	}
@@ -158,7 +158,7 @@ func TestDeviceKernels(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s/%s", device, k.server, k.client), func(t *testing.T) {
 				t.Parallel()
 				hows := hows
-				if k.server != lab.UserMode { // Two emulated guests are slow, so Kerberos runs only once.
+				if k.server != lab.Usual() { // Two emulated guests are slow, so Kerberos runs only once.
 					hows = []string{"rdma/4.2", "rdma/4.2:krb5p", "rdma", "rdma/4.1", "rdma/4.0"}
 				}
 				d := serveDevicesInRealm(t, device, lab.Options{Kernel: k.server, Limit: time.Hour})
@@ -184,7 +184,7 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 		kernel          lab.Kernel
 		first, provider string
 	}{
-		{lab.UserMode, "", "auto"},
+		{lab.Usual(), "", "auto"},
 		{lab.Stock6_12, "rdma_rxe", "verbs"},
 		{lab.Stock6_12, "rdma_ucm", "auto"},
 		{lab.Stock6_1, "rdma_rxe", "verbs"},
@@ -212,7 +212,7 @@ var stocks = []lab.Kernel{lab.Stock6_1, lab.Stock6_12}
 // requested. Server and client of the test have the same kernel.
 func overKernels(t *testing.T, test func(t *testing.T, kernel lab.Kernel)) {
 	t.Parallel()
-	kernels := []lab.Kernel{lab.UserMode}
+	kernels := []lab.Kernel{lab.Usual()}
 	if everything() {
 		kernels = append(kernels, stocks...)
 	}

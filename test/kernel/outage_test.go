@@ -72,11 +72,11 @@ type loaded struct {
 	operations int // number of operations of each worker for which progress waits
 }
 
-// load starts a client guest with four workers, which work until finish. The guest has a user-mode
+// load starts a client guest with four workers, which work until finish. The guest has the usual
 // kernel.
 func (s *server) load(transport, mode string) *loaded {
 	s.t.Helper()
-	return s.loadOn(lab.UserMode, transport, mode)
+	return s.loadOn(lab.Usual(), transport, mode)
 }
 
 // loadOn is load with a given kernel of the client guest. progress waits for fewer operations if
@@ -86,7 +86,7 @@ func (s *server) loadOn(kernel lab.Kernel, transport, mode string) *loaded {
 	ledgers := lab.Folder(s.t, "ledgers")
 	l := &loaded{t: s.t, server: s, ledgers: ledgers, operations: 100}
 	limit := 8 * time.Minute
-	if kernel != lab.UserMode {
+	if kernel != lab.Usual() {
 		l.operations, limit = 20, time.Hour
 	}
 	l.guest = s.boot(lab.Options{Kernel: kernel, Limit: limit, Writable: []string{ledgers}}, "load", transport, ledgers, mode)

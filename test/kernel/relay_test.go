@@ -19,8 +19,8 @@ func TestToolsAgainstKernelServer(t *testing.T) {
 	for _, kernel := range []struct {
 		kernel lab.Kernel
 		size   int // size of the file in MiB
-	}{{lab.UserMode, 100}, {lab.Stock6_1, 16}, {lab.Stock6_12, 16}} {
-		if kernel.kernel != lab.UserMode && !everything() {
+	}{{lab.Usual(), 100}, {lab.Stock6_1, 16}, {lab.Stock6_12, 16}} {
+		if kernel.kernel != lab.Usual() && !everything() {
 			continue
 		}
 		t.Run(string(kernel.kernel), func(t *testing.T) {

@@ -21,7 +21,7 @@ func TestRequesterAgainstKernelServer(t *testing.T) {
 	for _, kernel := range []struct {
 		kernel        lab.Kernel
 		rounds, names string
-	}{{lab.UserMode, "16", "400"}, {lab.Stock6_1, "4", "60"}, {lab.Stock6_12, "4", "60"}} {
+	}{{lab.Usual(), "16", "400"}, {lab.Stock6_1, "4", "60"}, {lab.Stock6_12, "4", "60"}} {
 		if kernel.kernel == lab.Stock6_12 && !everything() {
 			continue
 		}

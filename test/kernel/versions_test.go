@@ -45,6 +45,17 @@ func TestLocksOfTwoClients(t *testing.T) {
 	})
 }
 
+// TestNewestKernel mounts each version over each transport with Linux 7.2. make test does not set this
+// kernel up, because it takes long to compile; make test-all does, and runs all tests with it.
+func TestNewestKernel(t *testing.T) {
+	needsDaemon(t)
+	t.Parallel()
+	if !everything() && !lab.UserMode7_2.Ready() {
+		t.Skipf("to run this test, run go run ./test/kernel/setup %s", lab.UserMode7_2)
+	}
+	serve(t, "sync").run(lab.Options{Kernel: lab.UserMode7_2, Limit: 5 * time.Minute}, "newest", "1")
+}
+
 // shortLease returns the path of a configuration file with short times, for tests that wait until
 // a lease or a grace period ends.
 func shortLease(t testing.TB) string {

@@ -47,6 +47,9 @@ func Boot(t testing.TB, n *Network, options Options, script string, args ...stri
 	if options.Kernel == "" {
 		options.Kernel = Usual()
 	}
+	if !options.Kernel.userMode() && Usual() != UserMode {
+		t.Skipf("with NFSRDMAD_LAB_KERNEL=%s, guests with other kernels do not run again", Usual())
+	}
 	if !options.Kernel.Ready() {
 		t.Fatalf("kernel %s is not set up: run go run ./test/kernel/setup %s", options.Kernel, options.Kernel)
 	}

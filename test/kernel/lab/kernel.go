@@ -14,7 +14,8 @@ const (
 )
 
 // Usual returns the kernel of the guests whose test names none: UserMode, or the user-mode kernel
-// that the environment variable NFSRDMAD_LAB_KERNEL names.
+// that the environment variable NFSRDMAD_LAB_KERNEL names. Boot then skips tests with stock
+// kernels.
 func Usual() Kernel {
 	if k := Kernel(os.Getenv("NFSRDMAD_LAB_KERNEL")); k.userMode() {
 		return k

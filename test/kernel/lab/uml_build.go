@@ -26,13 +26,14 @@ type userModeSource struct {
 	suites  []string // the suites of Debian that have the package
 	without []string // options of uml.config that this version does not have
 	with    []string // further lines of the configuration
+	narrow  bool     // its room for the processor's registers has a fixed size (see makeRoomForRegisters)
 	effort  string
 }
 
 var userModeSources = []userModeSource{
 	{
 		kernel: UserMode, version: "6.12", suites: []string{"bookworm", "bookworm-updates", "bookworm-backports"},
-		effort: "compiles Linux: some six minutes on two processors",
+		narrow: true, effort: "compiles Linux: some six minutes on two processors",
 	},
 	{
 		kernel: UserMode7_2, version: "7.2", suites: []string{"sid"},
@@ -117,8 +118,10 @@ func (s *userModeSource) build() error {
 				return err
 			}
 		}
-		if err := makeRoomForRegisters(tree); err != nil {
-			return err
+		if s.narrow {
+			if err := makeRoomForRegisters(tree); err != nil {
+				return err
+			}
 		}
 		if err := compileUserMode(r, tree, s.settings(), filepath.Join(folder, "linux")); err != nil {
 			return err

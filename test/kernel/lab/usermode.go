@@ -16,7 +16,8 @@ import (
 // bytes, which is enough up to AVX-512. A processor with AMX has registers of 11,008 bytes. For
 // such a processor the lab builds the kernel with a larger buffer, and with stacks twice as
 // large, because a part of the buffer is on them. For other processors the kernel is unchanged,
-// because each interrupt copies the buffer twice.
+// because each interrupt copies the buffer twice. Linux 7.2 asks the machine for the size of the
+// buffer when it starts, and needs only the stacks.
 const (
 	registersFile = "arch/x86/um/user-offsets.c"
 	registersRoom = "DEFINE_LONGS(HOST_FP_SIZE, 2696);"

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -34,6 +33,7 @@ type model struct {
 	refused  map[string]error // operations that are not supported: always the same error
 	done     map[string]int   // how often each operation succeeded
 	last     []string         // the last operations, for the report of a fault
+	buffer   []byte           // what memory returns
 }
 
 // errNothing says that the file has no bytes for an operation.
@@ -69,13 +69,13 @@ var modelOperations = []struct {
 func checkModel(path string, seed uint64, operations, part, parts int, local bool) error {
 	m := &model{
 		path: path, dice: rand.New(random(seed)), parts: parts, local: local,
-		refused: map[string]error{}, done: map[string]int{},
+		refused: map[string]error{}, done: map[string]int{}, want: make([]byte, 0, modelLongest),
 	}
 	// Two machines never share a page of the file: a client keeps and writes whole pages.
 	size := modelLongest / int64(parts) / modelPage * modelPage
 	m.lo, m.hi = int64(part)*size, int64(part+1)*size
 	if parts > 1 {
-		m.want = make([]byte, modelLongest)
+		m.want = m.want[:modelLongest]
 	}
 	if _, err := m.reopen(); err != nil {
 		return err
@@ -192,16 +192,22 @@ func (m *model) file() (f *os.File, name string, align int64) {
 	return m.direct, "direct", 0
 }
 
-// memory returns a buffer that begins at a page, as local direct I/O needs.
+// memory returns a buffer that begins at a page, as local direct I/O needs. It has other bytes than
+// the file is likely to have. The next call uses the same memory, because a user-mode kernel spends
+// much time on each new page of a program.
 func (m *model) memory(length int64) []byte {
-	b, err := unix.Mmap(-1, 0, int(max(length, 1)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		panic(err)
+	if m.buffer == nil {
+		var err error
+		if m.buffer, err = unix.Mmap(-1, 0, modelLongest, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
+			panic(err)
+		}
 	}
-	return b[:length]
+	b := m.buffer[:length]
+	for i := range b {
+		b[i] = 0xa5
+	}
+	return b
 }
-
-func release(b []byte) { unix.Munmap(b[:max(len(b), 1)]) }
 
 func (m *model) fill(b []byte) {
 	seed := m.dice.Uint64()
@@ -213,7 +219,6 @@ func (m *model) read() (string, error) {
 	offset, length := m.aRange(align)
 	what := fmt.Sprintf("%s %d+%d", name, offset, length)
 	b := m.memory(length)
-	defer release(b)
 	n, err := f.ReadAt(b, offset)
 	if err != nil && err != io.EOF {
 		return what, err
@@ -229,8 +234,9 @@ func (m *model) put(b []byte, offset int64) {
 }
 
 func (m *model) grow(size int64) {
-	if size > int64(len(m.want)) {
-		m.want = append(m.want, make([]byte, size-int64(len(m.want)))...)
+	if end := int64(len(m.want)); size > end {
+		m.want = m.want[:size]
+		clear(m.want[end:])
 	}
 }
 
@@ -239,7 +245,6 @@ func (m *model) write() (string, error) {
 	offset, length := m.aRange(align)
 	what := fmt.Sprintf("%s %d+%d", name, offset, length)
 	b := m.memory(length)
-	defer release(b)
 	m.fill(b)
 	if n, err := f.WriteAt(b, offset); err != nil {
 		return what, fmt.Errorf("%d written: %w", n, err)
@@ -251,7 +256,7 @@ func (m *model) write() (string, error) {
 func (m *model) appendTo() (string, error) {
 	_, length := m.aRange(0)
 	length = min(length, modelLongest-int64(len(m.want)))
-	b := make([]byte, length)
+	b := m.memory(length)
 	m.fill(b)
 	what := fmt.Sprint(length)
 	if n, err := m.append.Write(b); err != nil {
@@ -343,7 +348,7 @@ func (m *model) clone() (string, error) {
 	if err != nil {
 		return what, err
 	}
-	m.put(slices.Clone(m.want[from:from+length]), to)
+	m.put(m.want[from:from+length], to)
 	return what, nil
 }
 
@@ -361,7 +366,7 @@ func (m *model) copyRange() (string, error) {
 	if n <= 0 || int64(n) > length {
 		return what, fmt.Errorf("%d bytes are copied", n)
 	}
-	m.put(slices.Clone(m.want[from:from+int64(n)]), to)
+	m.put(m.want[from:from+int64(n)], to)
 	return fmt.Sprintf("%s: %d", what, n), nil
 }
 
@@ -438,12 +443,13 @@ func (m *model) mapped() (string, error) {
 
 func (m *model) sync() (string, error) { return "", m.buffered.Sync() }
 
-// forget drops the pages of this machine, so that the next reads go to the server.
+// forget drops the file's pages on this machine, so that the next reads go to the server, or to the
+// disk.
 func (m *model) forget() (string, error) {
 	if err := m.buffered.Sync(); err != nil {
 		return "", err
 	}
-	return "", os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0)
+	return "", unix.Fadvise(int(m.buffered.Fd()), 0, 0, unix.FADV_DONTNEED)
 }
 
 func (m *model) verify() (string, error) {
@@ -452,7 +458,6 @@ func (m *model) verify() (string, error) {
 		return "", nil
 	}
 	b := m.memory(end - m.lo)
-	defer release(b)
 	n, err := m.buffered.ReadAt(b, m.lo)
 	if err != nil && err != io.EOF {
 		return "", err
