@@ -91,10 +91,12 @@ func (g *Guest) userModeInterface() string {
 }
 
 func (g *Guest) userModeCommand() *exec.Cmd {
-	cmd := g.network.Command(g.options.Kernel.source().program(),
+	source := g.options.Kernel.source()
+	cmd := g.network.Command(source.program(), append([]string{
 		fmt.Sprintf("mem=%dM", g.options.Memory), "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
-		"init="+g.folder+"/init", "con=null", "con0=null,fd:1", "quiet", "panic=-1",
-		g.userModeInterface())
+		"init=" + g.folder + "/init", "con=null", "con0=null,fd:1", "quiet", "panic=-1",
+		g.userModeInterface(),
+	}, source.boot...)...)
 	// The kernel keeps its memory in a file in TMPDIR, and its sockets and process id below HOME.
 	cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm", "HOME="+g.folder)
 	return cmd
