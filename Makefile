@@ -6,7 +6,7 @@ LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 30s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build image run test test-all test-unit test-interop test-hostile test-kernel soak mutants fuzz bench lint clean setup
+.PHONY: build image run test test-all test-unit test-interop test-hostile test-kernel test-newest soak mutants fuzz bench lint clean setup
 
 # make build builds a static program without cgo, which runs on every Linux distribution and needs
 # no C compiler. With VERBS=1 it builds bin/nfsrdmad-verbs, which can also use RDMA devices. That
@@ -40,8 +40,8 @@ test: setup build lint test-unit test-interop test-hostile test-kernel
 # make test-all tests each kind of work over each transport and on each kernel. It also runs the
 # mutants, which break rules on purpose.
 test-all:
-	$(GO) run ./test/kernel/setup packages images
-	NFSRDMAD_TEST_ALL=1 $(MAKE) test mutants KERNEL_TIME=3h
+	$(GO) run ./test/kernel/setup packages uml-7.2 images
+	NFSRDMAD_TEST_ALL=1 $(MAKE) test test-newest mutants KERNEL_TIME=3h
 	CGO_ENABLED=1 $(GO) test -asan -tags verbs -timeout 15m ./rdmacm/verbs/shim
 	$(GO) test -tags hostile -count 1 -timeout 20m -run TestDisk ./test/disk -server knfsd -faults 12
 	$(GO) test -tags hostile -count 1 -timeout 1h ./test/restarts -restarts 200
@@ -89,6 +89,11 @@ test-kernel: build
 	CGO_ENABLED=1 $(GO) test -tags verbs -timeout 5m ./rdmacm/verbs/shim
 	$(GO) test -tags kernel -timeout $(KERNEL_TIME) -parallel 4 -v ./test/kernel
 	$(GO) test -tags kernel -timeout 10m ./test/kernel/rping ./test/kernel/lab ./test/kernel/worker
+
+# The same tests with Linux 7.2, without those that test-kernel has run with it, and those that need
+# Debian's kernels. setup does not compile this kernel: go run ./test/kernel/setup uml-7.2.
+test-newest: build
+	NFSRDMAD_LAB_KERNEL=uml-7.2 $(GO) test -tags kernel -timeout $(KERNEL_TIME) -parallel 4 -skip 'OneFile|SparseFiles|NewestKernel' -v ./test/kernel
 
 # make mutants breaks rules on purpose, one at a time: the tests named for a rule must fail. It
 # takes more than an hour. MUTANTS='V1-54|mem' runs only the mutants whose description matches.

@@ -1,7 +1,7 @@
 // Command setup installs the Debian packages, the kernels and the systemd that the kernel lab and
 // the other tests need. It does nothing if everything is present.
 //
-//	go run ./test/kernel/setup [packages|uml|6.1|6.12|systemd-254|images]...
+//	go run ./test/kernel/setup [packages|uml|uml-7.2|6.1|6.12|systemd-254|images]...
 //
 // Without arguments it sets up everything.
 package main
