@@ -37,7 +37,7 @@ func TestSparseFiles(t *testing.T) {
 					if err := makeSparse(s.folder, files); err != nil {
 						t.Fatal(err)
 					}
-					s.run(lab.Options{Kernel: kernel, Limit: max(5*time.Minute, time.Duration(files)*time.Second)}, "sparse", how)
+					s.run(lab.Options{Kernel: kernel, Limit: max(5*time.Minute, time.Duration(files)*4*time.Second)}, "sparse", how)
 				})
 			}
 		}
