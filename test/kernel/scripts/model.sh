@@ -5,4 +5,3 @@ for seed in $(seq "$2" $(($2 + $3 - 1))); do
 	must "$WORKER" model "/mnt/model$([ "$6" -gt 1 ] || echo "-$seed")" "$seed" "$4" "$5" "$6" remote
 	[ "$6" -gt 1 ] || must rm "/mnt/model-$seed"
 done
-step "$3 seeds of $4 operations: every byte, hole and size was as in the model"
