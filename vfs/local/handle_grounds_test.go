@@ -16,9 +16,9 @@ import (
 )
 
 var groundKinds = []groundKind{
-	{name: "ext4", format: 1, kind: "ext2, ext3, ext4", volumes: disks("ext4", 64<<20, "tune2fs", "-f", "-U", "random")},
-	{name: "ext4 by the index", format: 1, kind: "ext2, ext3, ext4", volumes: disks("ext4", 64<<20, "tune2fs", "-f", "-U", "random"), index: true},
-	{name: "ext2", format: 1, kind: "ext2, ext3, ext4", volumes: disks("ext2", 64<<20, "tune2fs", "-f", "-U", "random")},
+	{name: "ext4", format: 1, kind: "ext2, ext3, ext4", volumes: disks("ext4", 64<<20, newUUID...)},
+	{name: "ext4 by the index", format: 1, kind: "ext2, ext3, ext4", volumes: disks("ext4", 64<<20, newUUID...), index: true},
+	{name: "ext2", format: 1, kind: "ext2, ext3, ext4", volumes: disks("ext2", 64<<20, newUUID...)},
 	{name: "XFS", format: 1, kind: "XFS", volumes: disks("xfs", 320<<20, "xfs_admin", "-U", "generate")},
 	{name: "btrfs with subvolumes", format: 1, kind: "btrfs", volumes: disks("btrfs", 256<<20, "btrfstune", "-f", "-u"), more: []string{"d/snapshot/b", "d/snapshot/e/c"}},
 	{name: "F2FS", format: 1, kind: "F2FS, bcachefs, ZFS", volumes: disks("f2fs", 128<<20, "f2fslabel")},
@@ -40,6 +40,10 @@ var groundKinds = []groundKind{
 		return stalled.Show(g.t, backing, dir)
 	})},
 }
+
+// newUUID gives an ext2, ext3 or ext4 image another UUID. tune2fs wants the image to be checked first, if it was
+// mounted in a later second than the one in which it was made.
+var newUUID = []string{"sh", "-c", `e2fsck -fp "$0"; tune2fs -f -U random "$0"`}
 
 const allOthers = "all others, FUSE among them"
 
