@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -121,6 +122,14 @@ func (d *Daemon) end() error {
 func (d *Daemon) Kill() {
 	d.process.kill()
 	d.process = nil
+}
+
+// Signal sends a signal to the daemon.
+func (d *Daemon) Signal(signal syscall.Signal) {
+	d.t.Helper()
+	if err := syscall.Kill(d.process.id(), signal); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 // Run runs a program of this machine in the daemon's mount namespace, and fails the test unless

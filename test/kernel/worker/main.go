@@ -10,22 +10,31 @@ import (
 	"os"
 	"slices"
 	"strconv"
+
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/filemark"
 )
 
 var subcommands = map[string]struct {
 	arguments string
 	run       func(args []string) error
 }{
-	"append": {"FILE WHO COUNT", func(a []string) error { return takeTurns(a[0], number(a[1]), number(a[2])) }},
-	"check":  {"DIR LEDGERS", func(a []string) error { return check(a[0], a[1]) }},
-	"churn":  {"DIR STOPFILE", func(a []string) error { return churn(a[0], a[1]) }},
-	"direct": {"FILE SEED", func(a []string) error { return direct(a[0], uint64(number(a[1]))) }},
-	"list":   {"DIR COUNT ROUNDS", func(a []string) error { return list(a[0], number(a[1]), number(a[2])) }},
-	"load":   {"DIR LEDGERS WORKERS STOPFILE strict|outages", func(a []string) error { return load(a[0], a[1], number(a[2]), a[3], a[4] == "strict") }},
-	"mmap":   {"FILE SEED", func(a []string) error { return mapped(a[0], uint64(number(a[1]))) }},
+	"append":   {"FILE WHO COUNT", func(a []string) error { return takeTurns(a[0], number(a[1]), number(a[2])) }},
+	"check":    {"DIR LEDGERS", func(a []string) error { return check(a[0], a[1]) }},
+	"churn":    {"DIR STOPFILE", func(a []string) error { return churn(a[0], a[1]) }},
+	"direct":   {"FILE SEED", func(a []string) error { return direct(a[0], uint64(number(a[1]))) }},
+	"fill":     {"KIND VOLUME DIR FILE...", func(a []string) error { return filemark.Fill(a[2], a[0], a[1], a[3:]) }},
+	"follow":   {"BYTES DIR...", func(a []string) error { return followLogs(number(a[0]), a[1:]) }},
+	"held":     {"ROUND SHARED MOUNT...", func(a []string) error { return held(a[0], a[1], a[2:]) }},
+	"list":     {"DIR COUNT ROUNDS", func(a []string) error { return list(a[0], number(a[1]), number(a[2])) }},
+	"load":     {"DIR LEDGERS WORKERS STOPFILE strict|outages", func(a []string) error { return load(a[0], a[1], number(a[2]), a[3], a[4] == "strict") }},
+	"logs":     {"DIR STOPFILE", func(a []string) error { return writeLogs(a[0], a[1]) }},
+	"loopback": {"BACKING DIR", func(a []string) error { return loopback(a[0], a[1]) }},
+	"mmap":     {"FILE SEED", func(a []string) error { return mapped(a[0], uint64(number(a[1]))) }},
 	"model": {"FILE SEED OPERATIONS PART PARTS local|remote", func(a []string) error {
 		return checkModel(a[0], uint64(number(a[1])), number(a[2]), number(a[3]), number(a[4]), a[5] == "local")
 	}},
+	"files": {"DIR COUNT", func(a []string) error { return makeFiles(a[0], number(a[1])) }},
+	"opens": {"DIR COUNT OTHER opened|refused", func(a []string) error { return opens(a[0], number(a[1]), a[2], a[3] == "refused") }},
 	"range": {"FILE START LENGTH granted|refused [EVENT FILE]", func(a []string) error {
 		return rangeOf(a[0], number(a[1]), number(a[2]), a[3], a[4:])
 	}},
