@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
-// find, du, tar and cp walk over the subvolumes and snapshots of a btrfs as on a local mount, also after
+// find, du, tar, cp and rsync walk over the subvolumes and snapshots of a btrfs as on a local mount, also after
 // a listing has shown the subvolumes.
 func TestSubvolumes(t *testing.T) {
 	needsDaemon(t)
@@ -39,7 +39,7 @@ func TestSubvolumes(t *testing.T) {
 				echo changed >a/f
 				echo deep >a/inner/f
 				echo b >dir/b/f`, "sh", filepath.Join(t.TempDir(), "image"), filepath.Join(s.folder, "disk"))
-			g := s.boot(lab.Options{Limit: 2 * time.Minute}, "subvolumes", how)
+			g := s.boot(lab.Options{Limit: 5 * time.Minute}, "subvolumes", how)
 			g.Succeed()
 		})
 	}

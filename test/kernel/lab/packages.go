@@ -24,6 +24,8 @@ var packages = []string{
 	"nfs-ganesha", "nfs-ganesha-vfs", "libnfs-utils",
 	// For Kerberos: a KDC, and MIT's library as a peer.
 	"krb5-kdc", "krb5-admin-server", "krb5-user", "python3-gssapi",
+	// For the copies of file systems that a client makes.
+	"rsync",
 	// For the file systems that the tests of vfs/local use.
 	"xfsprogs", "btrfs-progs", "dosfstools", "bindfs", "fuse-overlayfs",
 	// For building the container images, and for running them.

@@ -34,6 +34,10 @@ for first in find ls; do
 	cp -a /mnt/s/disk/. /root/cp || fail "cp -a"
 	equal "$(contents /root/cp)" "$want" "what cp copied"
 	[ /root/cp/a/f -ef /root/cp/a/link ] || fail "cp -a made no link of a link"
-	rm -r /root/tar /root/cp /root/all.tar
+	rsync -aH /mnt/s/disk/ /root/rsync || fail "rsync -aH"
+	equal "$(contents /root/rsync)" "$want" "what rsync copied"
+	[ /root/rsync/a/f -ef /root/rsync/a/link ] || fail "rsync -H made no link of a link"
+	[ /root/rsync/a/f -ef /root/rsync/snapshot/f ] && fail "rsync -H linked a file to that of the snapshot"
+	rm -r /root/tar /root/cp /root/rsync /root/all.tar
 	cd /; must umount -R /mnt/s
 done
