@@ -89,7 +89,14 @@ type flight struct {
 	cancelled   error
 	// settle is true if this is the SEQUENCE of Session.settle, which makes the slot of a request
 	// that was given up usable again.
-	settle   bool
+	settle bool
+	// losses counts the connections in a row that were lost with the request: see lossLocked.
+	// answeredBefore is Conn.answered when the request was sent, and newest is the Conn.number of the
+	// newest connection when the last one was lost.
+	losses                 int
+	answeredBefore, newest uint64
+	// long is the error of a request that is longer than the server takes, or nil.
+	long     error
 	sequence nfs4wire.Sequence4Args
 	res      nfs4wire.Sequence4Res
 }
@@ -127,9 +134,14 @@ func (c *Compound) prepare(s *Session) {
 	}
 }
 
-// writeRequest encodes the COMPOUND: SEQUENCE, then Ops.
+// writeRequest encodes the COMPOUND: SEQUENCE, then Ops. It fails if the request is longer than the
+// server takes.
 func (c *Compound) writeRequest(w *xdr.Writer) {
 	putCompound(w, c.session.cfg.Minor, &c.sequence, c.Ops)
+	if n, most := w.StreamLen(), c.slot.table.longest; most > 0 && n > most {
+		c.long = tooLong(n, most)
+		w.Fail() // the transport does not send the call
+	}
 }
 
 // putCompound encodes a COMPOUND. sequence is nil if it has no SEQUENCE.

@@ -34,6 +34,10 @@ type Conn struct {
 	bare, caller rpc.Caller
 	secured      *secured // nil without Security
 	close        func()
+	sizes        Sizes // for NFS version 3
+	// number counts the connections of a session, and answered the replies to requests on this one. The
+	// session's lock guards them.
+	number, answered uint64
 
 	tcp  *tcp.Conn
 	rdma *rdma.Client
@@ -145,7 +149,7 @@ func (c *Conn) Caller() rpc.Caller { return c.caller }
 func (c *Conn) Bare() rpc.Caller { return c.bare }
 
 // NFS3 returns an NFS3 that makes its calls on c, with the Target's credential.
-func (c *Conn) NFS3() NFS3 { return NFS3{Caller: c.caller, Cred: c.target.Cred} }
+func (c *Conn) NFS3() NFS3 { return NFS3{Caller: c.caller, Cred: c.target.Cred, Sizes: &c.sizes} }
 
 // Mount3 returns a Mount3 that makes its calls on c, with the Target's credential. Like other
 // clients, it does not use the Target's Security, because few servers support that for MOUNT. c

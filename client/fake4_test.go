@@ -33,6 +33,7 @@ type fake4 struct {
 
 	// Settings of tests.
 	slots, target uint32
+	longest       uint32 // ca_maxrequestsize; 0 means what the client wants
 	flags         uint32
 	lease         uint32
 	delays        int  // number of SEQUENCEs still to be answered with NFS4ERR_DELAY
@@ -69,14 +70,20 @@ type fakeSlot struct {
 	reply []byte
 }
 
-func newFake4(t testing.TB) (*fake4, *testserver.Server) {
+func newFake4(t testing.TB) (*fake4, *testserver.Server) { return newFake4Behind(t, nil) }
+
+// newFake4Behind is like newFake4, but the calls go to front.
+func newFake4Behind(t testing.TB, front rpc.Program) (*fake4, *testserver.Server) {
 	f := &fake4{
 		t: t, clients: map[uint64]*fakeClient{}, sessions: map[wire.SessionID4]*fakeSession{},
 		ran: map[wire.OpNum]int{}, data: testserver.Pattern(300_000),
 		slots: 8, target: 7, lease: 90, stalled: make(chan struct{}, 64), heard: make(chan wire.OpNum, 4096),
 	}
 	s := testserver.Start(t)
-	s.RPC.Register(f)
+	if front == nil {
+		front = f
+	}
+	s.RPC.Register(front)
 	return f, s
 }
 
@@ -363,6 +370,9 @@ func (k *fakeCompound) createSession() wire.NFSStat4 {
 		Sessionid: id, Sequence: args.Sequence, Flags: args.Flags, ForeChanAttrs: args.ForeChanAttrs, BackChanAttrs: args.BackChanAttrs,
 	}
 	res.ForeChanAttrs.Maxrequests = min(res.ForeChanAttrs.Maxrequests, f.slots)
+	if f.longest > 0 {
+		res.ForeChanAttrs.Maxrequestsize = f.longest
+	}
 	res.Encode(k.w)
 	return wire.NFS4OK
 }

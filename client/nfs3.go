@@ -31,6 +31,10 @@ type NFS3 struct {
 	Caller rpc.Caller
 	// Cred goes with each call; the zero value is AUTH_NONE.
 	Cred rpc.AuthBytes
+	// Sizes limits READs and WRITEs to what the server takes. Fsinfo stores the limits there, and the
+	// first long WRITE asks for them. If Sizes is nil, the caller keeps to the limits itself: a server
+	// may end the connection on a longer WRITE.
+	Sizes *Sizes
 }
 
 // exchange returns a call without its results.
@@ -128,6 +132,9 @@ func (n NFS3) Fsinfo(ctx context.Context, root Handle) (nfs3wire.Fsinfo3ResOK, e
 	args := nfs3wire.Fsinfo3Args{FSRoot: wireHandle(root)}
 	var res nfs3wire.Fsinfo3Res
 	err := n.do(ctx, n.exchange(nfs3wire.ProcFsinfo, &args), &res, nil)
+	if err == nil && n.Sizes != nil {
+		n.Sizes.learn(&res.ResOK)
+	}
 	return res.ResOK, err
 }
 

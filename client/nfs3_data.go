@@ -13,6 +13,9 @@ import (
 // the data into p; over TCP the data of a long reply is read from the socket directly into p. The
 // server may return fewer bytes; eof means that the file ends with them.
 func (n NFS3) Read(ctx context.Context, file Handle, offset uint64, p []byte) (count int, eof bool, err error) {
+	if n.Sizes != nil {
+		p = n.Sizes.cutRead(p)
+	}
 	args := nfs3wire.Read3Args{FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p))}
 	x := n.exchange(nfs3wire.ProcRead, &args)
 	x.Sinks, x.Locate = [][]byte{p}, LocateReadData
@@ -56,6 +59,9 @@ type Written struct {
 // Write writes p at offset (RFC 1813 §3.3.7). The transport sends p without a copy, so the
 // caller must not change it before Write returns.
 func (n NFS3) Write(ctx context.Context, file Handle, offset uint64, p []byte, stable nfs3wire.StableHow) (w Written, err error) {
+	if p, err = n.writable(ctx, file, p); err != nil {
+		return w, err
+	}
 	args := nfs3wire.Write3Args{
 		FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p)), Stable: stable, Data: xdr.Eligible{Data: p},
 	}

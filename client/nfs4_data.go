@@ -14,6 +14,7 @@ import (
 // writes the data into p. The server may return fewer bytes; eof means that the file ends with
 // them.
 func (n NFS4) Read(ctx context.Context, file Handle, id nfs4wire.StateID4, offset uint64, p []byte) (count int, eof bool, err error) {
+	p = n.Session.sizes.cutRead(p)
 	args := nfs4wire.Read4Args{Stateid: id, Offset: offset, Count: uint32(len(p))}
 	var res nfs4wire.Read4Res
 	c := Compound{
@@ -52,6 +53,7 @@ type Written4 struct {
 // Write writes p at offset (RFC 8881 §18.32). The transport sends p without a copy, so the
 // caller must not change it before Write returns.
 func (n NFS4) Write(ctx context.Context, file Handle, id nfs4wire.StateID4, offset uint64, p []byte, stable nfs4wire.StableHow4) (w Written4, err error) {
+	p = n.Session.sizes.cutWrite(p)
 	args := nfs4wire.Write4Args{Stateid: id, Offset: offset, Stable: stable, Data: xdr.Eligible{Data: p}}
 	var res nfs4wire.Write4Res
 	err = n.do(ctx, &Compound{Cache: true, Ops: []Op{put(file), {nfs4wire.OpWrite, &args, &res}}}, func() error {

@@ -62,7 +62,7 @@ func TestConnUnderGSS(t *testing.T) {
 						t.Errorf("READ of %d bytes: %v, or other data", size, err)
 					}
 				}
-				if calls := g.Stats().Calls - before; calls != 5 {
+				if calls := g.Stats().Calls - before; calls != 6 { // the first long WRITE asks by FSINFO how long it may be
 					t.Errorf("%d calls under the context", calls)
 				}
 			})

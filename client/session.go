@@ -39,6 +39,7 @@ type Session struct {
 	made    time.Time
 	// flags are the status flags of the last SEQUENCE reply.
 	flags atomic.Uint32
+	sizes Sizes
 	// delay fires when it is time to repeat the delayed requests. wake wakes the keeper (the
 	// goroutine of keep), for the tasks in tasks.
 	delay *time.Timer
@@ -52,8 +53,12 @@ type Session struct {
 	limits nfs4wire.CreateSession4ResOK
 	slots  *slotTable
 	lease  time.Duration
-	links  []*link
-	turn   int // index in links where pickLocked continues
+	// maxRead and maxWrite are the server's attributes of these names, for its root, or 0.
+	maxRead, maxWrite int64
+	links             []*link
+	// dialled is the number of connections made.
+	dialled uint64
+	turn    int // index in links where pickLocked continues
 	// waiting lists the compounds that wait for a slot. The compounds in parked and delayed have a
 	// slot: in parked they wait for a connection, in delayed for the time to be repeated.
 	waiting, parked, delayed compoundList
@@ -133,13 +138,16 @@ func (s *Session) open(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.mu.Lock()
-		l.conn = conn
-		s.mu.Unlock()
 		if i == 0 {
-			err = s.begin(ctx, conn)
+			err = s.begin(ctx, l, conn)
+		} else if err = s.bind(ctx, conn); err == nil {
+			s.mu.Lock()
+			s.useLocked(l, conn)
+			s.mu.Unlock()
 		} else {
-			err = s.bind(ctx, conn)
+			// The server may be another one than the first: its connection must not carry the end of
+			// the session.
+			conn.Close()
 		}
 		if err != nil {
 			return err
@@ -149,16 +157,19 @@ func (s *Session) open(ctx context.Context) error {
 }
 
 // begin makes the session. It sends RECLAIM_COMPLETE, unless SessionConfig.Reclaiming is set, and
-// asks for the lease time.
-func (s *Session) begin(ctx context.Context, conn *Conn) error {
-	if err := s.identify(ctx, conn); err != nil {
-		return err
+// asks for the lease time and the largest READ and WRITE.
+func (s *Session) begin(ctx context.Context, l *link, conn *Conn) error {
+	err := s.identify(ctx, conn)
+	var res nfs4wire.CreateSession4ResOK
+	if err == nil {
+		res, err = s.createSession(ctx, conn)
 	}
-	res, err := s.createSession(ctx, conn)
 	if err != nil {
+		conn.Close()
 		return err
 	}
 	s.mu.Lock()
+	s.useLocked(l, conn)
 	s.adoptLocked(res, newSlotTable(res.Sessionid, res.ForeChanAttrs.Maxrequests))
 	s.mu.Unlock()
 	s.working.Go(s.keep)
@@ -167,13 +178,15 @@ func (s *Session) begin(ctx context.Context, conn *Conn) error {
 			return err
 		}
 	}
-	attr, err := s.NFS4().Getattr(ctx, nil, nfs4wire.Bits(nfs4wire.Fattr4LeaseTime))
+	attr, err := s.NFS4().Getattr(ctx, nil, nfs4wire.Bits(nfs4wire.Fattr4LeaseTime, nfs4wire.Fattr4Maxread, nfs4wire.Fattr4Maxwrite))
+	s.mu.Lock()
+	s.maxRead, s.maxWrite = int64(min(attr.MaxRead, MaxTransfer)), int64(min(attr.MaxWrite, MaxTransfer))
+	s.sizeLocked()
 	if attr.LeaseTime > 0 {
-		s.mu.Lock()
 		s.lease = time.Duration(attr.LeaseTime) * time.Second
-		s.mu.Unlock()
-		s.ask(0) // the keeper looks at the lease
 	}
+	s.mu.Unlock()
+	s.ask(0) // the keeper looks at the lease
 	if _, refused := errors.AsType[*OpError](err); refused {
 		return nil // this caller may not read attributes of the root; keep defaultLease
 	}

@@ -20,6 +20,9 @@ var (
 	// before the request could be sent again. The server may or may not have executed the
 	// request.
 	ErrDoubtful = errors.New("client: session lost before the reply came")
+	// ErrEndsConnections means that one connection after another ended when a request had been sent on
+	// it. The server may or may not have executed the request.
+	ErrEndsConnections = errors.New("client: one connection after another ended before the reply came")
 )
 
 // A SessionConfig names a server and the parameters of a session. A field that is 0 has the

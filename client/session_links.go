@@ -30,6 +30,13 @@ func (s *Session) dial(ctx context.Context, l *link) (*Conn, error) {
 	return dial(ctx, l.target, &calls{s.callbacks, s.pool})
 }
 
+// useLocked makes conn the connection of l.
+func (s *Session) useLocked(l *link, conn *Conn) {
+	s.dialled++
+	conn.number = s.dialled
+	l.conn = conn
+}
+
 // lostLocked starts to replace conn, the connection of the link l, because it can no longer be
 // used. It does nothing if l has another connection by now, or the session has ended.
 func (s *Session) lostLocked(l *link, conn *Conn) {
@@ -78,7 +85,7 @@ func (s *Session) rebound(l *link, conn *Conn) bool {
 		// The link uses the connection even if the server refused to bind it. If the server refused
 		// because it has forgotten the session, the next SEQUENCE will fail, and then the Session
 		// makes a new session.
-		l.conn = conn
+		s.useLocked(l, conn)
 		s.mendLocked()
 	}
 	s.mu.Unlock()

@@ -84,6 +84,8 @@ func (s *Session) createSession(ctx context.Context, conn *Conn) (nfs4wire.Creat
 // adoptLocked makes s use a new session.
 func (s *Session) adoptLocked(res nfs4wire.CreateSession4ResOK, slots *slotTable) {
 	s.limits, s.slots = res, slots
+	slots.longest = int(res.ForeChanAttrs.Maxrequestsize)
+	s.sizeLocked()
 	s.back.acceptFrom(res.Sessionid, res.BackChanAttrs.Maxrequests)
 	s.renewed.Store(int64(s.now()))
 	s.flags.Store(0)

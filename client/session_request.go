@@ -100,6 +100,7 @@ func (s *Session) nextLocked() *Compound {
 	from.remove(c)
 	c.link, c.conn = l, l.conn
 	c.sent, c.begun = true, false
+	c.answeredBefore = l.conn.answered
 	c.serial++
 	return c
 }
@@ -156,20 +157,42 @@ func (c *Compound) done(x *rpc.Exchange) {
 	lost := x.Err != nil && c.cancelled == nil && (errors.Is(x.Err, rpc.ErrCallLost) || c.link.conn != c.conn)
 	if lost {
 		c.doubtful = true
+		s.lossLocked(c)
 		s.lostLocked(c.link, c.conn)
-		s.again(c, &s.parked)
-		return
+		if c.losses < maxLosses || c.settle {
+			s.again(c, &s.parked)
+			return
+		}
+		x.Err = fmt.Errorf("%w: %w", ErrEndsConnections, x.Err)
 	}
 	cancelled := c.cancelled
 	s.mu.Unlock()
 	if x.Err != nil {
-		if cancelled != nil {
+		switch {
+		case cancelled != nil:
 			x.Err = cancelled
+		case c.long != nil:
+			x.Err = c.long
 		}
 		c.astray(x.Err)
 		return
 	}
 	c.answered(&x.Results)
+}
+
+// maxLosses is the number of connections that one request may lose in a row: after it was sent, they
+// answered nothing more, and the later one was made after the earlier one had ended. The server then
+// most likely ends them because of the request. A network that fails again and again rarely does this to
+// the same request.
+const maxLosses = 4
+
+// lossLocked counts the loss of the connection on which c was sent.
+func (s *Session) lossLocked(c *Compound) {
+	if c.conn.number <= c.newest || c.conn.answered != c.answeredBefore {
+		c.losses = 0
+	}
+	c.losses++
+	c.newest = s.dialled
 }
 
 // again queues a request in the list l to be sent once more. It ends the request if it was
@@ -257,7 +280,7 @@ func (c *Compound) answered(d *xdr.Decoder) {
 	}
 	s.renewed.Store(int64(s.now()))
 	s.setFlags(r.StatusFlags)
-	s.sendFrom(s.aimed(c.slot, min(r.TargetHighestSlotid, r.HighestSlotid)))
+	s.sendFrom(s.aimed(c, min(r.TargetHighestSlotid, r.HighestSlotid)))
 	c.finish(err)
 }
 
@@ -280,6 +303,7 @@ func (c *Compound) astray(err error) {
 // refused handles a SEQUENCE that failed with status.
 func (c *Compound) refused(status nfs4wire.NFSStat4) {
 	s := c.session
+	c.losses = 0
 	switch status {
 	case nfs4wire.NFS4ErrDelay:
 		s.mu.Lock()
@@ -299,23 +323,24 @@ func (c *Compound) refused(status nfs4wire.NFSStat4) {
 		// or the reply to another request. Whether it executed this request remains unknown.
 		used := status == nfs4wire.NFS4ErrRetryUncachedRep || status == nfs4wire.NFS4ErrSeqFalseRetry
 		s.release(c.slot, used)
-		s.dispatch()
 		c.finish(&OpError{nfs4wire.OpSequence, status})
 	}
 }
 
 // aimed releases the slot of an executed request, and stores the server's target for the highest
 // slot. It returns the next request to send.
-func (s *Session) aimed(sl *slot, target uint32) *Compound {
+func (s *Session) aimed(c *Compound, target uint32) *Compound {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c.conn.answered++
+	sl := c.slot
 	sl.seq++
 	sl.busy = false
 	sl.table.aim(target)
 	return s.nextLocked()
 }
 
-// release frees a slot. If used is true, the server has used up the slot's sequence number, so the next
+// release frees a slot, for the next request. If used is true, the server has used up the slot's sequence number, so the next
 // request on the slot takes the number after it.
 func (s *Session) release(sl *slot, used bool) {
 	s.mu.Lock()
@@ -323,7 +348,9 @@ func (s *Session) release(sl *slot, used bool) {
 		sl.seq++
 	}
 	sl.busy = false
+	first := s.nextLocked()
 	s.mu.Unlock()
+	s.sendFrom(first)
 }
 
 // settle makes the slot of a request that was given up usable again. It is not known whether the
@@ -360,6 +387,8 @@ type slotTable struct {
 	slots   []*slot // those that were used so far
 	// limit is the number of slots that the server allows to be used.
 	limit uint32
+	// longest is the longest request that the server takes (ca_maxrequestsize), in bytes, or 0.
+	longest int
 }
 
 // A slot is one slot of a session. At most one request uses it at a time.

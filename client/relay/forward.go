@@ -95,8 +95,27 @@ func (f *forward) makeSink() bool {
 	return true
 }
 
-// start sends the call to the server, over c.
+// start sends the call to the server, over c, if the server takes a call of this length. If that is
+// not known, it asks the server first.
 func (f *forward) start(c *client.Conn) {
+	if len(f.args) > smallCall && !f.session.asked.Load() {
+		if known, _ := f.session.relay.sizes.judge(f); !known {
+			f.session.relay.work.Go(func() { f.ask(c) })
+			return
+		}
+	}
+	f.send(c)
+}
+
+// send sends the call to the server. A call that the server does not take ends the client's
+// connection, as it would end at the server.
+func (f *forward) send(c *client.Conn) {
+	if len(f.args) > smallCall {
+		if _, err := f.session.relay.sizes.judge(f); err != nil {
+			f.end(err)
+			return
+		}
+	}
 	if protected(f.x.Program) {
 		c.Caller().Start(&f.x)
 	} else {
@@ -127,6 +146,12 @@ func (f *forward) undialled(err error) {
 	})
 }
 
+// end ends the call and, because of err, its client's connection.
+func (f *forward) end(err error) {
+	f.session.fail(err)
+	f.call.Complete(func(*xdr.Writer) rpc.Outcome { return rpc.DropAndEnd })
+}
+
 // encodeResults makes the client's reply from the server's.
 func (f *forward) encodeResults(w *xdr.Writer) rpc.Outcome {
 	x := &f.x
@@ -136,6 +161,7 @@ func (f *forward) encodeResults(w *xdr.Writer) rpc.Outcome {
 	if f.sink != nil {
 		return f.encodeRead(w)
 	}
+	f.learn()
 	if f.call.Header.Program == mount3wire.Program && f.session.relay.cfg.Target.Security != nil && f.encodeMount(w) {
 		return rpc.Done
 	}

@@ -100,6 +100,7 @@ type Relay struct {
 	rpc  *rpc.Server
 	tcp  *tcp.Server
 
+	sizes    sizes
 	sessions sync.Map // *session by *rpc.Conn
 	life     context.Context
 	end      context.CancelFunc

@@ -13,6 +13,7 @@ import (
 type session struct {
 	relay   *Relay
 	calls   atomic.Int64 // number of calls carried
+	asked   atomic.Bool  // whether the server was asked which calls it takes (sizes)
 	failure atomic.Pointer[error]
 	nfs     line // connection to the NFS service
 	mount   line // connection to the MOUNT service
