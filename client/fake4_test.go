@@ -48,6 +48,7 @@ type fakeClient struct {
 	owner     string
 	protect   wire.StateProtect4A
 	sequence  uint32
+	created   *wire.CreateSession4ResOK // the last CREATE_SESSION
 	reclaimed bool
 }
 
@@ -355,6 +356,10 @@ func (k *fakeCompound) createSession() wire.NFSStat4 {
 		return wire.NFS4ErrBadXDR
 	case c == nil:
 		return wire.NFS4ErrStaleClientID
+	case args.Sequence+1 == c.sequence && c.created != nil && c.created.Sequence == args.Sequence && f.sessions[c.created.Sessionid] != nil:
+		c.created.Encode(k.w)
+		f.sessions[c.created.Sessionid].conns[k.c.Conn] = true
+		return wire.NFS4OK
 	case args.Sequence != c.sequence:
 		f.t.Errorf("CREATE_SESSION with sequence %d, not %d", args.Sequence, c.sequence)
 		return wire.NFS4ErrSeqMisordered
@@ -373,6 +378,7 @@ func (k *fakeCompound) createSession() wire.NFSStat4 {
 	if f.longest > 0 {
 		res.ForeChanAttrs.Maxrequestsize = f.longest
 	}
+	c.created = &res
 	res.Encode(k.w)
 	return wire.NFS4OK
 }

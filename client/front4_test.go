@@ -25,6 +25,7 @@ type reaction struct {
 	executed  bool          // with end: after the COMPOUND was executed
 	noResults bool          // a reply without results
 	silent    bool          // no reply
+	restart   bool          // the server forgets everything, and then executes the COMPOUND
 }
 
 // newFront4 returns a front4 with a fake4 behind it, and their server.
@@ -97,6 +98,8 @@ func (f *front4) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	}
 	f.lock.Unlock()
 	switch {
+	case r.restart:
+		f.forget(true)
 	case r.silent:
 		return rpc.Dropped
 	case r.end && r.executed:
@@ -110,6 +113,9 @@ func (f *front4) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		w.Uint32(0)
 		return rpc.Done
 	case r.status != wire.NFS4OK:
+		if op == wire.OpCreateSession {
+			f.spend(c.Args, r.status)
+		}
 		w.Uint32(uint32(r.status))
 		w.Opaque(nil)
 		w.Uint32(1)
@@ -118,4 +124,20 @@ func (f *front4) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		return rpc.Done
 	}
 	return f.fake4.Serve(c, w)
+}
+
+// spend uses up the sequence number of a CREATE_SESSION that is refused (RFC 8881 §18.36.4).
+func (f *front4) spend(d xdr.Decoder, status wire.NFSStat4) {
+	switch status {
+	case wire.NFS4ErrDelay, wire.NFS4ErrStaleClientID, wire.NFS4ErrSeqMisordered:
+		return
+	}
+	d.Opaque(wire.NFS4OpaqueLimit)
+	d.Skip(4 + 4 + 4) // minor version, number of operations, CREATE_SESSION
+	id := d.Uint64()
+	f.fake4.mu.Lock()
+	defer f.fake4.mu.Unlock()
+	if c := f.clients[id]; c != nil {
+		c.sequence++
+	}
 }

@@ -63,6 +63,7 @@ type Session struct {
 	// slot: in parked they wait for a connection, in delayed for the time to be repeated.
 	waiting, parked, delayed compoundList
 	recovering               bool // a goroutine is making a new session
+	pace                     pace // of remake, which alone uses it
 	// offered is the server's handle of the context offered for callbacks, or nil.
 	offered []byte
 }
@@ -79,8 +80,11 @@ const (
 // identity holds the results of EXCHANGE_ID.
 type identity struct {
 	id       uint64
-	sequence uint32 // sequence number of the next CREATE_SESSION
+	sequence uint32 // sequence number of the next CREATE_SESSION, or 0 if only the server knows it
 	server   ServerIdentity
+	// What a new client ID owes: told is true once the application knows that its state is gone
+	// (Callbacks.Restarted), and completed once the server has executed RECLAIM_COMPLETE.
+	told, completed bool
 }
 
 // A ServerIdentity is a server's description of itself in EXCHANGE_ID (RFC 8881 §2.5).
@@ -100,6 +104,7 @@ func DialSession(ctx context.Context, cfg SessionConfig) (*Session, error) {
 	s := &Session{cfg: cfg.withDefaults(), made: time.Now(), wake: make(chan struct{}, 1), lease: defaultLease}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.delay = newStopped()
+	s.pace.least = redialFirst
 	s.back.session = s
 	s.slots = newSlotTable(nfs4wire.SessionID4{}, 1) // used until there is a session
 	s.callbacks = rpc.NewServer(rpc.Config{Workers: 1})
@@ -114,10 +119,10 @@ func DialSession(ctx context.Context, cfg SessionConfig) (*Session, error) {
 		s.links = append(s.links, &link{number: i, target: s.cfg.target(i)})
 	}
 	if err = s.open(ctx); err != nil {
-		if s.limits.Sessionid == (nfs4wire.SessionID4{}) {
-			s.Abandon()
+		if s.limits.Sessionid == (nfs4wire.SessionID4{}) || ctx.Err() != nil {
+			s.Abandon() // the caller does not wait any more; the server drops a session with its lease
 		} else {
-			_ = s.Close() // err is the first error
+			_ = s.close(ctx) // err is the first error
 		}
 		return nil, err
 	}
@@ -170,6 +175,7 @@ func (s *Session) begin(ctx context.Context, l *link, conn *Conn) error {
 	}
 	s.mu.Lock()
 	s.useLocked(l, conn)
+	s.client.told = true // the application has had no state
 	s.adoptLocked(res, newSlotTable(res.Sessionid, res.ForeChanAttrs.Maxrequests))
 	s.mu.Unlock()
 	s.working.Go(s.keep)
@@ -178,7 +184,7 @@ func (s *Session) begin(ctx context.Context, l *link, conn *Conn) error {
 			return err
 		}
 	}
-	attr, err := s.NFS4().Getattr(ctx, nil, nfs4wire.Bits(nfs4wire.Fattr4LeaseTime, nfs4wire.Fattr4Maxread, nfs4wire.Fattr4Maxwrite))
+	attr, err := NFS4{Session: s, Patient: true}.Getattr(ctx, nil, nfs4wire.Bits(nfs4wire.Fattr4LeaseTime, nfs4wire.Fattr4Maxread, nfs4wire.Fattr4Maxwrite))
 	s.mu.Lock()
 	s.maxRead, s.maxWrite = int64(min(attr.MaxRead, MaxTransfer)), int64(min(attr.MaxWrite, MaxTransfer))
 	s.sizeLocked()
@@ -199,11 +205,15 @@ const defaultLease = 90 * time.Second
 // ReclaimComplete tells the server that the client reclaims nothing more (RFC 8881 §18.51). It
 // succeeds even if the client has told the server before.
 func (s *Session) ReclaimComplete(ctx context.Context) error {
-	err := s.Do(ctx, &Compound{
+	id := s.ClientID()
+	err := NFS4{Session: s, Patient: true}.do(ctx, &Compound{
 		Cache: true, Ops: []Op{{Number: nfs4wire.OpReclaimComplete, Args: &nfs4wire.ReclaimComplete4Args{}}},
 	}, nil)
 	if StatusOf(err) == nfs4wire.NFS4ErrCompleteAlready {
-		return nil
+		err = nil
+	}
+	if err == nil {
+		s.completed(id)
 	}
 	return err
 }

@@ -99,3 +99,48 @@ func TestCancelBesideAReply(t *testing.T) {
 		}
 	}
 }
+
+// A reply without results frees its slot for the next request.
+func TestSlotOfAReplyWithoutResults(t *testing.T) {
+	h := &held{}
+	s := &Session{cfg: SessionConfig{Minor: 2}, wake: make(chan struct{}, 1), delay: newStopped(), made: time.Now()}
+	s.slots = newSlotTable(nfs4wire.SessionID4{1}, 1)
+	s.links = []*link{{conn: &Conn{caller: h}}}
+	first, second := &Compound{}, &Compound{}
+	s.Start(first)
+	s.Start(second)
+	x := h.take()
+	var w xdr.Writer
+	w.Reset(make([]byte, 0, 64))
+	for _, word := range []uint32{uint32(nfs4wire.NFS4ErrResource), 0, 0} {
+		w.Uint32(word)
+	}
+	x.Results.Reset(w.Bytes(), 0, nil)
+	x.Done(x)
+	if StatusOf(first.Err) != nfs4wire.NFS4ErrResource || len(h.all) != 1 {
+		t.Errorf("the request ends with %v, and %d requests follow it", first.Err, len(h.all))
+	}
+}
+
+// Attempts to recover follow at once only after a request that has succeeded; else ever later.
+func TestPaceOfRecovery(t *testing.T) {
+	var p pace
+	for i, c := range []struct {
+		succeeded int64
+		want      time.Duration
+	}{{1, 0}, {1, redialFirst}, {1, 2 * redialFirst}, {2, 0}, {2, redialFirst}, {3, 0}} {
+		if got := p.next(c.succeeded); got != c.want {
+			t.Errorf("attempt %d waits %v, want %v", i, got, c.want)
+		}
+	}
+	for range 20 {
+		p.next(3)
+	}
+	if got := p.next(3); got != redialMost {
+		t.Errorf("the longest wait is %v", got)
+	}
+	p.least = time.Hour
+	if got := p.next(4); got <= time.Minute {
+		t.Errorf("an attempt follows another by %v, at least %v is due", got, p.least)
+	}
+}

@@ -10,11 +10,14 @@ import (
 // the server, and closes the connections. A second call waits until the first has ended. The
 // function Done of a request and functions that serve callbacks must not call Close, because it
 // waits for them.
-func (s *Session) Close() (err error) {
+func (s *Session) Close() error { return s.close(context.Background()) }
+
+// close is Close with a limit for what it tells the server.
+func (s *Session) close(ctx context.Context) (err error) {
 	s.kill(ErrSessionClosed)
 	s.ending.Do(func() {
 		s.working.Wait()
-		err = s.destroy()
+		err = s.destroy(ctx)
 		s.closeAll()
 	})
 	return err
@@ -61,7 +64,7 @@ func (s *Session) endWaiting(why error) {
 }
 
 // destroy tells the server that the session and the client ID are not used any more.
-func (s *Session) destroy() error {
+func (s *Session) destroy(ctx context.Context) error {
 	conn := s.anyConn()
 	if conn == nil {
 		return nil // the server drops the client's state when the lease ends
@@ -70,7 +73,6 @@ func (s *Session) destroy() error {
 	session := nfs4wire.DestroySession4Args{Sessionid: s.limits.Sessionid}
 	client := nfs4wire.DestroyClientID4Args{Clientid: s.client.id}
 	s.mu.Unlock()
-	ctx := context.Background()
 	err := s.plain(ctx, conn, []Op{{Number: nfs4wire.OpDestroySession, Args: &session}}, nil)
 	if StatusOf(err) == nfs4wire.NFS4ErrBadSession {
 		err = nil // the server had forgotten the session

@@ -15,6 +15,7 @@ type link struct {
 	number int
 	target Target
 	conn   *Conn // nil while it is being replaced
+	pace   pace  // of redial
 }
 
 // The first and the longest time that a session waits before it tries again to connect.
@@ -50,13 +51,10 @@ func (s *Session) lostLocked(l *link, conn *Conn) {
 // redial replaces a link's lost connection. It tries until it succeeds or the session ends.
 func (s *Session) redial(l *link, old *Conn) {
 	old.Close()
-	for wait := redialFirst; ; wait = min(2*wait, redialMost) {
+	for sleep(s.life, l.pace.next(s.renewed.Load())) {
 		conn, err := s.dial(s.life, l)
 		if err == nil && s.rebound(l, conn) {
 			s.dispatch()
-			return
-		}
-		if !sleep(s.life, wait) {
 			return
 		}
 	}
@@ -64,6 +62,9 @@ func (s *Session) redial(l *link, old *Conn) {
 
 // sleep waits for d. It returns false if ctx ends meanwhile.
 func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -127,12 +128,19 @@ func (s *Session) conns(but *link) (all []*Conn) {
 	return all
 }
 
-// plain makes a request without the session's SEQUENCE, and waits for the reply. It calls the
-// function take as Do does.
+// plain makes a request without the session's SEQUENCE, and waits for the reply. If the server asks to
+// wait before the first operation, plain repeats the request, for as long as SessionConfig.Timeout
+// allows. It calls the function take as Do does.
 func (s *Session) plain(ctx context.Context, conn *Conn, ops []Op, take func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	return conn.Compound(ctx, s.cfg.Minor, ops, take)
+	for wait := patienceFirst; ; wait = min(2*wait, patienceMost) {
+		err := conn.Compound(ctx, s.cfg.Minor, ops, take)
+		e, refused := errors.AsType[*OpError](err)
+		if !refused || e.Status != nfs4wire.NFS4ErrDelay || e.Op != ops[0].Number || !sleep(ctx, wait) {
+			return err
+		}
+	}
 }
 
 // Compound makes a COMPOUND of ops without a session, with the Target's credential, and waits for

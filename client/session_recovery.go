@@ -42,10 +42,19 @@ func (s *Session) exchange(ctx context.Context, conn *Conn, protect nfs4wire.Sta
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		ok := &res.ResOK // its texts are valid only now
-		s.client = identity{ok.Clientid, ok.Sequenceid, ServerIdentity{
+		before := s.client
+		s.client = identity{id: ok.Clientid, sequence: ok.Sequenceid, server: ServerIdentity{
 			MinorID: ok.ServerOwner.MinorID, MajorID: slices.Clone(ok.ServerOwner.MajorID),
 			Scope: slices.Clone(ok.ServerScope), Flags: ok.Flags,
 		}}
+		if ok.Clientid == before.id && ok.Flags&nfs4wire.Exchgid4FlagConfirmedR != 0 {
+			// It is the client that the server knows already. Its number is that of this side, if this
+			// side still trusts it (RFC 8881 §18.35.3).
+			s.client.told, s.client.completed = before.told, before.completed
+			if before.sequence != 0 {
+				s.client.sequence = before.sequence
+			}
+		}
 		if ok.ServerImplID.Present {
 			s.client.server.Implementation = string(ok.ServerImplID.Value.Name)
 		}
@@ -87,7 +96,6 @@ func (s *Session) adoptLocked(res nfs4wire.CreateSession4ResOK, slots *slotTable
 	slots.longest = int(res.ForeChanAttrs.Maxrequestsize)
 	s.sizeLocked()
 	s.back.acceptFrom(res.Sessionid, res.BackChanAttrs.Maxrequests)
-	s.renewed.Store(int64(s.now()))
 	s.flags.Store(0)
 }
 
@@ -107,27 +115,28 @@ func (s *Session) mendLocked() {
 // remake makes a new session over conn, the connection of l. It sends the waiting requests, and
 // calls Callbacks.Restarted if the server has forgotten the client.
 func (s *Session) remake(l *link, conn *Conn) {
-	s.mu.Lock()
-	old := nfs4wire.DestroySession4Args{Sessionid: s.limits.Sessionid}
-	s.mu.Unlock()
-	restarted, err := s.tryRemake(conn)
-	for wait := redialFirst; StatusOf(err) == nfs4wire.NFS4ErrDelay; wait = min(2*wait, redialMost) {
-		if !sleep(s.life, wait) {
-			return
-		}
-		restarted, err = s.tryRemake(conn)
+	if !sleep(s.life, s.pace.next(s.renewed.Load())) {
+		return
 	}
 	s.mu.Lock()
+	old := []nfs4wire.SessionID4{s.limits.Sessionid}
+	s.mu.Unlock()
+	given, err := s.recover(conn)
+	old = append(old, given...)
+	s.mu.Lock()
 	s.recovering = false
-	_, answered := errors.AsType[*OpError](err)
+	e, answered := errors.AsType[*OpError](err)
 	if err != nil && !answered {
 		s.lostLocked(l, conn)
 		s.mendLocked() // over another link's connection
 	}
+	// The application is told once for each client ID, whatever has disturbed the recovery.
+	tell := err == nil && !s.client.told
+	s.client.told = s.client.told || tell
 	s.mu.Unlock()
 	switch {
 	case answered:
-		s.kill(err)
+		s.kill(e)
 		return
 	case err != nil:
 		return
@@ -138,31 +147,63 @@ func (s *Session) remake(l *link, conn *Conn) {
 		// connection fails too, and the Session then replaces the connection.
 		_ = s.bind(s.life, c)
 	}
-	_ = s.plain(s.life, conn, []Op{{Number: nfs4wire.OpDestroySession, Args: &old}}, nil) // the old session may still exist
-	if restarted && s.cfg.Callbacks.Restarted != nil {
+	for _, id := range old { // these sessions may still exist
+		_ = s.plain(s.life, conn, []Op{{Number: nfs4wire.OpDestroySession, Args: &nfs4wire.DestroySession4Args{Sessionid: id}}}, nil)
+	}
+	if tell && s.cfg.Callbacks.Restarted != nil {
 		s.cfg.Callbacks.Restarted()
 	}
 }
 
-// tryRemake makes a session. If the server has forgotten the client ID too, it first gets a new
-// client ID, and returns restarted as true.
-func (s *Session) tryRemake(conn *Conn) (restarted bool, err error) {
-	res, err := s.createSession(s.life, conn)
-	if StatusOf(err) == nfs4wire.NFS4ErrStaleClientID {
-		restarted = true
-		if err = s.identify(s.life, conn); err == nil {
-			res, err = s.createSession(s.life, conn)
+// recover takes the steps of recovery until there is a session, or a step fails for good. It returns
+// the sessions that it has made and given up. An error that is no *OpError means that the connection
+// is of no use.
+func (s *Session) recover(conn *Conn) (given []nfs4wire.SessionID4, err error) {
+	var tries [stepDone]int
+	var made nfs4wire.CreateSession4ResOK
+	var slots *slotTable
+	for at := stepCreate; at != stepDone; {
+		if tries[at]++; tries[at] > 1 && !sleep(s.life, s.pace.next(s.renewed.Load())) {
+			return given, context.Cause(s.life)
 		}
-	}
-	if err != nil {
-		return restarted, err
-	}
-	slots := newSlotTable(res.Sessionid, res.ForeChanAttrs.Maxrequests)
-	if restarted && !s.cfg.Reclaiming {
-		// RECLAIM_COMPLETE goes out before any waiting request, because before it the server grants
-		// no new opens and locks (RFC 8881 §18.51.3).
-		if err := s.reclaimFirst(conn, slots); err != nil {
-			return restarted, err
+		switch at {
+		case stepIdentify:
+			err = s.identify(s.life, conn)
+		case stepCreate:
+			if slots != nil {
+				given = append(given, made.Sessionid)
+			}
+			if made, err = s.createSession(s.life, conn); err == nil {
+				slots = newSlotTable(made.Sessionid, made.ForeChanAttrs.Maxrequests)
+			}
+		case stepComplete:
+			// RECLAIM_COMPLETE goes out before any waiting request, because before it the server grants
+			// no new opens and locks (RFC 8881 §18.51.3).
+			err = s.complete(conn, slots)
+		}
+		if _, answered := errors.AsType[*OpError](err); err != nil && !answered {
+			return given, err
+		}
+		status := StatusOf(err)
+		switch at.after(status) {
+		case onward:
+			at++
+		case again:
+		case number:
+			s.mu.Lock()
+			s.client.sequence++
+			s.mu.Unlock()
+		case fromIdentify:
+			if status == nfs4wire.NFS4ErrSeqMisordered {
+				s.mu.Lock()
+				s.client.sequence = 0 // the server knows the number
+				s.mu.Unlock()
+			}
+			at = stepIdentify
+		case fromCreate:
+			at = stepCreate
+		case final:
+			return given, err
 		}
 	}
 	s.mu.Lock()
@@ -170,24 +211,46 @@ func (s *Session) tryRemake(conn *Conn) (restarted bool, err error) {
 	if s.phase == phaseBroken {
 		s.phase = phaseUp
 	}
-	s.adoptLocked(res, slots)
+	s.adoptLocked(made, slots)
 	for _, l := range []*compoundList{&s.parked, &s.delayed} {
 		s.moveOrphansLocked(l)
 	}
-	return restarted, nil
+	return given, nil
 }
 
-// reclaimFirst sends RECLAIM_COMPLETE as the first request of a session.
-func (s *Session) reclaimFirst(conn *Conn, slots *slotTable) error {
+// complete sends RECLAIM_COMPLETE as the first request of a session, unless the server has executed it
+// for this client ID, or the application sends it.
+func (s *Session) complete(conn *Conn, slots *slotTable) error {
+	s.mu.Lock()
+	id, due := s.client.id, !s.client.completed && !s.cfg.Reclaiming
+	s.mu.Unlock()
+	if !due {
+		return nil
+	}
 	first := slots.take()
 	defer func() { first.busy = false }()
 	args := nfs4wire.Sequence4Args{Sessionid: slots.session, Sequenceid: first.seq, Cachethis: true}
 	var res nfs4wire.Sequence4Res
-	first.seq++
-	return s.plain(s.life, conn, []Op{
+	err := s.plain(s.life, conn, []Op{
 		{nfs4wire.OpSequence, &args, &res},
 		{nfs4wire.OpReclaimComplete, &nfs4wire.ReclaimComplete4Args{}, nil},
 	}, nil)
+	e, refused := errors.AsType[*OpError](err)
+	if err == nil || refused && e.Op == nfs4wire.OpReclaimComplete {
+		first.seq++
+	}
+	if err == nil || StatusOf(err) == nfs4wire.NFS4ErrCompleteAlready {
+		s.completed(id)
+		return nil
+	}
+	return err
+}
+
+// completed notes that the server has executed RECLAIM_COMPLETE for a client ID.
+func (s *Session) completed(id uint64) {
+	s.mu.Lock()
+	s.client.completed = s.client.completed || s.client.id == id
+	s.mu.Unlock()
 }
 
 // moveOrphansLocked empties l. The requests in l have slots of an earlier session; now they wait for
