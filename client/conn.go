@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -45,18 +44,14 @@ type Conn struct {
 
 // Dial connects to t. ctx limits how long connecting may take; the connection may outlive it. If
 // the host has several addresses, Dial tries each, in order.
-func Dial(ctx context.Context, t Target) (*Conn, error) { return dial(ctx, t, nil) }
-
-// calls holds what a Conn needs to serve the calls that the server makes to the client
-// (callbacks).
-type calls struct {
-	rpc  *rpc.Server
-	pool *mem.Pool
-}
-
-// dial is like Dial. Unless the argument back is nil, it serves the calls that the server makes
-// on the connection.
-func dial(ctx context.Context, t Target, back *calls) (*Conn, error) {
+func Dial(ctx context.Context, t Target) (*Conn, error) {
+	back, err := t.Calls, error(nil)
+	if back == nil {
+		back, err = unserved()
+	}
+	if err != nil {
+		return nil, err
+	}
 	addrs, err := resolve(ctx, t.Host)
 	if err != nil {
 		return nil, err
@@ -85,11 +80,8 @@ func dial(ctx context.Context, t Target, back *calls) (*Conn, error) {
 	return nil, errors.Join(all...)
 }
 
-func (c *Conn) dialTCP(ctx context.Context, back *calls) error {
-	config := tcp.DialConfig{Dial: dialReserved, MaxRecord: maxReply}
-	if back != nil {
-		config.RPC, config.Pool = back.rpc, back.pool
-	}
+func (c *Conn) dialTCP(ctx context.Context, back *Calls) error {
+	config := tcp.DialConfig{Dial: dialReserved, MaxRecord: maxReply, RPC: back.RPC, Pool: back.Pool}
 	k, err := tcp.Dial(ctx, c.peer.String(), config)
 	if err != nil {
 		return err
@@ -98,7 +90,7 @@ func (c *Conn) dialTCP(ctx context.Context, back *calls) error {
 	return nil
 }
 
-func (c *Conn) dialRDMA(ctx context.Context, back *calls) error {
+func (c *Conn) dialRDMA(ctx context.Context, back *Calls) error {
 	p := c.target.Provider
 	if p == nil {
 		own, err := providers.Open(providers.IWARP, providers.Config{})
@@ -113,9 +105,7 @@ func (c *Conn) dialRDMA(ctx context.Context, back *calls) error {
 		InlineReceive:      c.target.Inline,
 		RemoteInvalidation: true,
 		Reconnect:          c.target.Reconnect,
-	}
-	if back != nil {
-		config.Callbacks = back.rpc
+		Callbacks:          back.RPC,
 	}
 	k, err := rdma.Dial(ctx, p, c.peer, config)
 	if err != nil {

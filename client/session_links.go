@@ -28,7 +28,9 @@ const (
 func (s *Session) dial(ctx context.Context, l *link) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	return dial(ctx, l.target, &calls{s.callbacks, s.pool})
+	t := l.target
+	t.Calls = &Calls{s.callbacks, s.pool}
+	return Dial(ctx, t)
 }
 
 // useLocked makes conn the connection of l.

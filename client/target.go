@@ -70,6 +70,9 @@ type Target struct {
 	// Reconnect makes a Conn over RDMA replace a lost connection, and send unanswered calls
 	// again. A Conn over TCP ignores it: its unanswered calls end with rpc.ErrCallLost.
 	Reconnect bool
+	// Calls serves the calls that the server makes on the connection. If it is nil, they are refused
+	// with PROG_UNAVAIL. A Session has its own.
+	Calls *Calls
 }
 
 func (t Target) port() int {

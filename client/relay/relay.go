@@ -7,6 +7,8 @@
 // without a goroutine (rpc.Outcome.Pending) until the server's reply completes it. transport/tcp
 // limits the number of connections, and the memory of calls and replies.
 //
+// The relay carries the server's callbacks to the clients, too.
+//
 // RPCSEC_GSS cannot be relayed, because it protects the XID of a call, and each connection has
 // XIDs of its own. So the relay refuses such calls with AUTH_REJECTEDCRED. Because of the XIDs
 // the server would not recognize a repeated call either, so the relay answers it itself, with the
@@ -60,7 +62,8 @@ type Config struct {
 	// Timeout is a time limit for several waits; default 30 s. The relay gives up a connection to
 	// the server that is not made in this time. It ends the connection of a client that stops in the
 	// middle of a call, or does not read its replies. If a client has closed its side, the relay
-	// waits this long for the server's answers to its calls.
+	// waits this long for the server's answers to its calls; if the client's connection has ended, for
+	// the answers to calls that change something.
 	Timeout time.Duration
 	// Event, unless nil, is called at the end of each client's connection, from any
 	// goroutine. It must not block.
@@ -141,7 +144,7 @@ var services = []rpcbind.Service{
 
 // Check connects to the server once, to report a fault before clients come.
 func (r *Relay) Check(ctx context.Context) error {
-	c, err := r.dialServer(ctx)
+	c, err := r.dialServer(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -192,7 +195,7 @@ func (r *Relay) Close() {
 func (r *Relay) event(e tcp.Event) {
 	switch e.Kind {
 	case tcp.EventConnected:
-		r.sessions.Store(e.Conn, newSession(r))
+		r.sessions.Store(e.Conn, newSession(r, e.Conn))
 	case tcp.EventClosed:
 		s := r.sessionOf(e.Conn)
 		r.sessions.Delete(e.Conn)
@@ -226,10 +229,13 @@ func (r *Relay) sessionOf(c *rpc.Conn) *session {
 	return nil
 }
 
-func (r *Relay) dialServer(ctx context.Context) (*client.Conn, error) {
+// dialServer connects to the NFS service. back serves the calls that the server makes.
+func (r *Relay) dialServer(ctx context.Context, back *client.Calls) (*client.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	return client.Dial(ctx, r.cfg.Target)
+	target := r.cfg.Target
+	target.Calls = back
+	return client.Dial(ctx, target)
 }
 
 // dialMount connects to the server's MOUNT service.

@@ -4,24 +4,35 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
 // A session holds the connections to the server that serve one client's connection. The
 // relay makes them when a call needs them.
 type session struct {
 	relay   *Relay
-	calls   atomic.Int64 // number of calls carried
-	asked   atomic.Bool  // whether the server was asked which calls it takes (sizes)
+	conn    *rpc.Conn     // the client's connection
+	back    *client.Calls // serves the server's calls to the client
+	calls   atomic.Int64  // number of calls carried
+	asked   atomic.Bool   // whether the server was asked which calls it takes (sizes)
 	failure atomic.Pointer[error]
 	nfs     line // connection to the NFS service
 	mount   line // connection to the MOUNT service
+
+	mu sync.Mutex
+	// changing is the number of calls under way that change something. settled, if not nil, is closed
+	// when it is 0.
+	changing int
+	settled  chan struct{}
 }
 
-func newSession(r *Relay) *session {
-	s := &session{relay: r}
-	s.nfs = line{relay: r, dial: r.dialServer}
+func newSession(r *Relay, conn *rpc.Conn) *session {
+	s := &session{relay: r, conn: conn}
+	s.back = newCalls(s)
+	s.nfs = line{relay: r, dial: func(ctx context.Context) (*client.Conn, error) { return r.dialServer(ctx, s.back) }}
 	s.mount = line{relay: r, dial: r.dialMount}
 	return s
 }
@@ -29,11 +40,46 @@ func newSession(r *Relay) *session {
 // fail records the reason why the client's connection is about to end.
 func (s *session) fail(err error) { s.failure.CompareAndSwap(nil, &err) }
 
+// began and ended note the beginning and the end of a call that changes something.
+func (s *session) began() {
+	s.mu.Lock()
+	s.changing++
+	s.mu.Unlock()
+}
+
+func (s *session) ended() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changing--; s.changing == 0 && s.settled != nil {
+		close(s.settled)
+		s.settled = nil
+	}
+}
+
 // close ends the connections to the server, and with them the calls in progress. The client's
-// connection has ended, so the relay drops the replies to these calls.
+// connection has ended, so the relay drops the replies to these calls. But first it waits for the
+// replies to calls that change something, so that the reply cache has them when the client repeats
+// the calls.
 func (s *session) close() {
+	s.mu.Lock()
+	var settled chan struct{}
+	if s.changing > 0 {
+		settled = make(chan struct{})
+		s.settled = settled
+	}
+	s.mu.Unlock()
+	if settled != nil {
+		limit := time.NewTimer(s.relay.cfg.Timeout)
+		defer limit.Stop()
+		select {
+		case <-settled:
+		case <-limit.C:
+		case <-s.relay.life.Done():
+		}
+	}
 	s.nfs.close()
 	s.mount.close()
+	s.back.RPC.Close()
 }
 
 // A line is the connection of a session to one of the server's services.
