@@ -18,6 +18,7 @@ import (
 type forward struct {
 	call    *rpc.Call
 	session *session
+	changes bool // whether the call changes something (rpc.Call.Changes)
 	x       rpc.Exchange
 
 	// args are the arguments as received. item is the argument that the transport may transfer by
@@ -39,7 +40,7 @@ func newForward(c *rpc.Call, row *rpc.Procedure) *forward {
 	f.x = rpc.Exchange{
 		Program: h.Program, Version: h.Version, Procedure: h.Procedure, Cred: h.Cred,
 		Args: f.encodeArgs, MaxArgs: len(f.args) + xdr.Pad(len(f.args)),
-		Done: func(*rpc.Exchange) { c.Complete(f.encodeResults) },
+		Done: func(*rpc.Exchange) { f.complete(f.encodeResults) },
 	}
 	if h.Program != nfs3wire.Program || h.Version != nfs3wire.Version {
 		f.x.MaxResults = row.MaxResults
@@ -137,7 +138,7 @@ func (f *forward) encodeArgs(w *xdr.Writer) {
 // PROG_UNAVAIL, because clients can do without MOUNT. For other calls, the relay ends the client's
 // connection; the client then connects again and repeats the call.
 func (f *forward) undialled(err error) {
-	f.call.Complete(func(*xdr.Writer) rpc.Outcome {
+	f.complete(func(*xdr.Writer) rpc.Outcome {
 		if f.x.Program == mount3wire.Program {
 			return rpc.Outcome{Stat: rpc.AcceptProgUnavail}
 		}
@@ -149,7 +150,16 @@ func (f *forward) undialled(err error) {
 // end ends the call and, because of err, its client's connection.
 func (f *forward) end(err error) {
 	f.session.fail(err)
-	f.call.Complete(func(*xdr.Writer) rpc.Outcome { return rpc.DropAndEnd })
+	f.complete(func(*xdr.Writer) rpc.Outcome { return rpc.DropAndEnd })
+}
+
+// complete ends the call with what encode writes.
+func (f *forward) complete(encode func(w *xdr.Writer) rpc.Outcome) {
+	s, changes := f.session, f.changes
+	f.call.Complete(encode) // from here on, another call may use f.call
+	if changes {
+		s.ended()
+	}
 }
 
 // encodeResults makes the client's reply from the server's.

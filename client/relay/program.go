@@ -6,6 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // A program relays the calls of all programs except rpcbind to the server. It implements
@@ -56,6 +57,9 @@ func (p *program) Serve(c *rpc.Call, _ *xdr.Writer) rpc.Outcome {
 		return rpc.SystemErr
 	}
 	f.session = s
+	if f.changes = c.Changes(); f.changes {
+		s.began()
+	}
 	s.calls.Add(1)
 	if c.Header.Program == mount3wire.Program {
 		s.mount.carry(f)
@@ -70,12 +74,11 @@ func (p *program) Serve(c *rpc.Call, _ *xdr.Writer) rpc.Outcome {
 // of NFSv3 and MOUNT, the limits of results are those of their bindings.
 //
 // The relay sends a repeated call to the server under a new XID, so the server would execute it
-// again. So the relay remembers replies and repeats them: those of procedures of NFSv3 that
-// change something, and those of all procedures that it does not know. It does not do so for
-// NFSv4, because NFSv4 clients and servers detect repetitions themselves (RFC 8881 §2.10.6, RFC
-// 7530 §3.1.1).
+// again. So the relay remembers replies and repeats them: those of procedures of NFSv3 and of
+// compounds of NFSv4.0 that change something, and those of all procedures that it does not know. It
+// does not do so for later minor versions, whose sessions detect repetitions (RFC 8881 §2.10.6).
 type rows struct {
-	nfs3, mount3 []rpc.Procedure
+	nfs3, nfs4, mount3 []rpc.Procedure
 	// null is procedure 0 of every program, which has no arguments and no results (RFC 5531 §12.1).
 	// nfs, mount and other are for procedures that have no binding: those of NFS, of MOUNT, and of
 	// other programs.
@@ -85,6 +88,7 @@ type rows struct {
 func newRows(maxReply int) rows {
 	return rows{
 		nfs3:   carried3(),
+		nfs4:   carried4(maxReply),
 		mount3: nfs.BindingMount3.Procedures,
 		null:   rpc.Procedure{Name: "NULL", MaxArgs: maxRecord},
 		mount:  rpc.Procedure{Name: "MOUNT", MaxArgs: maxRecord, MaxResults: nfs.MaxMountReply},
@@ -111,6 +115,24 @@ func carried3() []rpc.Procedure {
 	return all
 }
 
+// carried4 returns the procedures of NFSv4 for rows. Of the binding it has only the answer to the
+// question whether a compound changes something, which sessions do not protect.
+func carried4(maxReply int) []rpc.Procedure {
+	all := make([]rpc.Procedure, len(nfs.Binding4.Procedures))
+	for i, p := range nfs.Binding4.Procedures {
+		all[i] = rpc.Procedure{Name: p.Name, MaxArgs: maxRecord}
+		if walk := p.Walk; walk != nil {
+			all[i].MaxResults = maxReply
+			all[i].Walk = func(args *xdr.Decoder, s *rpc.Shape) {
+				var own rpc.Shape
+				walk(args, &own)
+				s.Once = own.Once
+			}
+		}
+	}
+	return all
+}
+
 // of returns the rpc.Procedure of a call.
 func (r *rows) of(program, version, procedure uint32) *rpc.Procedure {
 	row := &r.other
@@ -123,8 +145,11 @@ func (r *rows) of(program, version, procedure uint32) *rpc.Procedure {
 		}
 	case nfs3wire.Program:
 		row = &r.nfs
-		if version == nfs3wire.Version {
+		switch version {
+		case nfs3wire.Version:
 			known = r.nfs3
+		case nfs4wire.Version:
+			known = r.nfs4
 		}
 	}
 	switch {
