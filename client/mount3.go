@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
@@ -153,7 +154,8 @@ func mountPort(ctx context.Context, host netip.Addr) (int, error) {
 }
 
 // MountRoot returns the handle of the root of an export of c's server. port has the same meaning as
-// for DialMount.
+// for DialMount. It tells the server at once that the export is no longer mounted (UMNT), because the
+// server's list of mounts would name this client for ever otherwise; the handle stays valid.
 func (c *Conn) MountRoot(ctx context.Context, path string, port int) (Handle, error) {
 	m, own, err := c.DialMount(ctx, port)
 	if err != nil {
@@ -163,5 +165,10 @@ func (c *Conn) MountRoot(ctx context.Context, path string, port int) (Handle, er
 		defer m.Close()
 	}
 	root, _, err := m.Mount3().Mount(ctx, path)
+	if err == nil {
+		step, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_ = m.Mount3().Unmount(step, path) // the list is for administrators; nothing depends on it
+	}
 	return root, err
 }

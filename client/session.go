@@ -248,6 +248,13 @@ func (s *Session) Limits() nfs4wire.CreateSession4ResOK {
 	return s.limits
 }
 
+// Slots returns the number of requests that the server lets the session have in progress.
+func (s *Session) Slots() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int(s.slots.limit)
+}
+
 // Lease returns the server's lease time: the time for which it keeps the state of a client that makes
 // no requests.
 func (s *Session) Lease() time.Duration {

@@ -92,6 +92,8 @@ type bench struct {
 	unlimited bool
 	left      atomic.Int64 // operations that may still begin
 	running   sync.WaitGroup
+	active    atomic.Int64 // slots that have not stopped
+	atOnce    int          // protocol.atOnce, at the end of the measurement
 
 	once sync.Once
 	err  error
@@ -130,6 +132,9 @@ type protocol interface {
 	Walk(ctx context.Context, dir client.Handle, path string) (client.Handle, error)
 	Remove(ctx context.Context, dir client.Handle, name string) error
 	Rmdir(ctx context.Context, dir client.Handle, name string) error
+	// atOnce returns the largest number of requests that the server lets all connections together have
+	// in progress.
+	atOnce() int
 	// newSlot returns the slot with this number of a connection, for the workload of b.
 	newSlot(b *bench, c *conn, number int) *slot
 	// end ends the connections. abandon does so without a further request to the server, and makes
@@ -223,6 +228,7 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	before := ownCPU()
 	b.start = time.Now()
 	b.running.Add(len(slots))
+	b.active.Store(int64(len(slots)))
 	for _, s := range slots {
 		s.begin(time.Since(b.start))
 	}
@@ -234,6 +240,7 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	b.watch(ctx, ended)
 	elapsed := time.Since(b.start)
 	cpu := ownCPU() - before
+	b.atOnce = b.nfs.atOnce()
 	if b.err == nil {
 		b.err = context.Cause(ctx)
 	}
@@ -245,7 +252,7 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 
 // watch waits until the channel ended is closed, which means that all slots have stopped. It stops
 // them when Config.Duration is over or ctx ends. If calls are still in progress Config.Timeout after
-// the end of ctx, it abandons the connections. It calls Config.Progress about every second.
+// that, it abandons the connections. It calls Config.Progress about every second.
 func (b *bench) watch(ctx context.Context, ended <-chan struct{}) {
 	var deadline <-chan time.Time
 	if b.cfg.Duration > 0 {
@@ -263,11 +270,13 @@ func (b *bench) watch(ctx context.Context, ended <-chan struct{}) {
 			return
 		case <-deadline:
 			b.stop.Store(true)
+			late = time.After(b.cfg.Timeout)
 		case <-cancelled:
 			cancelled = nil
 			b.fail(context.Cause(ctx))
 			late = time.After(b.cfg.Timeout)
 		case <-late:
+			b.fail(fmt.Errorf("bench: the server has left %d calls unanswered for %v after the end of the measurement", b.active.Load(), b.cfg.Timeout))
 			b.nfs.abandon()
 		case <-tick.C:
 			if b.cfg.Progress != nil {
@@ -275,6 +284,12 @@ func (b *bench) watch(ctx context.Context, ended <-chan struct{}) {
 			}
 		}
 	}
+}
+
+// stopped notes that a slot makes no more requests.
+func (b *bench) stopped() {
+	b.active.Add(-1)
+	b.running.Done()
 }
 
 func (b *bench) progress() Progress {

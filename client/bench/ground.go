@@ -223,11 +223,10 @@ func (b *bench) populate(ctx context.Context, dir client.Handle) error {
 // Run has ended. It removes the files over a new connection, because those of the measurement may
 // have failed.
 func (b *bench) clean() error {
-	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.Timeout)
-	defer cancel()
+	ctx := context.Background()
 	var wrong []error
 	for _, f := range b.open {
-		wrong = append(wrong, b.nfs.release(ctx, f))
+		wrong = append(wrong, b.step(ctx, func(step context.Context) error { return b.nfs.release(step, f) }))
 	}
 	wrong = append(wrong, b.nfs.end())
 	if b.name == "" {
@@ -243,6 +242,13 @@ func (b *bench) clean() error {
 	return nil
 }
 
+// step calls f with a context that ends after Config.Timeout.
+func (b *bench) step(ctx context.Context, f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
+	defer cancel()
+	return f(ctx)
+}
+
 // removeAll removes the files and directories of the measurement.
 func (b *bench) removeAll(ctx context.Context, n protocol) error {
 	var wrong []error
@@ -251,31 +257,40 @@ func (b *bench) removeAll(ctx context.Context, n protocol) error {
 			wrong = append(wrong, err)
 		}
 	}
-	dir, err := n.Walk(ctx, b.root, b.name)
+	var dir client.Handle
+	err := b.step(ctx, func(step context.Context) (err error) {
+		dir, err = n.Walk(step, b.root, b.name)
+		return err
+	})
 	if err != nil {
 		keep(err)
 		return errors.Join(wrong...)
 	}
 	for _, name := range b.made {
-		keep(n.Remove(ctx, dir, name))
+		keep(b.step(ctx, func(step context.Context) error { return n.Remove(step, dir, name) }))
 	}
 	for _, name := range b.below {
-		keep(empty(ctx, n, dir, name))
-		keep(n.Rmdir(ctx, dir, name))
+		keep(b.empty(ctx, n, dir, name))
+		keep(b.step(ctx, func(step context.Context) error { return n.Rmdir(step, dir, name) }))
 	}
-	keep(n.Rmdir(ctx, b.root, b.name))
+	keep(b.step(ctx, func(step context.Context) error { return n.Rmdir(step, b.root, b.name) }))
 	return errors.Join(wrong...)
 }
 
 // empty removes the files in a directory of the measurement.
-func empty(ctx context.Context, n protocol, in client.Handle, name string) error {
-	dir, err := n.Walk(ctx, in, name)
+func (b *bench) empty(ctx context.Context, n protocol, in client.Handle, name string) error {
+	var dir client.Handle
+	var names []string
+	err := b.step(ctx, func(step context.Context) (err error) {
+		if dir, err = n.Walk(step, in, name); err == nil {
+			names, err = n.list(step, dir)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	names, err := n.list(ctx, dir)
-	if err != nil {
-		return err
-	}
-	return each(ctx, len(names), func(ctx context.Context, i int) error { return n.Remove(ctx, dir, names[i]) })
+	return each(ctx, len(names), func(ctx context.Context, i int) error {
+		return b.step(ctx, func(step context.Context) error { return n.Remove(step, dir, names[i]) })
+	})
 }

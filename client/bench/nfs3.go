@@ -44,6 +44,23 @@ func (n *nfs3) abandon() {
 	n.conns = nil
 }
 
+// atOnce adds up the credits over RDMA. Over TCP there is no limit.
+func (n *nfs3) atOnce() int { return credits(n.conns, n.cfg.Depth*n.cfg.Connections) }
+
+// credits returns the number of calls that may be in progress on conns together, or most if there is
+// no limit.
+func credits(conns []*client.Conn, most int) int {
+	sum := 0
+	for _, c := range conns {
+		i, ok := c.Info()
+		if !ok {
+			return most
+		}
+		sum += int(max(i.Granted, 1))
+	}
+	return sum
+}
+
 // mount also makes a GETATTR on each connection, because a server may allow only few calls at a time
 // on a connection until a call on it has used a valid file handle.
 func (n *nfs3) mount(ctx context.Context) (client.Handle, error) {

@@ -28,6 +28,8 @@ func dial4(ctx context.Context, cfg *Config, connections int) (protocol, error) 
 	return &nfs4{client.NFS4{Session: s, Patient: true}, cfg}, nil
 }
 
+func (n *nfs4) atOnce() int { return n.Session.Slots() }
+
 func (n *nfs4) end() error { return n.Session.Close() }
 
 func (n *nfs4) abandon() { n.Session.Abandon() }

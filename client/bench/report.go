@@ -25,6 +25,10 @@ type Result struct {
 	FileSize    int64            `json:"file_size"`
 	Depth       int              `json:"depth"`
 	Connections int              `json:"connections"`
+	// InProgress is the number of requests that all connections together had in progress: Depth times
+	// Connections, or less if the server allows less at a time, by its slots (NFS version 4) or credits
+	// (RDMA).
+	InProgress int `json:"in_progress"`
 
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// Operations and Bytes (of payload) are totals of the whole measurement. Delayed is the number
@@ -64,6 +68,7 @@ func (b *bench) result(elapsed, cpu time.Duration) *Result {
 		Depth: b.cfg.Depth, Connections: b.cfg.Connections, Elapsed: elapsed,
 		CPU: cpu, CPUShare: float64(cpu) / float64(elapsed), Processors: runtime.NumCPU(),
 	}
+	m.InProgress = min(m.Depth*m.Connections, b.atOnce)
 	switch b.kind.needs {
 	case groundFilled, groundOwn:
 		m.Size, m.FileSize = b.cfg.Size, b.cfg.FileSize
@@ -100,6 +105,9 @@ func (m *Result) Print(w io.Writer) {
 		of += fmt.Sprintf(", files of %s", FormatBytes(float64(m.FileSize)))
 	}
 	row("workload", "%s; %d at a time on each of %d connections", of, m.Depth, m.Connections)
+	if m.InProgress < m.Depth*m.Connections {
+		row("in progress", "%d in all: the server allows no more at a time, and the latencies include the wait for a turn", m.InProgress)
+	}
 	row("operations", "%d in %.2f s: %.0f/s", m.Operations, m.Elapsed.Seconds(), m.OperationsPerSecond)
 	if m.Bytes > 0 {
 		row("payload", "%s: %s/s", FormatBytes(float64(m.Bytes)), FormatBytes(m.BytesPerSecond))

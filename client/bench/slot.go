@@ -40,7 +40,8 @@ type slot struct {
 	// The state of the operation in progress.
 	step   int // number of the request within the operation, from 0
 	offset uint64
-	name   []byte // for the workload create: the file's name
+	pause  time.Duration // before the request is repeated, because the server has asked to wait
+	name   []byte        // for the workload create: the file's name
 	serial uint64
 }
 
@@ -66,7 +67,7 @@ func newSlot(b *bench, c *conn, number int, r requester) slot {
 // may begin any more, the slot stops.
 func (s *slot) begin(now time.Duration) {
 	if !s.b.claim() {
-		s.b.running.Done()
+		s.b.stopped()
 		return
 	}
 	s.began, s.step = now, 0
@@ -76,18 +77,26 @@ func (s *slot) begin(now time.Duration) {
 	s.send()
 }
 
-// done takes a reply and sends the next request. It repeats the request if the server asks for that
-// (NFS3ERR_JUKEBOX, NFS4ERR_DELAY).
+// The first and the longest time that a slot waits before it repeats a request.
+const (
+	pauseFirst = 20 * time.Millisecond
+	pauseMost  = time.Second
+)
+
+// done takes a reply and sends the next request. It repeats the request after a pause if the server asks
+// for that (NFS3ERR_JUKEBOX, NFS4ERR_DELAY), unless the measurement has ended.
 func (s *slot) done() {
 	n, err := s.answer()
 	if err != nil && statusOf(err) == wire.NFS4ErrDelay {
 		s.c.delayed.Add(1)
-		s.send()
+		s.pause = min(max(pauseFirst, 2*s.pause), pauseMost)
+		time.AfterFunc(s.pause, s.repeat)
 		return
 	}
+	s.pause = 0
 	if err != nil {
 		s.b.fail(err)
-		s.b.running.Done()
+		s.b.stopped()
 		return
 	}
 	if s.step++; s.step < s.b.kind.requests {
@@ -95,6 +104,15 @@ func (s *slot) done() {
 		return
 	}
 	s.begin(s.b.took(s.c, s.began, n))
+}
+
+// repeat sends the request of the operation in progress again.
+func (s *slot) repeat() {
+	if s.b.stop.Load() {
+		s.b.stopped()
+		return
+	}
+	s.send()
 }
 
 // rename chooses a file name that the slot has not used before.

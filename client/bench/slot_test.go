@@ -2,6 +2,7 @@ package bench
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
@@ -93,9 +94,11 @@ func TestSyncWriteThatIsNotStable(t *testing.T) {
 	}
 }
 
-// If the server asks to try again, the bench makes the same call again, and counts the operation
-// once.
-func TestSlotTriesAgain(t *testing.T) {
+// If the server asks to try again, the bench makes the same call again after a pause, and counts the
+// operation once.
+func TestSlotTriesAgain(t *testing.T) { synctest.Test(t, slotTriesAgain) }
+
+func slotTriesAgain(t *testing.T) {
 	caller := new(still)
 	work := workloads["getattr"]
 	b := &bench{kind: work.kind, unlimited: true, start: time.Now()}
@@ -110,6 +113,11 @@ func TestSlotTriesAgain(t *testing.T) {
 		w.Uint32(status)
 		x.Results.Reset(w.Bytes(), 0, nil)
 		x.Done(x)
+		if status != 0 && caller.x != nil {
+			t.Fatal("the call was made again at once")
+		}
+		time.Sleep(pauseMost)
+		synctest.Wait()
 		if caller.x == nil {
 			t.Fatal("no further call")
 		}

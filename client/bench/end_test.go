@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// jukebox is a server that answers each call with NFS3ERR_JUKEBOX.
+type jukebox struct{ calls int }
+
+func (j *jukebox) Cancel(*rpc.Exchange, error) {}
+func (j *jukebox) Start(x *rpc.Exchange) {
+	j.calls++
+	w := xdr.NewWriter(make([]byte, 0, 16))
+	w.Uint32(uint32(nfs3wire.NFS3ErrJukebox))
+	x.Results.Reset(w.Bytes(), 0, nil)
+	x.Done(x)
+}
+
+// A slot does not flood a server that asks to try later, and repeats nothing after the end.
+func TestSlotHeedsTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := new(jukebox)
+		work := workloads["getattr"]
+		b := &bench{kind: work.kind, unlimited: true, start: time.Now()}
+		s := newSlot3(b, work, server, newConn(0), 0)
+		b.running.Add(1)
+		s.begin(0)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if server.calls > 20 {
+			t.Errorf("%d calls in 10 s", server.calls)
+		}
+		before := server.calls
+		b.stop.Store(true)
+		b.running.Wait()
+		if server.calls != before {
+			t.Errorf("%d calls after the end", server.calls-before)
+		}
+	})
+}
+
+// hanging is a protocol whose server has stopped to answer. Its requests end when it is abandoned.
+type hanging struct {
+	protocol
+	ended chan struct{}
+}
+
+func (h *hanging) abandon() { close(h.ended) }
+
+// A measurement ends although its server does not answer any more, and says so.
+func TestMeasurementEndsWithoutAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hanging{ended: make(chan struct{})}
+		b := &bench{cfg: Config{Duration: time.Second, Timeout: time.Second}, nfs: h, start: time.Now()}
+		b.active.Store(7)
+		b.watch(context.Background(), h.ended)
+		if b.err == nil || !strings.Contains(b.err.Error(), "7 calls unanswered") {
+			t.Errorf("ended with %v", b.err)
+		}
+	})
+}
+
+// The result says how many requests were in progress, if the server allows less than was asked for.
+func TestResultTellsTheRequestsInProgress(t *testing.T) {
+	for atOnce, want := range map[int]int{2: 2, 1000: 64} {
+		b := &bench{cfg: Config{Depth: 32, Connections: 2, Target: client.Target{Transport: client.TCP}}, atOnce: atOnce}
+		m := b.result(time.Second, 0)
+		var text strings.Builder
+		m.Print(&text)
+		if told := strings.Contains(text.String(), "in progress"); m.InProgress != want || told != (want < 64) {
+			t.Errorf("the server allows %d: %d in progress, told %v", atOnce, m.InProgress, told)
+		}
+	}
+}
