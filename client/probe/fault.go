@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
 const noPrivateDataNote = "The server sent no RPC-over-RDMA private data (RFC 8797): messages of 1024 bytes and no remote invalidation are assumed."
@@ -83,6 +84,8 @@ func callFault(t client.Target, err error) string {
 		return fmt.Sprintf("%s speaks %s but does not answer RPC-over-RDMA calls in time.", at, protocol(t))
 	case late(err):
 		return fmt.Sprintf("%s takes TCP connections but does not answer RPC calls in time: not an NFS server, or overloaded.", at)
+	case errors.Is(err, tcp.ErrNoRecord):
+		return fmt.Sprintf("%s takes TCP connections but does not speak RPC: what it sent is no record of RPC.", at)
 	case errors.Is(err, rpc.ErrCallLost), errors.Is(err, io.EOF):
 		if t.Transport == client.RDMA {
 			return fmt.Sprintf("%s speaks %s but ended the connection on an RPC-over-RDMA call.", at, protocol(t))

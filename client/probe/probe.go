@@ -181,6 +181,21 @@ func (b *prober) dial(ctx context.Context) bool {
 	return true
 }
 
+// redial replaces the connection after a fault, because the server may have ended it, or may hold its
+// answer back.
+func (b *prober) redial(ctx context.Context) bool {
+	ctx, cancel := b.step(ctx)
+	defer cancel()
+	c, err := client.Dial(ctx, b.target)
+	if err != nil {
+		b.out.Notes = append(b.out.Notes, "The server takes no further connection: "+err.Error())
+		return false
+	}
+	b.conn.Close()
+	b.conn = c
+	return true
+}
+
 func (b *prober) fault(sentence string, err error) {
 	b.out.Fault, b.out.Detail = sentence, err.Error()
 }
@@ -192,21 +207,24 @@ func (b *prober) look(ctx context.Context) {
 	}
 	for _, p := range probedPrograms {
 		found, err := b.scan(ctx, p.number, p.name)
-		if err != nil {
-			b.fault(callFault(b.target, err), err)
+		if len(found.Versions) > 0 || found.High > 0 || found.Unchecked || err != nil {
+			b.out.Programs = append(b.out.Programs, *found)
+		}
+		b.out.NFS = b.out.NFS || p.number == nfs3wire.Program && len(found.Versions) > 0
+		// A fault of one program says nothing about the others. But if nothing of NFS was found, it
+		// says enough about the server.
+		if err != nil && (!b.out.NFS || !b.redial(ctx)) {
+			if !b.out.NFS {
+				b.out.Programs = b.out.Programs[:len(b.out.Programs)-1]
+				b.fault(callFault(b.target, err), err)
+			}
 			break
 		}
-		if found == nil {
-			continue
-		}
-		b.out.Programs = append(b.out.Programs, *found)
-		b.out.NFS = b.out.NFS || p.number == nfs3wire.Program && len(found.Versions) > 0
 	}
 	if b.target.Transport == client.RDMA {
 		b.describeRPCRDMA() // after the calls above, because replies grant the credits
 	}
 	if b.out.Fault != "" {
-		b.out.NFS = false
 		return
 	}
 	if !b.out.NFS {

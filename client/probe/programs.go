@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -20,6 +21,11 @@ type Program struct {
 	High uint32 `json:"high,omitempty"`
 	// Minor are the minor versions of NFS version 4.
 	Minor []uint32 `json:"minor_versions,omitempty"`
+	// Unchecked is true if the server answered version 0 with success, which no program has. Versions
+	// then has only versions of NFS that answered another call than NULL.
+	Unchecked bool `json:"versions_unchecked,omitempty"`
+	// Fault is the error that ended the examination of this program, or empty.
+	Fault string `json:"fault,omitempty"`
 }
 
 // maxVersions is the largest number of versions that one scan tries, whatever range the server
@@ -29,22 +35,32 @@ const maxVersions = 16
 // scan finds out which versions of a program the server supports. It calls version 0 first, which
 // no program has, because the server's refusal states the range of versions. Then it calls each
 // version of that range, but at most maxVersions; if the server states no range, it calls
-// versions 1 to 5. It returns nil if the server does not know the program.
-func (b *prober) scan(ctx context.Context, number uint32, name string) (*Program, error) {
-	found := &Program{Number: number, Name: name, Versions: []uint32{}}
+// versions 1 to 5. The result has no version and no range if the server does not know the program. If
+// a call fails, scan returns what it has found before.
+func (b *prober) scan(ctx context.Context, number uint32, name string) (found *Program, err error) {
+	found = &Program{Number: number, Name: name, Versions: []uint32{}}
+	defer func() {
+		if err != nil {
+			found.Fault = err.Error()
+		}
+	}()
 	low, high := uint32(1), uint32(5)
-	err := b.null(ctx, number, 0)
+	err = b.null(ctx, number, 0)
 	re, refused := errors.AsType[*rpc.ReplyError](err)
 	switch {
 	case err == nil:
-		found.Versions = append(found.Versions, 0) // unexpected, so the report shows it
+		found.Unchecked = true
+		if number == nfs3wire.Program {
+			b.tryNFS(ctx, found)
+		}
+		return found, nil
 	case !refused:
-		return nil, err
+		return found, err
 	case re.Denied:
 		// Perhaps the server denies only version 0. The calls below show whether it denies every
 		// version.
 	case re.Stat == rpc.AcceptProgUnavail:
-		return nil, nil
+		return found, nil
 	case re.Stat == rpc.AcceptProgMismatch:
 		found.Low, found.High = re.Low, re.High
 		low, high = max(re.Low, 1), re.High
@@ -64,15 +80,29 @@ func (b *prober) scan(ctx context.Context, number uint32, name string) (*Program
 		re, refused := errors.AsType[*rpc.ReplyError](err)
 		switch {
 		case !refused:
-			return nil, err
+			return found, err
 		case re.Stat == rpc.AcceptProgUnavail && !re.Denied:
-			return nil, nil
+			return found, nil
 		}
 	}
-	if len(found.Versions) == 0 && found.High == 0 {
-		return nil, nil
-	}
 	return found, nil
+}
+
+// tryNFS finds the versions of NFS of a server that answers NULL of any version: by GETATTR of no file,
+// and by COMPOUNDs.
+func (b *prober) tryNFS(ctx context.Context, found *Program) {
+	step, cancel := b.step(ctx)
+	defer cancel()
+	_, err := b.conn.NFS3().Getattr(step, client.Handle{0, 0, 0, 0})
+	if _, answered := errors.AsType[*client.StatusError](err); answered || err == nil {
+		found.Versions = append(found.Versions, nfs3wire.Version)
+	}
+	if b.conn.Lost() && !b.redial(ctx) {
+		return
+	}
+	if b.minors(ctx, found); len(found.Minor) > 0 {
+		found.Versions = append(found.Versions, 4)
+	}
 }
 
 // maxMinor is the highest minor version of NFS version 4 that is tried.

@@ -123,8 +123,14 @@ func (p *Program) describe() string {
 			fmt.Fprintf(&b, " 4.%d", m)
 		}
 	}
+	if p.Unchecked {
+		b.WriteString(" (answers NULL of any version)")
+	}
 	if p.High > 0 {
 		fmt.Fprintf(&b, " (says %d to %d)", p.Low, p.High)
+	}
+	if p.Fault != "" {
+		b.WriteString("; then: " + p.Fault)
 	}
 	return b.String()
 }

@@ -2,6 +2,8 @@ package tcp
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync"
 
@@ -20,7 +22,7 @@ type caller struct {
 	mu    sync.Mutex
 	calls map[uint32]waiting // by XID
 	xid   uint32
-	lost  bool
+	lost  error // once the connection has ended: rpc.ErrCallLost, with the reason
 }
 
 // waiting is an exchange that waits for its reply.
@@ -51,9 +53,9 @@ var encoders = sync.Pool{New: func() any { return new(encoder) }}
 // Start implements rpc.Caller.
 func (k *caller) Start(x *rpc.Exchange) {
 	k.mu.Lock()
-	if k.lost {
+	if lost := k.lost; lost != nil {
 		k.mu.Unlock()
-		x.Err = rpc.ErrCallLost
+		x.Err = lost
 		x.Done(x)
 		return
 	}
@@ -81,8 +83,8 @@ func (k *caller) Start(x *rpc.Exchange) {
 	case err != nil:
 	case e.w.Overflow() || length > maxFragment:
 		err = errors.New("tcp: arguments exceed MaxArgs")
-	case k.lost:
-		err = rpc.ErrCallLost
+	case k.lost != nil:
+		err = k.lost
 	}
 	if err != nil {
 		delete(k.calls, x.XID)
@@ -146,10 +148,14 @@ func (k *caller) fail(in *incoming, err error) {
 	}
 }
 
-// lose ends every exchange with rpc.ErrCallLost, because the connection has ended.
-func (k *caller) lose() {
+// lose ends every exchange with rpc.ErrCallLost, because the connection has ended for the reason why.
+func (k *caller) lose(why error) {
+	if why == io.EOF {
+		why = errLeftAlone
+	}
+	err := fmt.Errorf("%w: %w", rpc.ErrCallLost, why)
 	k.mu.Lock()
-	k.lost = true
+	k.lost = err
 	var lost []*rpc.Exchange
 	for xid, c := range k.calls {
 		if !c.encoding {
@@ -159,7 +165,7 @@ func (k *caller) lose() {
 	}
 	k.mu.Unlock()
 	for _, x := range lost {
-		x.Err = rpc.ErrCallLost
+		x.Err = err
 		x.Done(x)
 	}
 }

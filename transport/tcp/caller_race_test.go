@@ -3,6 +3,7 @@ package tcp
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -45,7 +46,7 @@ func TestConnectionLostWhileACallIsWritten(t *testing.T) {
 		w.Uint32(1)
 	}
 	c.Start(x)
-	if err := await.Receive(t, "the call ends", done); err != rpc.ErrCallLost {
+	if err := await.Receive(t, "the call ends", done); !errors.Is(err, rpc.ErrCallLost) {
 		t.Errorf("the call ends with %v", err)
 	}
 }

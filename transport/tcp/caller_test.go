@@ -120,7 +120,7 @@ func TestCallLost(t *testing.T) {
 			}
 			c.lose(peer)
 			for _, d := range done {
-				if err := await.Receive(t, "a call ends", d); err != rpc.ErrCallLost {
+				if err := await.Receive(t, "a call ends", d); !errors.Is(err, rpc.ErrCallLost) {
 					t.Errorf("%v", err)
 				}
 			}
@@ -128,7 +128,7 @@ func TestCallLost(t *testing.T) {
 			if err := caller.Err(); err == nil || !strings.Contains(err.Error(), c.reason) {
 				t.Errorf("the reason is %v, want one with %q", err, c.reason)
 			}
-			if err := await.Receive(t, "a call afterwards ends", begin(caller, exchange(rpctest.NULL, nil))); err != rpc.ErrCallLost {
+			if err := await.Receive(t, "a call afterwards ends", begin(caller, exchange(rpctest.NULL, nil))); !errors.Is(err, rpc.ErrCallLost) {
 				t.Errorf("a call afterwards: %v", err)
 			}
 			caller.Close()
@@ -154,7 +154,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	c, _ := pair(t, DialConfig{})
 	done := begin(c, exchange(rpctest.NULL, nil))
 	c.Close()
-	if err := ended(t, done); err != rpc.ErrCallLost {
+	if err := ended(t, done); !errors.Is(err, rpc.ErrCallLost) {
 		t.Errorf("%v", err)
 	}
 }
@@ -372,7 +372,7 @@ func TestBothRoles(t *testing.T) {
 		t.Errorf("%d calls forwards, %d backwards", a, b)
 	}
 	c.Close()
-	if err := ended(t, begin(backwards, exchange(rpctest.NULL, nil))); err != rpc.ErrCallLost {
+	if err := ended(t, begin(backwards, exchange(rpctest.NULL, nil))); !errors.Is(err, rpc.ErrCallLost) {
 		t.Errorf("backwards after the end: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -13,6 +14,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
+// ErrNoRecord means that the first bytes from the peer are not the beginning of a record that this side
+// accepts (RFC 5531 §11).
+var ErrNoRecord = fmt.Errorf("%w: the peer does not speak RPC", errRecordTooLong)
+
 // Reasons for the end of a connection.
 var (
 	errStalledRecord = errors.New("tcp: peer stopped in the middle of a record")
@@ -23,6 +28,7 @@ var (
 	errReset         = errors.New("tcp: peer reset the connection")
 	errLeft          = errors.New("tcp: peer closed its side while its calls waited")
 	errRecordTooLong = errors.New("tcp: record exceeds the limit")
+	errLeftAlone     = errors.New("tcp: peer closed the connection")
 	errClosing       = errors.New("tcp: closed on this side")
 	errEnded         = errors.New("tcp: ended by the program that was called")
 	errNoMemory      = errors.New("tcp: record exceeds what memory allows")
@@ -103,7 +109,7 @@ func (c *conn) run() (over bool, why error) {
 	c.stream.close()
 	c.out.writers.Wait()
 	// No goroutine reads or writes any more, so the memory of the exchanges may be used again.
-	c.caller.lose()
+	c.caller.lose(*c.cause.Load())
 	if c.share != nil {
 		c.share.Close()
 	}

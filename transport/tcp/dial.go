@@ -25,7 +25,7 @@ type DialConfig struct {
 }
 
 // A Conn is a connection to a server. It implements rpc.Caller: it sends each call once,
-// allows many calls at a time, and ends them with rpc.ErrCallLost if the connection ends
+// allows many calls at a time, and ends them with an error that wraps rpc.ErrCallLost if the connection ends
 // before their replies come.
 type Conn struct {
 	c    *conn

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
@@ -263,7 +264,7 @@ func (c *conn) parse() bool {
 			}
 			if c.left > c.cfg.MaxRecord-c.size {
 				c.count.tooLong.Add(1)
-				c.kill(errRecordTooLong)
+				c.kill(c.tooLong())
 				return false
 			}
 			if c.placed && c.size+c.left > c.most {
@@ -280,6 +281,16 @@ func (c *conn) parse() bool {
 			}
 		}
 	}
+}
+
+// tooLong returns the reason for the end of a connection whose record exceeds the limit. On a connection
+// that this side has opened, the peer may speak another protocol than RPC: the error then shows its
+// first bytes.
+func (c *conn) tooLong() error {
+	if c.seat != nil || c.records.Load() > 1 || c.size > 0 {
+		return errRecordTooLong
+	}
+	return fmt.Errorf("%w: it begins with %q", ErrNoRecord, c.ring[c.r-markSize:min(c.w, c.r+28)])
 }
 
 // longestInRing returns the length of the longest record that may stay in the ring, in bytes. It is
