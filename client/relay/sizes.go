@@ -19,7 +19,7 @@ import (
 // the server's file systems differ, the largest sizes count.
 type sizes struct {
 	write atomic.Int64 // the data of a WRITE
-	call  atomic.Int64 // a call without its header
+	call  atomic.Int64 // a call without its header, if write is known
 }
 
 // Lengths of calls, in bytes: smallCall is one that every server takes, with the largest WRITE of NFS
@@ -39,10 +39,14 @@ func raise(size *atomic.Int64, to int64) {
 	}
 }
 
-// learnWrite notes the server's largest WRITE, and learnCall its largest call.
+// learnWrite notes the server's largest WRITE. learnCall notes that a session may make calls of n bytes:
+// the server may take longer ones, if the client has not asked for them.
 func (z *sizes) learnWrite(n uint64) {
-	raise(&z.write, int64(min(n, maxRecord)))
+	if n == 0 {
+		return // it says nothing
+	}
 	raise(&z.call, int64(min(n, maxRecord))+aroundWrite)
+	raise(&z.write, int64(min(n, maxRecord)))
 }
 
 func (z *sizes) learnCall(n uint32) { raise(&z.call, int64(n)) }
@@ -58,7 +62,7 @@ func (z *sizes) judge(f *forward) (known bool, err error) {
 		return true, nil
 	case f.x.Program == mount3wire.Program: // its calls are short
 		most = smallCall
-	case most == 0:
+	case z.write.Load() == 0:
 		return false, nil
 	}
 	if length > most {
