@@ -121,7 +121,7 @@ func (s *Session) remake(l *link, conn *Conn) {
 	s.mu.Lock()
 	old := []nfs4wire.SessionID4{s.limits.Sessionid}
 	s.mu.Unlock()
-	given, err := s.recover(conn)
+	given, err := s.regain(conn)
 	old = append(old, given...)
 	s.mu.Lock()
 	s.recovering = false
@@ -155,10 +155,10 @@ func (s *Session) remake(l *link, conn *Conn) {
 	}
 }
 
-// recover takes the steps of recovery until there is a session, or a step fails for good. It returns
+// regain takes the steps of recovery until there is a session, or a step fails for good. It returns
 // the sessions that it has made and given up. An error that is no *OpError means that the connection
 // is of no use.
-func (s *Session) recover(conn *Conn) (given []nfs4wire.SessionID4, err error) {
+func (s *Session) regain(conn *Conn) (given []nfs4wire.SessionID4, err error) {
 	var tries [stepDone]int
 	var made nfs4wire.CreateSession4ResOK
 	var slots *slotTable
