@@ -64,7 +64,14 @@ func ServeHandler(l net.Listener, handler nfs.Handler) error {
 
 // NewHandler makes a Server for a go-nfs Handler. When NewHandler returns, the Server listens for
 // RDMA, and owns l. If NewHandler fails, l stays open, and belongs to the caller.
-func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Server, err error) {
+func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (*Server, error) {
+	return NewHandlerContext(context.Background(), l, handler, opt)
+}
+
+// NewHandlerContext is NewHandler for a Handler whose method Mount may block: it receives ctx. When ctx
+// ends before the Handler's file system is mounted, NewHandlerContext fails. The Server does not use
+// ctx once NewHandlerContext has returned.
+func NewHandlerContext(ctx context.Context, l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Server, err error) {
 	local, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
 		return nil, fmt.Errorf("cannot serve NFS on %s %s: it takes a TCP listener", l.Addr().Network(), l.Addr())
@@ -109,7 +116,7 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 		return nil, err
 	}
 	opt.FileSystem.Path = opt.Name
-	fs, err := billy.New(handler, opt.FileSystem)
+	fs, err := billy.NewContext(ctx, handler, opt.FileSystem)
 	if err != nil {
 		return nil, err
 	}

@@ -225,6 +225,19 @@ func TestHandlerPanics(t *testing.T) {
 	}
 }
 
+// hangingMount is a Handler whose Mount calls arrived, and returns only when free is closed.
+type hangingMount struct {
+	nfs.Handler
+	arrived func()
+	free    chan struct{}
+}
+
+func (h hangingMount) Mount(ctx context.Context, conn net.Conn, req nfs.MountRequest) (nfs.MountStatus, gobilly.Filesystem, []nfs.AuthFlavor) {
+	h.arrived()
+	<-h.free
+	return h.Handler.Mount(ctx, conn, req)
+}
+
 func TestHandlerOptions(t *testing.T) {
 	ip := ownLoopback()
 	listen := func(t *testing.T) net.Listener {
@@ -254,6 +267,21 @@ func TestHandlerOptions(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `write "/data"`) {
 			t.Fatal(err)
 		}
+	})
+	t.Run("a Mount that does not return", func(t *testing.T) {
+		l := listen(t)
+		ctx, cancel := context.WithCancel(testContext(t))
+		mount := hangingMount{memoryHandler(), cancel, make(chan struct{})}
+		defer close(mount.free)
+		_, err := server.NewHandlerContext(ctx, l, mount, server.HandlerOptions{RDMA: []config.Listen{{None: true}}})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		s, err := server.NewHandler(l, memoryHandler(), server.HandlerOptions{RDMA: []config.Listen{{None: true}}})
+		if err != nil {
+			t.Fatal("a second attempt:", err)
+		}
+		run(t, s)()
 	})
 	t.Run("more memory than there is", func(t *testing.T) {
 		_, err := server.NewHandler(listen(t), memoryHandler(), server.HandlerOptions{Memory: config.Memory{Ceiling: 1 << 40}})

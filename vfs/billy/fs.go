@@ -82,10 +82,35 @@ var _ vfs.FileSystem = (*FS)(nil)
 // New mounts opt.Path through handler, and returns an FS for the resulting file system. It calls
 // Handler.Mount once for all clients, with a connection that carries no data.
 func New(handler nfs.Handler, opt Options) (*FS, error) {
+	return open(context.Background(), handler, opt)
+}
+
+// NewContext is New, but it returns an error that wraps ctx's when ctx ends before the file system is
+// mounted. Handler.Mount receives ctx. If the handler or its file system does not return then, the
+// goroutine that called it is left behind until it does.
+func NewContext(ctx context.Context, handler nfs.Handler, opt Options) (f *FS, err error) {
+	opened := make(chan struct{})
+	var late struct {
+		*FS
+		error
+	}
+	go func() {
+		defer close(opened)
+		late.FS, late.error = open(ctx, handler, opt)
+	}()
+	select {
+	case <-opened:
+		return late.FS, late.error
+	case <-ctx.Done():
+		return nil, fmt.Errorf("billy: the handler has not mounted %q: %w", cmp.Or(opt.Path, "/"), context.Cause(ctx))
+	}
+}
+
+func open(ctx context.Context, handler nfs.Handler, opt Options) (*FS, error) {
 	opt.Path = cmp.Or(opt.Path, "/")
 	conn, _ := net.Pipe()
 	conn.Close()
-	status, bfs, _ := handler.Mount(context.Background(), mountConn{conn}, nfs.MountRequest{Dirpath: []byte(opt.Path)})
+	status, bfs, _ := handler.Mount(ctx, mountConn{conn}, nfs.MountRequest{Dirpath: []byte(opt.Path)})
 	if status != nfs.MountStatusOk || bfs == nil {
 		return nil, fmt.Errorf("billy: mount of %q: %w", opt.Path, ofStatus(nfs.NFSStatus(status)))
 	}
@@ -195,7 +220,7 @@ func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (u vfs.Usage, err error) {
 // Close implements vfs.FileSystem. Nothing is open between calls.
 func (f *FS) Close() error { return nil }
 
-// mountConn is the connection that New passes to Handler.Mount, because no client has connected then.
+// mountConn is the connection that open passes to Handler.Mount, because no client has connected then.
 // Handlers read its addresses. The net.Conn is one end of a closed pipe, so no data can pass.
 type mountConn struct{ net.Conn }
 

@@ -179,3 +179,33 @@ func FuzzHandle(f *testing.F) {
 		}
 	})
 }
+
+// unanswering is a handler whose Mount returns only when its channel is closed.
+type unanswering struct {
+	nfs.Handler
+	ctx  chan context.Context
+	free chan struct{}
+}
+
+func (s unanswering) Mount(ctx context.Context, conn net.Conn, req nfs.MountRequest) (nfs.MountStatus, gobilly.Filesystem, []nfs.AuthFlavor) {
+	s.ctx <- ctx
+	<-s.free
+	return s.Handler.Mount(ctx, conn, req)
+}
+
+// A Mount that does not return holds up NewContext until its context ends.
+func TestMountThatDoesNotReturn(t *testing.T) {
+	s := unanswering{handler(osfs.New(t.TempDir())), make(chan context.Context, 1), make(chan struct{})}
+	defer close(s.free)
+	why := errors.New("the test has waited for long enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		if passed := <-s.ctx; passed != ctx {
+			t.Error("Mount has another context")
+		}
+		cancel(why)
+	}()
+	if _, err := billy.NewContext(ctx, s, billy.Options{Path: "/data"}); !errors.Is(err, why) || !strings.Contains(err.Error(), "/data") {
+		t.Errorf("NewContext: %v", err)
+	}
+}
