@@ -28,6 +28,9 @@ type Mount struct {
 	Root, Point string
 	// Kind is the type of the file system, such as "ext4".
 	Kind string
+	// Owner is the number of the user that mounted a FUSE file system and whose process answers its
+	// requests (mount.fuse(8), user_id=). It is "" for user 0, and for other file systems.
+	Owner string
 }
 
 // Read returns the present mounts. It waits for no file system.
@@ -67,8 +70,22 @@ func parseLine(line string) (m Mount, ok bool) {
 		return m, false
 	}
 	m.Device, m.Root, m.Point = f[2], unescape(f[3]), unescape(f[4])
-	m.Kind, _, _ = strings.Cut(tail, " ")
+	m.Kind, tail, _ = strings.Cut(tail, " ")
+	if m.Kind == "fuse" || m.Kind == "fuseblk" || strings.HasPrefix(m.Kind, "fuse.") || strings.HasPrefix(m.Kind, "fuseblk.") {
+		_, options, _ := strings.Cut(tail, " ")
+		m.Owner = fuseOwner(options)
+	}
 	return m, m.Kind != ""
+}
+
+// fuseOwner returns Mount.Owner of a FUSE file system with the given options.
+func fuseOwner(options string) string {
+	for o := range strings.SplitSeq(options, ",") {
+		if id, is := strings.CutPrefix(o, "user_id="); is && id != "0" {
+			return id
+		}
+	}
+	return ""
 }
 
 // Find returns the mount with the given ID, or nil; it searches the list all.

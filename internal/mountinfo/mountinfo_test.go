@@ -19,11 +19,17 @@ not a line
 x 36 0:44 / /srv rw - tmpfs none rw
 38 36 0:44 / /srv rw
 39 36 0:45 / /a\09 rw - fuse.sshfs - rw
+40 36 0:46 / /b rw - fuse.sshfs host: rw,user_id=1000,group_id=1000
+41 36 0:47 / /c rw - fuseblk /dev/sdb rw,user_id=0,group_id=0
+42 36 0:48 / /d rw - ext4 /dev/sdc rw,user_id=1000
 `)
 	want := []mountinfo.Mount{
 		{ID: 36, Parent: 35, Device: "98:0", Root: "/mnt1", Point: `/mnt 2\x`, Kind: "ext3"},
 		{ID: 37, Parent: 36, Device: "0:44", Root: "/", Point: "/srv", Kind: "tmpfs"},
 		{ID: 39, Parent: 36, Device: "0:45", Root: "/", Point: `/a\09`, Kind: "fuse.sshfs"},
+		{ID: 40, Parent: 36, Device: "0:46", Root: "/", Point: "/b", Kind: "fuse.sshfs", Owner: "1000"},
+		{ID: 41, Parent: 36, Device: "0:47", Root: "/", Point: "/c", Kind: "fuseblk"},
+		{ID: 42, Parent: 36, Device: "0:48", Root: "/", Point: "/d", Kind: "ext4"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,12 +19,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// Times for mounts below exports.
+// Times of surveys.
 const (
-	// mountIdle is the time for which a mount stays open after its last call. As long as it is open,
-	// the administrator cannot unmount it. mountTick is the time between two searches for idle
-	// mounts.
-	mountIdle, mountTick = 10 * time.Second, 2 * time.Second
 	// A survey reads the machine's mounts. The pause after a survey is surveyShare times as long as
 	// the survey itself, so that surveys take a small part of the time, and at least surveyPause. A
 	// call waits at most surveyWait for the next survey.
@@ -33,16 +28,10 @@ const (
 	surveyWait               = 250 * time.Millisecond
 )
 
-// Limits of mounts below exports.
+// Limits of mounts below exports; see also awake.go.
 const (
 	// Mounts get 1/mountsPart of the descriptors for files.
 	mountsPart = 4
-	// mostAwake is the largest number of mounts that are open at a time. Each needs perMount
-	// descriptors.
-	mostAwake, perMount = 256, 64
-	// mostOpening is the largest number of mounts that are being opened at a time. If a file system
-	// does not answer, opening it occupies a thread.
-	mostOpening = 64
 	// mostRefusals is the largest number of log lines about mounts that are not served, from the
 	// start of the server to its end.
 	mostRefusals = 1024
@@ -70,10 +59,9 @@ type mounts struct {
 	end            context.CancelFunc
 
 	mu sync.Mutex
-	// open has the mounts that are open, being opened, or being closed. opening counts those being
-	// opened.
+	// open has the mounts that are open, being opened, or being closed. The value is true while the
+	// mount is being opened.
 	open    map[*export.Mount]bool
-	opening int
 	dozing  bool            // doze runs
 	refused map[string]bool // the log lines that were written, by mount and reason
 }
@@ -215,7 +203,7 @@ func (w *mounts) findMounts(exports []*export.Export) (found []export.Found, err
 		tree.Below(mount, dir, func(m, under *mountinfo.Mount) bool {
 			f := export.Found{
 				Top: top, Under: top.Name, Dir: dir, Point: m.Point, Name: mountName(top.Name, dir, m.Point),
-				ID: m.ID, Device: m.Device, Root: m.Root, Kind: m.Kind,
+				ID: m.ID, Device: m.Device, Root: m.Root, Kind: m.Kind, Owner: m.Owner,
 			}
 			if under != nil {
 				f.Under, f.Dir = mountName(top.Name, dir, under.Point), under.Point
@@ -257,7 +245,7 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 	fs, err := w.openNow(m)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.opening--
+	w.open[m] = false
 	if err != nil {
 		delete(w.open, m)
 		if slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR, vfs.ErrDelay}, func(passes error) bool { return errors.Is(err, passes) }) {
@@ -271,39 +259,6 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 		w.working.Go(w.doze)
 	}
 	return fs, nil
-}
-
-// mayOpen reports whether m may be opened now. If it may, mayOpen counts m as being opened; at
-// most mostOpening mounts are. If w.most mounts are open, mayOpen first closes the mount that has
-// been idle for longest, and returns false if none is idle.
-func (w *mounts) mayOpen(m *export.Mount) bool {
-	for {
-		w.mu.Lock()
-		if w.life.Err() != nil || w.opening >= mostOpening {
-			w.mu.Unlock()
-			return false
-		}
-		if len(w.open) < w.most {
-			w.opening++
-			w.open[m] = true
-			w.mu.Unlock()
-			return true
-		}
-		w.mu.Unlock()
-		var oldest *export.Mount
-		var since time.Time
-		for _, o := range w.opened() {
-			if at, idle := o.Rested(); idle && (oldest == nil || at.Before(since)) {
-				oldest, since = o, at
-			}
-		}
-		if oldest == nil {
-			return false
-		}
-		if closed := oldest.Rest(); closed != nil {
-			<-closed
-		}
-	}
 }
 
 // openNow opens the file system of a mount. It returns an error if another mount covers the path
@@ -361,16 +316,6 @@ func (w *mounts) refuseLocked(m *export.Found, why string) {
 	}
 }
 
-// InUse implements export.Opener.
-func (w *mounts) InUse(fs vfs.FileSystem) bool {
-	l, ok := fs.(*local.FS)
-	if !ok {
-		return false
-	}
-	open, _ := l.OpenFiles()
-	return open > 0
-}
-
 // Close implements export.Opener.
 func (w *mounts) Close(m *export.Mount, fs vfs.FileSystem) {
 	if err := w.filesystems.LetGo(fs); err != nil {
@@ -379,50 +324,6 @@ func (w *mounts) Close(m *export.Mount, fs vfs.FileSystem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.open, m)
-}
-
-// doze closes idle mounts until no mount is open or the server ends.
-func (w *mounts) doze() {
-	tick := time.NewTicker(mountTick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-w.life.Done():
-			return
-		case <-tick.C:
-		}
-		w.mu.Lock()
-		if w.dozing = len(w.open) > 0; !w.dozing {
-			w.mu.Unlock()
-			return
-		}
-		w.mu.Unlock()
-		for _, m := range w.opened() {
-			if since, idle := m.Rested(); idle && time.Since(since) >= mountIdle {
-				m.Rest()
-			}
-		}
-	}
-}
-
-// opened returns the mounts that are open, or being opened or closed.
-func (w *mounts) opened() []*export.Mount {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Collect(maps.Keys(w.open))
-}
-
-// awake returns the exports of open mounts. w may be nil.
-func (w *mounts) awake() (all []*export.Export) {
-	if w == nil {
-		return nil
-	}
-	for _, m := range w.opened() {
-		if e := m.Awake(); e != nil {
-			all = append(all, e)
-		}
-	}
-	return all
 }
 
 // stop stops the goroutines of w, after which no mount is opened any more. It returns the mounts

@@ -23,6 +23,7 @@ type Found struct {
 	// file system that is mounted, and the file system's type (proc(5), mountinfo).
 	ID                 uint64
 	Device, Root, Kind string
+	Owner              string // the user whose process answers for the file system; "" for the kernel and user 0
 	Refused            string // the reason why the mount is not served; "" if it is served
 }
 
