@@ -26,6 +26,53 @@ func refusal(status nfs4wire.NFSStat4) xdr.Writer {
 	return w
 }
 
+// cancelSession returns a session with one slot, whose requests h holds.
+func cancelSession(h *held) *Session {
+	s := &Session{cfg: SessionConfig{Minor: 2}, wake: make(chan struct{}, 1), delay: newStopped(), made: time.Now()}
+	s.slots = newSlotTable(nfs4wire.SessionID4{1}, 1)
+	s.links = []*link{{conn: &Conn{caller: h}}}
+	s.recovering = true // the test makes no new session
+	return s
+}
+
+// settles answers the SEQUENCE that finds out whether the server has used up the number of a slot, and
+// checks that the slot then serves the next request.
+func (h *held) settles(t *testing.T, s *Session) {
+	t.Helper()
+	if len(h.all) != 1 {
+		t.Fatalf("%d requests are with the transport, want the SEQUENCE that settles the slot", len(h.all))
+	}
+	settle := h.take()
+	var w xdr.Writer
+	w.Reset(make([]byte, 0, 256))
+	goodSequence(&w, &nfs4wire.Sequence4Args{Sessionid: nfs4wire.SessionID4{1}, Sequenceid: 1}, 1)
+	settle.Results.Reset(w.Bytes(), 0, nil)
+	settle.Done(settle)
+	next := &Compound{}
+	s.Start(next)
+	if len(h.all) != 1 || next.sequence.Sequenceid != 2 {
+		t.Errorf("the next request is not sent, or its number is %d, not 2", next.sequence.Sequenceid)
+	}
+}
+
+// A request that waits to be sent again on its slot is cancelled. The slot serves the next request.
+func TestCancelOfARequestThatWaitsWithASlot(t *testing.T) {
+	h := &held{}
+	s := cancelSession(h)
+	given, ended := errors.New("given up"), 0
+	c := &Compound{Done: func(*Compound) { ended++ }}
+	s.Start(c)
+	answer(h.take(), nfs4wire.NFS4ErrDelay)
+	if ended != 0 || c.in == nil || c.slot == nil {
+		t.Fatalf("the request has ended with %v, or does not wait with its slot", c.Err)
+	}
+	s.Cancel(c, given)
+	if ended != 1 || !errors.Is(c.Err, given) {
+		t.Fatalf("the request ended %d times, with %v", ended, c.Err)
+	}
+	h.settles(t, s)
+}
+
 // A request that its caller has cancelled is not sent again, whatever the reply says that is on its way
 // at that moment. Its slot serves the next request.
 func TestCancelledRequestIsNotSentAgain(t *testing.T) {
@@ -36,10 +83,7 @@ func TestCancelledRequestIsNotSentAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &held{}
-			s := &Session{cfg: SessionConfig{Minor: 2}, wake: make(chan struct{}, 1), delay: newStopped(), made: time.Now()}
-			s.slots = newSlotTable(nfs4wire.SessionID4{1}, 1)
-			s.links = []*link{{conn: &Conn{caller: h}}}
-			s.recovering = true // the test makes no new session
+			s := cancelSession(h)
 			given, ended := errors.New("given up"), 0
 			c := &Compound{Done: func(*Compound) { ended++ }}
 			s.Start(c)
@@ -51,21 +95,7 @@ func TestCancelledRequestIsNotSentAgain(t *testing.T) {
 			if s.phase != phaseUp {
 				return // the slots are gone with the session
 			}
-			// A SEQUENCE finds out whether the server has used up the slot's number.
-			if len(h.all) != 1 {
-				t.Fatalf("%d requests are with the transport, want the SEQUENCE that settles the slot", len(h.all))
-			}
-			settle := h.take()
-			var w xdr.Writer
-			w.Reset(make([]byte, 0, 256))
-			goodSequence(&w, &nfs4wire.Sequence4Args{Sessionid: nfs4wire.SessionID4{1}, Sequenceid: 1}, 1)
-			settle.Results.Reset(w.Bytes(), 0, nil)
-			settle.Done(settle)
-			next := &Compound{}
-			s.Start(next)
-			if len(h.all) != 1 || next.sequence.Sequenceid != 2 {
-				t.Errorf("the next request is not sent, or its number is %d, not 2", next.sequence.Sequenceid)
-			}
+			h.settles(t, s)
 		})
 	}
 }
