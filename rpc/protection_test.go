@@ -61,3 +61,25 @@ func TestResultsThatDoNotFitWhenProtected(t *testing.T) {
 		}
 	}
 }
+
+// Results that are wrapped are part of the reply, even if the caller offers a Write chunk for them. A
+// procedure that must run at most once is not run if they do not fit there.
+func TestWrappedResultsAreNotPlaced(t *testing.T) {
+	for service, served := range map[uint32]uint64{rpctest.SealNone: 1, rpctest.SealWrap: 0} {
+		s, p, conn := newServer(t, rpc.Config{})
+		s.Protect(rpctest.FlavorSeal, rpctest.NewSeal())
+		key := newKey(t, s, conn)
+		h := rpc.CallHeader{XID: 3, Program: rpctest.Number, Version: 1, Procedure: rpctest.FETCH}
+		h.Cred = rpctest.SealCred(h, service, key)
+		args := u32(4096)
+		if service == rpctest.SealWrap {
+			args = rpctest.SealArgs(args, key)
+		}
+		c := rpctest.NewCall(conn, rpctest.CallMessage(h, args))
+		c.Space, c.Places = rpc.Room{Inline: 1024}, []int{4096}
+		c.Run(s)
+		if n := p.Served[rpctest.FETCH].Load(); uint64(n) != served {
+			t.Errorf("service %d: executed %d times, want %d", service, n, served)
+		}
+	}
+}

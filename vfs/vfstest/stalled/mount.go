@@ -158,6 +158,19 @@ func (m *FileSystem) LetGo() {
 	m.command(openCommand)
 }
 
+// FailAfter serves n more requests, and answers the one after them with errno instead. Later requests are
+// served.
+func (m *FileSystem) FailAfter(n int, errno syscall.Errno) {
+	m.t.Helper()
+	m.command("%s %d %d", failCommand, n, int(errno))
+}
+
+// Failed ends FailAfter, and reports whether the request that was to fail has come.
+func (m *FileSystem) Failed() bool {
+	m.t.Helper()
+	return m.command("%s 0 0", failCommand) == 0
+}
+
 // Freeze stops the serving process, so that it does not even read requests. An operation that
 // hangs on an unread request ends if its process is killed. An operation that hangs after Stall
 // does not, because the kernel waits for the answer. Call Thaw before any other method of m.

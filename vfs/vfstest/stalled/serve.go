@@ -23,6 +23,9 @@ const (
 	stallCommand   = "stall"   // stall N: after N more requests all requests wait; answers 0
 	openCommand    = "open"    // all requests continue; answers 0
 	waitingCommand = "waiting" // answers the number of waiting requests
+	// fail N ERRNO: the request after N more is answered with ERRNO, and with 0 none is; answers 1 if the
+	// request of an earlier fail has not come, else 0.
+	failCommand = "fail"
 )
 
 // init turns the test binary into the serving process if the environment asks for that.
@@ -70,13 +73,15 @@ func serve(backing, mountpoint string) error {
 func (g *gate) obey(in io.Reader) {
 	for s := bufio.NewScanner(in); s.Scan(); {
 		var what string
-		var n, answer int
-		fmt.Sscan(s.Text(), &what, &n)
+		var n, errno, answer int
+		fmt.Sscan(s.Text(), &what, &n, &errno)
 		switch what {
 		case stallCommand:
 			g.stall(n)
 		case openCommand:
 			g.open()
+		case failCommand:
+			answer = g.fail(n, fuse.Status(errno))
 		case waitingCommand:
 			answer = g.held()
 		}
