@@ -54,7 +54,7 @@ func (fs *FS) tellWanted(op *vfs.Op, n *node, a *vfs.Attr) error {
 // tellBirth adds the time of birth of name in dir to a, if name still has the inode number ino.
 func tellBirth(dir int, name string, flags int, ino uint64, a *vfs.Attr) {
 	var sx unix.Statx_t
-	err := unix.Statx(dir, name, flags|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_INO|unix.STATX_BTIME, &sx)
+	err := sysStatx(dir, name, flags|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_INO|unix.STATX_BTIME, &sx)
 	if err == nil && sx.Mask&unix.STATX_BTIME != 0 && sx.Ino == ino {
 		a.Birth, a.HasBirth = vfs.Time{Sec: sx.Btime.Sec, Nsec: sx.Btime.Nsec}, true
 	}
@@ -69,7 +69,9 @@ func (fs *FS) mountedOn() uint64 {
 	if !top || on.Point == "/" {
 		return own // the root has no parent directory
 	}
-	above, err := unix.Openat(fs.mount, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	above, err := again(func() (int, error) {
+		return unix.Openat(fs.mount, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
 	if err != nil {
 		return own
 	}
@@ -216,7 +218,7 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 	n.inode.modes.Lock()
 	err := fs.as(&c, func() error {
 		if s.SetUID || s.SetGID {
-			if err := unix.Fchownat(n.fd, "", int(uid), int(gid), unix.AT_EMPTY_PATH); err != nil {
+			if err := uninterrupted(func() error { return unix.Fchownat(n.fd, "", int(uid), int(gid), unix.AT_EMPTY_PATH) }); err != nil {
 				return err
 			}
 		}
@@ -275,9 +277,9 @@ func timeToSet(how vfs.TimeHow, t vfs.Time) unix.Timespec {
 
 // chmod uses the name in /proc/self/fd, because chmod by an O_PATH descriptor needs Linux 6.6.
 func (fs *FS) chmod(fd int, mode uint32) error {
-	return unix.Fchmodat(fs.proc, strconv.Itoa(fd), mode, 0)
+	return uninterrupted(func() error { return unix.Fchmodat(fs.proc, strconv.Itoa(fd), mode, 0) })
 }
 
 func utimens(fd int, times *[2]unix.Timespec) error {
-	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
+	return uninterrupted(func() error { return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH) })
 }

@@ -34,7 +34,7 @@ func (fs *FS) confine(op *vfs.Op, n *node) error {
 	}
 	moves := fs.moves.Load()
 	var st unix.Stat_t
-	err := unix.Fstat(n.fd, &st)
+	err := sysFstat(n.fd, &st)
 	if err == nil {
 		err = fs.below(n.fd, &st)
 	}
@@ -64,7 +64,7 @@ func (fs *FS) below(dir int, st *unix.Stat_t) error {
 	}
 	var upStat unix.Stat_t
 	var h vfs.Handle
-	if err = unix.Fstat(up, &upStat); err == nil && !fs.isRoot(&upStat) {
+	if err = sysFstat(up, &upStat); err == nil && !fs.isRoot(&upStat) {
 		if h, err = fs.handles.identify(up, &upStat); err == nil {
 			err = fs.knownBelow(up, h, moves)
 		}
@@ -125,7 +125,7 @@ func (fs *FS) climb(dir int) error {
 			return err
 		}
 		var st unix.Stat_t
-		err = unix.Fstat(at, &st)
+		err = sysFstat(at, &st)
 		unix.Close(at)
 		if err != nil {
 			return err
@@ -214,7 +214,7 @@ func openAbove(dir, levels int) (int, error) {
 // pathOf writes the path of the directory dir, as programs of this machine see it, to buf and
 // returns its length. ENAMETOOLONG: the path is longer than PATH_MAX.
 func (fs *FS) pathOf(dir int, buf *[unix.PathMax]byte) (int, error) {
-	return unix.Readlinkat(fs.proc, strconv.Itoa(dir), buf[:])
+	return sysReadlinkat(fs.proc, strconv.Itoa(dir), buf[:])
 }
 
 var _ vfs.Placed = (*FS)(nil)

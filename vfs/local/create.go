@@ -223,7 +223,7 @@ func (fs *FS) masked(d *node, s *vfs.SetAttr) *vfs.SetAttr {
 	if !s.UseUmask {
 		return s
 	}
-	if n, err := unix.Getxattr(d.procPath(), "system.posix_acl_default", nil); err == nil && n > 0 {
+	if n, err := again(func() (int, error) { return unix.Getxattr(d.procPath(), "system.posix_acl_default", nil) }); err == nil && n > 0 {
 		return s
 	}
 	m := s.Masked()
@@ -239,7 +239,9 @@ func modeOf(s *vfs.SetAttr) uint32 {
 
 // Mkdir implements vfs.FileSystem.
 func (fs *FS) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
-	return fs.makeObject(op, dir, name, s, func(dir int, mode uint32) error { return unix.Mkdirat(dir, string(name), mode) })
+	return fs.makeObject(op, dir, name, s, func(dir int, mode uint32) error {
+		return uninterrupted(func() error { return unix.Mkdirat(dir, string(name), mode) })
+	})
 }
 
 // Symlink implements vfs.FileSystem.
@@ -251,7 +253,7 @@ func (fs *FS) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetA
 		return vfs.Object{}, vfs.Change{}, syscall.ENAMETOOLONG
 	}
 	return fs.makeObject(op, dir, name, s, func(dir int, _ uint32) error {
-		return unix.Symlinkat(string(text), dir, string(name))
+		return uninterrupted(func() error { return unix.Symlinkat(string(text), dir, string(name)) })
 	})
 }
 
@@ -285,7 +287,7 @@ func (fs *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.
 		return vfs.Object{}, vfs.Change{}, syscall.EINVAL
 	}
 	return fs.makeObject(op, dir, name, s, func(dir int, perm uint32) error {
-		return unix.Mknodat(dir, string(name), kind|perm, int(dev))
+		return uninterrupted(func() error { return unix.Mknodat(dir, string(name), kind|perm, int(dev)) })
 	})
 }
 

@@ -368,7 +368,7 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 	n.inode.modes.Lock()
 	defer n.inode.modes.Unlock()
 	var st unix.Stat_t
-	if err = unix.Fstat(n.fd, &st); err != nil {
+	if err = sysFstat(n.fd, &st); err != nil {
 		return -1, err
 	}
 	if !fs.owns(op.Cred, &st) {

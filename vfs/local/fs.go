@@ -152,14 +152,14 @@ func (fs *FS) open() error {
 			unix.Close(rootFD)
 		}
 	}()
-	if err = unix.Fstat(rootFD, &fs.rootStat); err != nil {
+	if err = sysFstat(rootFD, &fs.rootStat); err != nil {
 		return err
 	}
 	if err = sysFaccess(rootFD, 0); err != nil {
 		return fmt.Errorf("faccessat2 (Linux 5.8): %w", err)
 	}
 	var sfs unix.Statfs_t
-	if err = unix.Fstatfs(fs.mount, &sfs); err != nil {
+	if err = sysFstatfs(fs.mount, &sfs); err != nil {
 		return err
 	}
 	fs.kind = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0)
@@ -215,7 +215,7 @@ func (fs *FS) mountOfRoot() (on mountinfo.Mount, top bool) {
 // mountOf returns the mount that fd is on. top is true if fd is the directory at the top of it.
 func mountOf(fd int) (on mountinfo.Mount, top bool) {
 	var sx unix.Statx_t
-	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx) != nil {
+	if sysStatx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx) != nil {
 		return on, false
 	}
 	all, err := mountinfo.Read()

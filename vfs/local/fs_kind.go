@@ -122,7 +122,7 @@ func (fs *FS) statfs(op *vfs.Op, h vfs.Handle) (s unix.Statfs_t, err error) {
 	if op.Try {
 		return s, vfs.ErrWouldBlock // the kernel reads quotas from the disk
 	}
-	err = unix.Fstatfs(n.fd, &s)
+	err = sysFstatfs(n.fd, &s)
 	return s, err
 }
 

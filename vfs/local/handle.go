@@ -102,7 +102,7 @@ func kernelHandleOf(dir int, name []byte, flags uintptr) (h vfs.Handle, mount in
 // birth returns the time of birth of fd's file, in nanoseconds since 1970, or 0 if it is unknown.
 func birth(fd int) int64 {
 	var sx unix.Statx_t
-	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &sx) != nil || sx.Mask&unix.STATX_BTIME == 0 {
+	if sysStatx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &sx) != nil || sx.Mask&unix.STATX_BTIME == 0 {
 		return 0
 	}
 	return sx.Btime.Sec*1e9 + int64(sx.Btime.Nsec)
@@ -129,7 +129,7 @@ func checkHandle(h *vfs.Handle) error {
 // fd is on that file system. readable is a descriptor on it that is open for reading, or -1.
 func fsidOf(fd, readable int, dev uint64) (id uint64, lasting bool) {
 	var s unix.Statfs_t
-	if unix.Fstatfs(fd, &s) == nil {
+	if sysFstatfs(fd, &s) == nil {
 		id = uint64(uint32(s.Fsid.Val[0]))<<32 | uint64(uint32(s.Fsid.Val[1]))
 	}
 	if id != 0 && id != dev<<32 {
@@ -161,10 +161,10 @@ type DirectoryID struct {
 // IdentifyDirectory returns the identity of the directory open on fd, perhaps with O_PATH.
 func IdentifyDirectory(fd int) (id DirectoryID, err error) {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := sysFstat(fd, &st); err != nil {
 		return id, err
 	}
-	readable, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	readable, err := again(func() (int, error) { return unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
 	if err == nil {
 		defer unix.Close(readable)
 	} // if readable is -1, fsidOf may still find the UUID in namesOfUUIDs
@@ -250,7 +250,7 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 		return fd, nil
 	}
 	var st unix.Stat_t
-	switch err = unix.Fstat(fd, &st); {
+	switch err = sysFstat(fd, &st); {
 	case err == syscall.ENOENT: // FUSE knows the file of the handle, and that it was removed
 		err = syscall.ESTALE
 	case err != nil:
@@ -303,7 +303,7 @@ func (indexedTree) OpenName(dir int, name []byte) (int, error) {
 // Identify implements index.Tree.
 func (t indexedTree) Identify(fd int) (h vfs.Handle, directory bool, err error) {
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err != nil {
+	if err = sysFstat(fd, &st); err != nil {
 		return h, false, err
 	}
 	h, err = t.fs.handles.identify(fd, &st)

@@ -224,7 +224,7 @@ func (fs *FS) nodeOf(fd int, is *look, near *node) (*node, error) {
 func (fs *FS) adopt(fd int, near *node) (*node, error) {
 	var st unix.Stat_t
 	var h vfs.Handle
-	err := unix.Fstat(fd, &st)
+	err := sysFstat(fd, &st)
 	if err == nil {
 		h, err = fs.handles.identify(fd, &st)
 	}
@@ -260,7 +260,7 @@ func (fs *FS) parent(d *node) (int, error) {
 		return -1, err
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err != nil || fs.below(fd, &st) != nil {
+	if err = sysFstat(fd, &st); err != nil || fs.below(fd, &st) != nil {
 		unix.Close(fd)
 		return -1, syscall.ESTALE
 	}
@@ -288,14 +288,14 @@ func (fs *FS) ReadLink(op *vfs.Op, h vfs.Handle, buf []byte, a *vfs.Attr) (int, 
 	if len(buf) == 0 {
 		return 0, syscall.ENAMETOOLONG
 	}
-	got, err := unix.Readlinkat(n.fd, "", buf)
+	got, err := sysReadlinkat(n.fd, "", buf)
 	if err != nil {
 		return 0, err
 	}
 	if got == len(buf) {
 		// The kernel truncates without an error. Check whether the text is longer.
 		var longer [unix.PathMax + 1]byte
-		if all, err := unix.Readlinkat(n.fd, "", longer[:]); err == nil && all > got {
+		if all, err := sysReadlinkat(n.fd, "", longer[:]); err == nil && all > got {
 			return 0, syscall.ENAMETOOLONG
 		}
 	}

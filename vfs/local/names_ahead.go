@@ -59,7 +59,7 @@ func (a *namesAhead) forget(fs *FS) {
 func (a *namesAhead) read(fs *FS, fd int, at uint64) error {
 	a.forget(fs)
 	fs.stats.wholeReads.Add(1)
-	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
+	if _, err := sysSeek(fd, 0, unix.SEEK_SET); err != nil {
 		return err
 	}
 	buf := direntBuffers.Get().(*[]byte)

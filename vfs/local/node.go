@@ -359,7 +359,7 @@ func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
 		return nil, err
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err != nil {
+	if err = sysFstat(fd, &st); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}

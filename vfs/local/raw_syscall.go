@@ -26,7 +26,7 @@ import (
 // I/O.
 func (k *fsKind) fstat(fd int, st *unix.Stat_t) error {
 	if !k.rawAttr {
-		return unix.Fstat(fd, st)
+		return sysFstat(fd, st)
 	}
 	_, _, e := syscall.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
 	return errnoErr(e)

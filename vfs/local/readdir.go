@@ -174,7 +174,7 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 func (l *listing) restByPlace(s *dirStream, cookie uint64) (eof bool, err error) {
 	// The descriptor may have buffered entries after cookie that an earlier call read; they may be
 	// out of date. The seek discards them.
-	if _, err := unix.Seek(s.fd, int64(cookie-dotDotCookie), unix.SEEK_SET); err != nil {
+	if _, err := sysSeek(s.fd, int64(cookie-dotDotCookie), unix.SEEK_SET); err != nil {
 		if err == syscall.EINVAL {
 			err = vfs.ErrBadCookie
 		}
@@ -295,7 +295,7 @@ func (l *listing) byDescriptor(e *vfs.DirEntry) (h vfs.Handle, there bool) {
 	}
 	defer unix.Close(fd)
 	var is look
-	if unix.Fstat(fd, &is.Stat_t) != nil {
+	if sysFstat(fd, &is.Stat_t) != nil {
 		return h, true
 	}
 	file, err := l.fs.handles.identify(fd, &is.Stat_t)

@@ -37,7 +37,9 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 			return vfs.ErrWouldBlock
 		}
 		victim.before()
-		err := fs.as(op.Cred, func() error { return c.call(func() error { return unix.Unlinkat(d.fd, string(name), flags) }) })
+		err := fs.as(op.Cred, func() error {
+			return c.call(func() error { return uninterrupted(func() error { return unix.Unlinkat(d.fd, string(name), flags) }) })
+		})
 		victim.after(err == nil)
 		if err == nil && victim.ok {
 			fs.resolver.Gone(d.handle, victim.handle, name, victim.nameless())
@@ -205,7 +207,9 @@ func (fs *FS) move(op *vfs.Op, r *renaming, call func(func() error) error) error
 	moved.before()
 	victim.before()
 	err := fs.as(op.Cred, func() error {
-		return call(func() error { return unix.Renameat2(r.f.fd, string(r.fromName), r.t.fd, string(r.toName), 0) })
+		return call(func() error {
+			return uninterrupted(func() error { return unix.Renameat2(r.f.fd, string(r.fromName), r.t.fd, string(r.toName), 0) })
+		})
 	})
 	changed := err == nil && moved.handle != victim.handle
 	moved.after(changed)

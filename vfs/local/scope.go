@@ -90,7 +90,7 @@ func mountIdentity(fd int, magic int64, dev uint64) []byte {
 		}
 	}
 	var sx unix.Statx_t
-	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID_UNIQUE, &sx) == nil && sx.Mask&unix.STATX_MNT_ID_UNIQUE != 0 {
+	if sysStatx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID_UNIQUE, &sx) == nil && sx.Mask&unix.STATX_MNT_ID_UNIQUE != 0 {
 		return binary.BigEndian.AppendUint64(boot, sx.Mnt_id)
 	}
 	return append(boot, fmt.Sprintf("device %d, %s", dev, numberedMount(fd))...)
@@ -139,7 +139,7 @@ func fuseConnection(dir string, dev uint64) string {
 // mountNumber returns the ID of fd's mount in mountinfo (proc(5)), or 0.
 func mountNumber(fd int) uint64 {
 	var sx unix.Statx_t
-	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx) != nil {
+	if sysStatx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx) != nil {
 		return 0
 	}
 	return sx.Mnt_id

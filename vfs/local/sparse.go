@@ -100,7 +100,7 @@ func (fs *FS) Allocate(op *vfs.Op, of vfs.File, offset, length uint64) error {
 	}
 	var s unix.Statfs_t
 	var st unix.Stat_t
-	if unix.Fstatfs(f.n.fd, &s) == nil && unix.Fstat(f.n.fd, &st) == nil &&
+	if sysFstatfs(f.n.fd, &s) == nil && sysFstat(f.n.fd, &st) == nil &&
 		length > s.Bfree*uint64(s.Bsize)+uint64(st.Blocks)*512 {
 		return syscall.ENOSPC
 	}
@@ -164,7 +164,7 @@ func (fs *FS) Seek(op *vfs.Op, of vfs.File, offset uint64, what vfs.SeekWhat) (a
 		return 0, false, err
 	}
 	defer data.put()
-	found, err := unix.Seek(data.fd, int64(offset), whence)
+	found, err := sysSeek(data.fd, int64(offset), whence)
 	var st look
 	if lookErr := fs.look(op, f.n, &st); lookErr != nil {
 		return 0, false, lookErr

@@ -46,7 +46,7 @@ func (fs *FS) sweepOnce() {
 		fs.lookAtReserve()
 	}
 	var sfs unix.Statfs_t
-	if fs.kind.memory && round%lookEveryRound == 0 && unix.Fstatfs(fs.mount, &sfs) == nil {
+	if fs.kind.memory && round%lookEveryRound == 0 && sysFstatfs(fs.mount, &sfs) == nil {
 		fs.reads.Store(uint32(readKindOf(&sfs))) // a remount may have changed the mount's options
 	}
 	// The FS may have fewer descriptors than before, because others need more or SetLimit was called.
@@ -64,7 +64,7 @@ func (fs *FS) sweepNode(n *node) uint32 {
 	idle := roundsSince(round, n.used.Load())
 	n.dropIdle(closeAfter, false)
 	var st unix.Stat_t
-	if fs.kind.links && idle > 0 && unix.Fstat(n.fd, &st) == nil && st.Nlink == 0 {
+	if fs.kind.links && idle > 0 && sysFstat(n.fd, &st) == nil && st.Nlink == 0 {
 		if fs.nodes.forget(n) {
 			n.forgetData()
 			return lookEveryRound

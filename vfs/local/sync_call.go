@@ -79,7 +79,7 @@ func (fs *FS) callSync(what SyncCall, fd int) error {
 	}
 	if err == nil && fs.kind.losesLog {
 		var st unix.Stat_t
-		err = unix.Fstat(fs.mount, &st) // XFS answers every stat with EIO when it has lost its log
+		err = sysFstat(fs.mount, &st) // XFS answers every stat with EIO when it has lost its log
 	}
 	return err
 }
@@ -98,7 +98,7 @@ func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
 			return Fsync, fs.syncAndConfirm(Fsync, f.fd, d, n, f.fd)
 		}
 		var st unix.Stat_t
-		if fs.kind.links && unix.Fstat(n.fd, &st) == nil && st.Nlink == 0 {
+		if fs.kind.links && sysFstat(n.fd, &st) == nil && st.Nlink == 0 {
 			return Fsync, nil
 		}
 	}
@@ -168,7 +168,7 @@ func (fs *FS) confirm(d *durability, n *node, opened int) error {
 // touchAtime sets the file's atime to its present value, so that the next sync has to write the inode.
 func touchAtime(fd int) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := sysFstat(fd, &st); err != nil {
 		return err
 	}
 	return utimens(fd, &[2]unix.Timespec{st.Atim, {Nsec: unix.UTIME_OMIT}})

@@ -57,10 +57,13 @@ type fileHandle struct {
 func sysNameToHandleAt(dir int, name, buf []byte, flags uintptr) (n int, kind, mount int32, err error) {
 	fh := fileHandle{bytes: maxKernelHandle}
 	var path [maxName + 1]byte
-	_, _, e := syscall.Syscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
-		uintptr(unsafe.Pointer(&fh)), uintptr(unsafe.Pointer(&mount)), unix.AT_EMPTY_PATH|flags, 0)
-	if e != 0 {
-		return 0, 0, 0, e
+	at := cname(&path, name)
+	if err = uninterrupted(func() error {
+		_, _, e := syscall.Syscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(dir), uintptr(unsafe.Pointer(at)),
+			uintptr(unsafe.Pointer(&fh)), uintptr(unsafe.Pointer(&mount)), unix.AT_EMPTY_PATH|flags, 0)
+		return errnoErr(e)
+	}); err != nil {
+		return 0, 0, 0, err
 	}
 	if int(fh.bytes) > len(buf) {
 		return 0, 0, 0, syscall.EOVERFLOW
@@ -71,22 +74,17 @@ func sysNameToHandleAt(dir int, name, buf []byte, flags uintptr) (n int, kind, m
 // sysFaccess asks the kernel for rights of the thread's effective identity on fd's file.
 func sysFaccess(fd int, rights uint32) error {
 	var empty byte
-	_, _, e := syscall.Syscall6(unix.SYS_FACCESSAT2, uintptr(fd), uintptr(unsafe.Pointer(&empty)), uintptr(rights),
-		unix.AT_EACCESS|unix.AT_EMPTY_PATH, 0, 0)
-	return errnoErr(e)
+	return uninterrupted(func() error {
+		_, _, e := syscall.Syscall6(unix.SYS_FACCESSAT2, uintptr(fd), uintptr(unsafe.Pointer(&empty)), uintptr(rights),
+			unix.AT_EACCESS|unix.AT_EMPTY_PATH, 0, 0)
+		return errnoErr(e)
+	})
 }
 
 // link makes name in the directory dir a link to the file of the O_PATH descriptor fd. It uses the
 // name in /proc/self/fd, because linking the descriptor itself needs CAP_DAC_READ_SEARCH.
 func (fs *FS) link(fd, dir int, name []byte) error {
-	return unix.Linkat(fs.proc, strconv.Itoa(fd), dir, string(name), unix.AT_SYMLINK_FOLLOW)
-}
-
-// uninterrupted repeats a call that signals of the Go runtime interrupt, as on some file systems.
-func uninterrupted(call func() error) error {
-	for {
-		if err := call(); err != syscall.EINTR {
-			return err
-		}
-	}
+	return uninterrupted(func() error {
+		return unix.Linkat(fs.proc, strconv.Itoa(fd), dir, string(name), unix.AT_SYMLINK_FOLLOW)
+	})
 }

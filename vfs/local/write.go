@@ -131,7 +131,7 @@ func (fs *FS) checkFlags(n *node, f *openFile) error {
 		return nil
 	}
 	var sx unix.Statx_t
-	if err := unix.Statx(n.fd, "", unix.AT_EMPTY_PATH, 0, &sx); err != nil {
+	if err := sysStatx(n.fd, "", unix.AT_EMPTY_PATH, 0, &sx); err != nil {
 		return err
 	}
 	if sx.Attributes&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0 {
@@ -295,7 +295,7 @@ func (fs *FS) asWriter(c *vfs.Cred, f func() error) error {
 // still has CAP_FSETID (see DropCapabilities), because the kernel then keeps the bits.
 func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
-	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || unix.Fstat(fd, &st) != nil {
+	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || sysFstat(fd, &st) != nil {
 		return
 	}
 	mode := st.Mode &^ unix.S_ISUID
@@ -312,7 +312,7 @@ func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 // not clear them. Nor does it for Linux's NFS server. The caller holds inode.modes.
 func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
-	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || unix.Fstat(fd, &st) != nil {
+	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || sysFstat(fd, &st) != nil {
 		return
 	}
 	lost := was.Mode &^ st.Mode & (unix.S_ISUID | unix.S_ISGID)
@@ -368,7 +368,7 @@ func (fs *FS) nearsReserve(bytes int) bool {
 // nearReserve.
 func (fs *FS) lookAtReserve() bool {
 	var s unix.Statfs_t
-	if unix.Fstatfs(fs.mount, &s) != nil {
+	if sysFstatfs(fs.mount, &s) != nil {
 		fs.reserveLeft.Store(0)
 		return true
 	}

@@ -53,7 +53,9 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 	if len(room) == 0 {
 		room = make([]byte, 1)
 	}
-	got, err = callAs(fs, op.Cred, func() (int, error) { return unix.Getxattr(n.procPath(), full, room) })
+	got, err = callAs(fs, op.Cred, func() (int, error) {
+		return again(func() (int, error) { return unix.Getxattr(n.procPath(), full, room) })
+	})
 	if err == nil && got > len(buf) {
 		err = syscall.ERANGE
 	}
@@ -83,7 +85,7 @@ func (fs *FS) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
 	}
 	all := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(all)
-	got, err := unix.Listxattr(n.procPath(), *all)
+	got, err := again(func() (int, error) { return unix.Listxattr(n.procPath(), *all) })
 	if err != nil {
 		return 0, notSupported(err)
 	}
@@ -110,12 +112,16 @@ func (fs *FS) SetXattr(op *vfs.Op, h vfs.Handle, name, value []byte, mode vfs.Xa
 	case vfs.XattrReplace:
 		flags = unix.XATTR_REPLACE
 	}
-	return fs.changeXattr(op, h, name, func(path, name string) error { return unix.Setxattr(path, name, value, flags) })
+	return fs.changeXattr(op, h, name, func(path, name string) error {
+		return uninterrupted(func() error { return unix.Setxattr(path, name, value, flags) })
+	})
 }
 
 // RemoveXattr implements vfs.Xattrs.
 func (fs *FS) RemoveXattr(op *vfs.Op, h vfs.Handle, name []byte) (vfs.Change, error) {
-	return fs.changeXattr(op, h, name, unix.Removexattr)
+	return fs.changeXattr(op, h, name, func(path, name string) error {
+		return uninterrupted(func() error { return unix.Removexattr(path, name) })
+	})
 }
 
 // changeXattr changes an extended attribute of h by calling change, with the caller's identity.

@@ -138,7 +138,7 @@ func (x *Index) Open(h vfs.Handle) (int, error) {
 	if dead {
 		return -1, syscall.ESTALE
 	}
-	if fd, err := x.openPlace(&h); err == nil || outOfDescriptors(err) {
+	if fd, err := x.openPlace(&h); err == nil || passes(err) {
 		return fd, err
 	}
 	return x.find(&h)
@@ -152,7 +152,7 @@ func (x *Index) openPlace(h *vfs.Handle) (int, error) {
 	err := error(syscall.ESTALE)
 	for _, p := range x.places(h) {
 		var fd int
-		if fd, err = x.openAt(h, p); err == nil || outOfDescriptors(err) {
+		if fd, err = x.openAt(h, p); err == nil || passes(err) {
 			return fd, err
 		}
 	}
@@ -202,9 +202,11 @@ type Tree interface {
 	Names(dir int, each func(name []byte) bool) error
 }
 
-// outOfDescriptors reports whether err means that the process, or the system, has no descriptor
-// left. Such an error says nothing about the file.
-func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == syscall.ENFILE }
+// passes reports whether err comes from a shortage of descriptors or memory, or an interrupted call. Such
+// an error says nothing about the file.
+func passes(err error) bool {
+	return err == syscall.EMFILE || err == syscall.ENFILE || err == syscall.ENOMEM || err == syscall.EINTR || err == syscall.EAGAIN
+}
 
 // The database maps its file into memory and reads it there. If a page is not in memory, a page
 // fault reads it from the disk, and the Go scheduler does not notice. While the disk hangs, the

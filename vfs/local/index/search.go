@@ -46,7 +46,7 @@ type search struct {
 	missing map[vfs.Handle]missing // files that it has not found yet
 	ended   chan struct{}          // closed when the search ends
 	looks   bool                   // true if it has begun to read directories
-	// partial is true if the search was stopped, or had no descriptor to read a directory with. So
+	// partial is true if the search was stopped, or could not read a directory for a reason that passes. So
 	// the files that it did not find may exist.
 	partial bool
 }
@@ -75,7 +75,7 @@ func (x *Index) find(h *vfs.Handle) (int, error) {
 	x.mu.Lock()
 	x.waiters--
 	x.mu.Unlock()
-	if fd, err := x.openPlace(h); err == nil || outOfDescriptors(err) {
+	if fd, err := x.openPlace(h); err == nil || passes(err) {
 		return fd, err
 	}
 	if x.soughtInVain(h) {
@@ -244,7 +244,7 @@ func (x *Index) walk(s *search) {
 func (x *Index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int) {
 	dir, err := x.openPlace(h)
 	if err != nil {
-		s.partial = s.partial || outOfDescriptors(err)
+		s.partial = s.partial || passes(err)
 		return 0
 	}
 	defer unix.Close(dir)
@@ -256,12 +256,12 @@ func (x *Index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int)
 		default:
 		}
 		names++
-		if err := x.noteEntry(dir, h, name, sub); outOfDescriptors(err) {
+		if err := x.noteEntry(dir, h, name, sub); passes(err) {
 			s.partial = true
 		}
 		return true
 	})
-	s.partial = s.partial || outOfDescriptors(err)
+	s.partial = s.partial || passes(err)
 	return names
 }
 
