@@ -16,6 +16,11 @@ const (
 	// sitePrefix is the length of the prefix that counts as one IPv6 site: a site may have 65,536
 	// prefixes of /64 (RFC 6177).
 	sitePrefix = 48
+	// linkLocalPrefix is the length of the prefix that all link-local addresses have (RFC 4291 §2.5.6).
+	linkLocalPrefix = 64
+	// sitePrefix4 is the length of the prefix that counts as one IPv4 site: a host may have many
+	// addresses of its network. Networks for the hosts of one owner are seldom longer.
+	sitePrefix4 = 24
 )
 
 // Of returns the client address as which a peer is counted; a is the peer's address. An IPv4
@@ -30,10 +35,16 @@ func Of(a netip.Addr) netip.Addr {
 }
 
 // Site returns the site of a client; client is the result of Of. The site of an IPv6 client is its
-// /48. Any other client is a site by itself.
+// /48, and that of an IPv4 client its /24, also behind a NAT64 translator. All link-local addresses
+// of one link are one site, because a host chooses freely among them.
 func Site(client netip.Addr) netip.Addr {
-	if !byPrefix(client) {
-		return client
+	switch {
+	case client.Is4():
+		return prefix(client, sitePrefix4)
+	case nat64.Contains(client):
+		return prefix(client, nat64.Bits()+sitePrefix4)
+	case client.Is6() && client.IsLinkLocalUnicast():
+		return prefix(client.WithZone(""), linkLocalPrefix).WithZone(client.Zone())
 	}
 	return prefix(client, sitePrefix)
 }

@@ -31,15 +31,19 @@ func TestAddressOfAClient(t *testing.T) {
 
 func TestSiteOfAClient(t *testing.T) {
 	for a, want := range map[string]string{
-		"192.0.2.1":          "192.0.2.1",
+		"192.0.2.1":          "192.0.2.0",
 		"2001:db8:1:2:3::4":  "2001:db8:1::",
 		"2001:db8:1:ffff::1": "2001:db8:1::",
 		"2001:db8:2::1":      "2001:db8:2::",
-		"fe80::1%eth0":       "fe80::1%eth0",
-		"64:ff9b::192.0.2.1": "64:ff9b::192.0.2.1",
+		"fe80::1%eth0":       "fe80::%eth0",
+		"fe80::2%eth1":       "fe80::%eth1",
+		"64:ff9b::192.0.2.1": "64:ff9b::192.0.2.0",
 	} {
 		if got := clientaddr.Site(clientaddr.Of(netip.MustParseAddr(a))); got != netip.MustParseAddr(want) {
 			t.Errorf("the site of %s is %v, want %s", a, got, want)
 		}
+	}
+	if a := clientaddr.Site(netip.Addr{}); a != (netip.Addr{}) {
+		t.Errorf("the site of no address is %v", a)
 	}
 }
