@@ -21,6 +21,7 @@ var rooms = map[string][]string{
 	"internal/census":     {"internal/clientaddr", "internal/queue"},
 	"internal/clientaddr": {},
 	"internal/durable":    {},
+	"internal/fair":       {"internal/clientaddr"},
 	"internal/loglimit":   {},
 	"internal/mountinfo":  {},
 	"internal/ownaddr":    {},
