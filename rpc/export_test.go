@@ -13,7 +13,7 @@ func (s *Server) CheckReplies() error {
 	rc := s.replies
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	owners, clients := make(map[*replyOwner]int), make(map[*replyClient]int64)
+	owners, costs := make(map[*replyOwner]int), make(map[*replyOwner]int64)
 	entries, bytes, held := 0, int64(0), int64(0)
 	for k, e := range rc.entries {
 		for ; e != nil; e = e.twin {
@@ -22,11 +22,10 @@ func (s *Server) CheckReplies() error {
 			}
 			if e.done {
 				held += entryCost + int64(cap(e.kept.body)+cap(e.kept.marks)*int(unsafe.Sizeof(keptMark{})))
-				if owners[e.owner] == 0 {
-					clients[e.owner.client] += ownerCost
+				if owners[e.owner]++; owners[e.owner] == 1 {
+					costs[e.owner] += ownerCost
 				}
-				owners[e.owner]++
-				clients[e.owner.client] += e.cost()
+				costs[e.owner] += e.cost()
 			}
 		}
 	}
@@ -40,31 +39,23 @@ func (s *Server) CheckReplies() error {
 		if n != 0 || o.replies.Len > o.window+most {
 			return fmt.Errorf("connection %d counts %d replies, which is %d too few", o.id, o.replies.Len, n)
 		}
-	}
-	for cl, n := range clients {
-		bytes += n
-		for surplus := range cl.owners {
-			for o := cl.owners[surplus].First; o != nil; o = o.Next {
-				if o.client != cl || (o.replies.Len > o.window) != (surplus == 1) || owners[o] == 0 {
-					return fmt.Errorf("connection %d, with %d replies, is not where it should be", o.id, o.replies.Len)
-				}
-				delete(owners, o)
-			}
-		}
-		if rc.clients[cl.addr] != cl || cl.bytes != n || cl.ranked != cl.rank() {
-			return fmt.Errorf("client %v has %d bytes, and counts %d, in rank %d", cl.addr, n, cl.bytes, cl.ranked)
+		if bytes += costs[o]; o.place.Held() != costs[o] || o.place.Surplus() != o.surplus() {
+			return fmt.Errorf("connection %d has %d bytes and a surplus of %d, and counts %d and %d",
+				o.id, costs[o], o.surplus(), o.place.Held(), o.place.Surplus())
 		}
 	}
 	if held > bytes {
 		return fmt.Errorf("the replies take %d bytes, and are counted as %d", held, bytes)
 	}
 	listed := 0
-	for r := range rc.ranks {
-		listed += rc.ranks[r].Len
+	for o := rc.owners.First; o != nil; o = o.Next {
+		if listed++; owners[o] == 0 {
+			return fmt.Errorf("connection %d, without replies, is on the list", o.id)
+		}
 	}
-	if len(owners) != 0 || listed != len(clients) || len(rc.clients) != len(clients) || entries != rc.count.Entries || bytes != rc.count.Bytes {
-		return fmt.Errorf("%d entries, %d bytes, %d clients, and counted %d, %d and %d; %d connections are on no list",
-			entries, bytes, len(clients), rc.count.Entries, rc.count.Bytes, listed, len(owners))
+	if listed != len(owners) || entries != rc.count.Entries || bytes != rc.room.Held() {
+		return fmt.Errorf("%d entries, %d bytes, %d connections, and counted %d, %d and %d",
+			entries, bytes, len(owners), rc.count.Entries, rc.room.Held(), listed)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
@@ -31,15 +32,13 @@ import (
 // lives.
 type replyCache struct {
 	seed maphash.Seed
-	size int64 // largest count.Bytes
 
 	mu      sync.Mutex
-	entries map[replyKey]*reply // the newest entry for each key
-	clients map[netip.Addr]*replyClient
-	ranks   [2 * surplusRank]queue.List[replyClient, *replyClient]
-	swept   int // the index in ranks that sweepLocked visited last
-	count   ReplyCacheStats
-	unused  sync.Pool // deleted entries, for reuse of their memory
+	entries map[replyKey]*reply                 // the newest entry for each key
+	room    fair.Tree[*replyOwner]              // the bytes that replies take
+	owners  queue.List[replyOwner, *replyOwner] // the connections with replies: sweepLocked visits the first one next
+	count   ReplyCacheStats                     // without Bytes
+	unused  sync.Pool                           // deleted entries, for reuse of their memory
 }
 
 // replyLife is the time for which the cache stores a reply after it was last sent. A Linux client
@@ -65,7 +64,7 @@ type reply struct {
 
 // A replyOwner represents a connection in the cache. It may outlive the Conn.
 type replyOwner struct {
-	queue.Links[replyOwner] // links in replyClient.owners
+	queue.Links[replyOwner] // links in replyCache.owners
 	id                      uint64
 	peer                    netip.AddrPort
 	conn                    *Conn // nil if the connection has ended
@@ -74,7 +73,7 @@ type replyOwner struct {
 	// maps each of them to the entry of the call for which it waits.
 	joined map[*Call]*reply
 
-	client  *replyClient              // nil before the first reply
+	place   fair.Node[*replyOwner]    // its place in replyCache.room
 	window  int                       // the number of safe replies: see reply_room.go
 	replies queue.List[reply, *reply] // the oldest first
 }
@@ -93,8 +92,7 @@ func (o *replyOwner) left() bool {
 
 func newReplyCache(size int64) *replyCache {
 	return &replyCache{
-		seed: maphash.MakeSeed(), size: size,
-		entries: make(map[replyKey]*reply), clients: make(map[netip.Addr]*replyClient),
+		seed: maphash.MakeSeed(), entries: make(map[replyKey]*reply), room: fair.Tree[*replyOwner]{Size: size},
 		unused: sync.Pool{New: func() any { return new(reply) }},
 	}
 }
@@ -219,7 +217,9 @@ func (rc *replyCache) matchLocked(k replyKey, o *replyOwner, cred *Cred, now tim
 // ownerLocked returns the replyOwner of c. It makes one if c has none.
 func (rc *replyCache) ownerLocked(c *Conn) *replyOwner {
 	if c.owner == nil {
-		c.owner = &replyOwner{id: c.ID, peer: c.Peer, conn: c, window: cmp.Or(c.Window, defaultWindow)}
+		o := &replyOwner{id: c.ID, peer: c.Peer, conn: c, window: cmp.Or(c.Window, defaultWindow)}
+		o.place.Of, o.place.Address = o, c.Peer.Addr()
+		c.owner = o
 	}
 	return c.owner
 }
@@ -277,7 +277,7 @@ func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (wai
 	case out.Dropped, out.Auth != AuthOK:
 		// Nothing was executed. The client may repeat the call with a better credential.
 		rc.removeLocked(e)
-	case e.cost() > rc.size/4:
+	case e.cost() > rc.room.Size/4:
 		rc.count.Oversize++
 		rc.removeLocked(e)
 	default:
@@ -316,7 +316,9 @@ func (rc *replyCache) removeLocked(e *reply) {
 func (rc *replyCache) stats() ReplyCacheStats {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	return rc.count
+	count := rc.count
+	count.Bytes = rc.room.Held()
+	return count
 }
 
 // sampled is the number of bytes at each end of long data that digest reads. A hash over all data

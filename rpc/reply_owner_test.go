@@ -238,6 +238,77 @@ func TestManyConnectionsOfOneClientTakeNoRoom(t *testing.T) {
 	}
 }
 
+// A site that makes calls from more addresses than another client has replies displaces no safe reply
+// of that client: neither from thousands of /64s of one /48, nor from the addresses of one IPv4 /24.
+func TestManyAddressesOfOneSiteTakeNoRoom(t *testing.T) {
+	for name, network := range map[string]struct {
+		addresses int
+		at        func(i int) netip.Addr
+	}{
+		"IPv6": {2200, func(i int) netip.Addr {
+			b := netip.MustParseAddr("2001:db8:2::1").As16()
+			binary.BigEndian.PutUint16(b[6:], uint16(i))
+			return netip.AddrFrom16(b)
+		}},
+		"IPv4": {250, func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, p, _ := newServer(t, rpc.Config{ReplyCacheBytes: 256 << 10})
+			honest := s.NewConn(netip.MustParseAddrPort("[2001:db8:ffff::1]:700"), local, "tcp", true)
+			do := func(conn *rpc.Conn, xid uint32) uint64 {
+				return counter(t, rpctest.NewCall(conn, rpctest.Message(xid, rpctest.BUMP, bump(""))).Run(s))
+			}
+			var want [100]uint64
+			for xid := range want {
+				want[xid] = do(honest, uint32(xid))
+			}
+			for i := range network.addresses {
+				conn := s.NewConn(netip.AddrPortFrom(network.at(i), 700), local, "tcp", true)
+				for xid := range uint32(10) {
+					do(conn, xid)
+				}
+			}
+			before := p.Served[rpctest.BUMP].Load()
+			honest.Close()
+			again := s.NewConn(netip.MustParseAddrPort("[2001:db8:ffff::1]:701"), local, "tcp", true)
+			for xid := range want {
+				if n := do(again, uint32(xid)); n != want[xid] {
+					t.Fatalf("call %d was executed again", xid)
+				}
+			}
+			if err := s.CheckReplies(); err != nil || p.Served[rpctest.BUMP].Load() != before || s.Stats().ReplyCache.Young == 0 {
+				t.Errorf("%v, %+v", err, s.Stats().ReplyCache)
+			}
+		})
+	}
+}
+
+// Strangers in any number of sites displace no safe reply of a known client.
+func TestStrangersTakeNoRoomOfKnownClients(t *testing.T) {
+	s, p, _ := newServer(t, rpc.Config{ReplyCacheBytes: 256 << 10})
+	known := from(s, 700)
+	known.MarkKnown()
+	do := func(conn *rpc.Conn, xid uint32) uint64 {
+		return counter(t, rpctest.NewCall(conn, rpctest.Message(xid, rpctest.BUMP, bump(""))).Run(s))
+	}
+	var want [100]uint64
+	for xid := range want {
+		want[xid] = do(known, uint32(xid))
+	}
+	for i := range 5000 {
+		do(s.NewConn(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}), 700), local, "tcp", true), uint32(i))
+	}
+	before := p.Served[rpctest.BUMP].Load()
+	for xid := range want {
+		if n := do(known, uint32(xid)); n != want[xid] {
+			t.Fatalf("call %d was executed again", xid)
+		}
+	}
+	if p.Served[rpctest.BUMP].Load() != before || s.Stats().ReplyCache.Young == 0 {
+		t.Errorf("%+v", s.Stats().ReplyCache)
+	}
+}
+
 // If a connection's window is larger than the largest surplus, the cache stores the replies of the
 // whole window.
 func TestWindowOfManyCallsIsSafe(t *testing.T) {

@@ -29,7 +29,7 @@ var rooms = map[string][]string{
 	"internal/seats":      {"internal/census", "rdmacm"},
 	"internal/turns":      {"internal/queue"},
 	"rdmacm":              {"mem", "internal/ownaddr", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/turns"},
-	"rpc":                 {"mem", "internal/census", "internal/clientaddr", "internal/queue", "internal/turns"},
+	"rpc":                 {"mem", "internal/census", "internal/clientaddr", "internal/fair", "internal/queue", "internal/turns"},
 	"vfs":                 {"mem", "internal/mountinfo", "internal/queue"},
 	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/clientaddr", "internal/queue"},
 	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/turns"},
