@@ -2,11 +2,11 @@ package nfs41
 
 import (
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 )
 
 // maxCached is the size of the largest reply that a slot keeps, in bytes.
@@ -30,23 +30,26 @@ const fewSlots = 8
 // works. The other half (others) is for the replies of all other slots, for further connections, and for
 // calls to clients.
 //
-// In each half, the sessions of one address may use at most half of what other addresses leave free. An
-// address beyond that gets no new session. If such an address has less than half its fair share, the
-// server ends sessions of the address that has the most. If the replies of an address reach the limit, the
-// session whose replies use the most memory loses those that the client did not ask the server to cache.
-// The others stay until the client uses the slot again, or uses fewer slots (RFC 8881 §2.10.6.1.3). Until
-// then, further requests that ask for a cached reply get NFS4ERR_DELAY, except in slot 0.
+// A fair.Tree, in which sessions are the holders, divides the first half. If a new session of an address
+// within its part finds no memory, the server ends other sessions for it, one after the other (makeRoom).
+//
+// In the other half, the sessions of one address may use at most half of what other addresses leave free.
+// If the replies of an address reach the limit, the session whose replies use the most memory loses those
+// that the client did not ask the server to cache. The others stay until the client uses the slot again, or
+// uses fewer slots (RFC 8881 §2.10.6.1.3). Until then, further requests that ask for a cached reply get
+// NFS4ERR_DELAY, except in slot 0.
 type cache struct {
-	// most is the limit of aside, and half is the limit of others, in bytes. aside is the memory
-	// set aside for sessions. others is the memory in use beyond that.
-	most, half    int64
-	aside, others atomic.Int64
+	// half is the limit of others, in bytes, and others is the memory in use.
+	half   int64
+	others atomic.Int64
 
-	mu     sync.Mutex
-	shares map[netip.Addr]*share // guarded by mu
+	mu sync.Mutex
+	// mu guards shares and aside, which counts bytes.
+	shares map[netip.Addr]*share
+	aside  fair.Tree[*Session]
 }
 
-// A share is the memory that the sessions of one address use, in bytes. It exists as long as
+// A share is the memory in others that the sessions of one address use, in bytes. It exists as long as
 // the address has a session.
 type share struct {
 	address netip.Addr
@@ -54,87 +57,68 @@ type share struct {
 	// The goroutine that frees memory of the share holds relieving.
 	relieving sync.Mutex
 
-	// The cache's mutex guards the fields below.
-	aside    int64
-	sessions int
+	sessions int // guarded by the cache's mutex
 }
 
 func (c *cache) init(size int64) {
 	c.half = size / 2
 	// Do not allow more sessions than the table of sessions has places for.
-	c.most = min(c.half, chunks*chunkSize*asideFor(1, 0))
+	c.aside.Size = min(c.half, chunks*chunkSize*asideFor(1, 0))
 	c.shares = make(map[netip.Addr]*share)
 }
 
-// session sets memory aside for a new session of the address from, which wants this number of slots, and
-// for one reply of size bytes. It returns the number of slots that the session gets, and the share to pass
-// to endSession, which is nil if too little memory is left for the address.
-func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
-	from = clientaddr.Of(from)
+// session sets memory aside for the new session s, whose place has its address. The session wants this
+// number of slots, and one reply of size bytes. session returns the number of slots that the session gets,
+// and sets its share. If too little memory is left for the address, it returns 0.
+func (c *cache) session(s *Session, slots, size int) int {
+	from := clientaddr.Of(s.place.Address)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.shares[from]
-	if s == nil {
-		s = &share{address: from}
-	}
-	left := c.most - c.aside.Load() - s.aside
+	left := c.aside.Free() - c.aside.AddressHolds(from)
 	// While much memory is free, a session gets all slots it asks for, later fewer. Half of
 	// the memory is reserved for small sessions, so that later sessions get some.
 	few := min(fewSlots, left/16/slotCost)
-	slots = max(1, min(slots, int(max(few, (left-c.most/2)/16/slotCost))))
-	n := asideFor(slots, size)
-	if left < 2*n { // n for this session, and n left for other addresses
-		return 0, nil
+	if c.aside.Entitled(&s.place, asideFor(fewSlots, size)) {
+		few = fewSlots
 	}
-	c.shares[from] = s
-	s.aside += n
-	s.sessions++
-	c.aside.Add(n)
-	return slots, s
+	slots = max(1, min(slots, int(max(few, (left-c.aside.Size/2)/16/slotCost))))
+	n := asideFor(slots, size)
+	if !c.aside.May(&s.place, n) {
+		return 0
+	}
+	if s.share = c.shares[from]; s.share == nil {
+		s.share = &share{address: from}
+		c.shares[from] = s.share
+	}
+	s.share.sessions++
+	s.place.Of = s
+	c.aside.Add(&s.place, n, 0)
+	return slots
 }
 
 // endSession subtracts the memory that the method session set aside for a session.
-func (c *cache) endSession(s *share, slots, size int) {
+func (c *cache) endSession(s *Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := asideFor(slots, size)
-	c.aside.Add(-n)
-	s.aside -= n
-	if s.sessions--; s.sessions == 0 {
-		delete(c.shares, s.address)
+	c.aside.Add(&s.place, -s.place.Held(), 0)
+	if s.share.sessions--; s.share.sessions == 0 {
+		delete(c.shares, s.share.address)
 	}
+}
+
+// loser returns the session of another address that has to end so that the new session s gets memory for
+// few slots and a reply of size bytes. It returns nil if there is none.
+func (c *cache) loser(s *Session, size int) *Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.aside.Victim(&s.place, asideFor(fewSlots, size))
+	if v == nil || clientaddr.Of(v.Address) == clientaddr.Of(s.place.Address) {
+		return nil
+	}
+	return v.Of
 }
 
 func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost + size) }
-
-// greedy returns the share with the most memory set aside, of which makeRoom ends sessions, because the
-// address from wants a new one. part is the fair share in c.most, in bytes: an equal part for each address
-// with sessions, and one for a new address. The share is nil if none has more than part, or that of from
-// has at least half of it.
-func (c *cache) greedy(from netip.Addr) (most *share, part int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	part = c.most / int64(len(c.shares)+1)
-	if s := c.shares[clientaddr.Of(from)]; s != nil && s.aside >= part/2 {
-		return nil, part
-	}
-	for _, s := range c.shares {
-		if most == nil || s.aside > most.aside {
-			most = s
-		}
-	}
-	if most == nil || most.aside <= part {
-		return nil, part
-	}
-	return most, part
-}
-
-// has returns the memory set aside for a share, in bytes.
-func (c *cache) has(s *share) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return s.aside
-}
 
 // account adds n bytes to the memory counted in cache.others and share.others.
 func (c *cache) account(s *share, n int64) {
@@ -178,31 +162,18 @@ func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Load() }
 // holds reports whether a slot of the share that uses n bytes for its reply may use size bytes instead.
 func (c *cache) holds(s *share, n, size int) bool { return c.left(s) >= int64(size-n) }
 
-// makeRoom makes room for a new session of the address from. It ends sessions of the address that has the
-// most memory set aside (see greedy), those with the most slots first, until that address has its fair
-// share. Their clients create new ones and lose no state. makeRoom returns false if no session ended.
-func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
-	most, part := m.cache.greedy(from)
-	if most == nil {
-		return false
-	}
-	var all []*Session
-	for s := range m.sessions.all {
-		if s.share == most {
-			all = append(all, s)
+// makeRoom ends sessions, one after the other, until reserve returns true: it gets memory for the new
+// session s. size is that of the session's reply in slot 0. The clients of the ended sessions create new
+// ones and lose no state. makeRoom returns false if it did not succeed.
+func (m *Minor) makeRoom(s *Session, size int, reserve func() bool) bool {
+	for !reserve() {
+		loser := m.cache.loser(s, size)
+		if loser == nil || !loser.client.part(loser) {
+			return false
 		}
+		loser.end()
 	}
-	slices.SortFunc(all, func(a, b *Session) int { return len(b.slots) - len(a.slots) })
-	for _, s := range all {
-		if m.cache.has(most) <= part {
-			break
-		}
-		if s.client.part(s) {
-			s.end()
-			ended = true
-		}
-	}
-	return ended
+	return true
 }
 
 // relieve frees memory of a share, unless another goroutine is doing so: of the session whose replies use

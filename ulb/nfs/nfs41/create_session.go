@@ -81,12 +81,13 @@ func (m *Minor) createLocked(k *nfs4.Compound, owner *state.Client, args *wire.C
 		return nil, s
 	}
 	sess.security.Store(sec)
-	from, slots := k.Call.Conn.Peer.Addr(), 0
+	slots := 0
+	sess.place.Address = k.Call.Conn.Peer.Addr()
 	reserve := func() bool {
-		slots, sess.share = m.cache.session(from, int(sess.fore.Maxrequests), sess.fore.maxCached())
-		return sess.share != nil
+		slots = m.cache.session(sess, int(sess.fore.Maxrequests), sess.fore.maxCached())
+		return slots > 0
 	}
-	if c.full() || !reserve() && !(m.makeRoom(from) && reserve()) {
+	if c.full() || !m.makeRoom(sess, sess.fore.maxCached(), reserve) {
 		m.state.Relieve()
 		return nil, wire.NFS4ErrNoSpace
 	}

@@ -271,11 +271,11 @@ func TestSessionsAreBounded(t *testing.T) {
 	is(t, "one too many", create(p, createArgs(id, maxSessions+1)).Status, wire.NFS4ErrNoSpace)
 	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: first.id}), nil), wire.NFS4OK)
 	newSession(p, id, maxSessions+1)
-	if n := m.cache.aside.Load(); n != maxSessions*asideFor(8, 8192) {
+	if n := m.cache.aside.Held(); n != maxSessions*asideFor(8, 8192) {
 		t.Errorf("%d bytes set aside", n)
 	}
 	newSession(p, newClient(p, "client", 2), 1)
-	if n := m.cache.aside.Load(); n != asideFor(8, 8192) {
+	if n := m.cache.aside.Held(); n != asideFor(8, 8192) {
 		t.Errorf("%d bytes set aside for one session", n)
 	}
 }
@@ -299,7 +299,7 @@ func TestMemoryBoundsSessions(t *testing.T) {
 		all = append(all, &session{Peer: p, id: res.ResOK.Sessionid})
 		slots = append(slots, res.ResOK.ForeChanAttrs.Maxrequests)
 	}
-	if n := m.cache.aside.Load(); n > 128<<10 || len(all) < 8 {
+	if n := m.cache.aside.Held(); n > 128<<10 || len(all) < 8 {
 		t.Errorf("%d sessions took %d bytes", len(all), n)
 	}
 	if slots[0] != 32 || slots[len(slots)-1] > 8 || !slices.IsSortedFunc(slots, func(a, b uint32) int { return int(b) - int(a) }) {
@@ -339,16 +339,46 @@ func TestAddressesShareTheMemoryOfSessions(t *testing.T) {
 			}
 		}
 	}
-	if n := m.cache.aside.Load(); n > m.cache.half {
+	if n := m.cache.aside.Held(); n > m.cache.half {
 		t.Errorf("%d bytes are taken of %d", n, m.cache.half)
 	}
 	for i := range 3 {
 		newClientSession(peerFrom(site, greedy+i), fmt.Sprint("modest ", i))
 	}
-	for n, s := range m.cache.shares {
-		if s.aside > 3*m.cache.half/greedy {
-			t.Errorf("%v has %d bytes", n, s.aside)
+	for n := range m.cache.shares {
+		if has := m.cache.aside.AddressHolds(n); has > 3*m.cache.half/greedy {
+			t.Errorf("%v has %d bytes", n, has)
 		}
+	}
+}
+
+// However many addresses of one site create as many sessions as they can, a client of another site keeps
+// its session with all slots, and a client of a third site gets one with more than one slot.
+func TestASiteWithManyAddressesTakesNoSession(t *testing.T) {
+	site, m := site(t, Config{CacheMemory: 1 << 20}, state.Config{})
+	args := createArgs(newClient(peerFrom(site, 0), "honest", 1), 1)
+	args.ForeChanAttrs.Maxrequests = 16
+	honest := create(peerFrom(site, 0), args)
+	is(t, "CREATE_SESSION", honest.Status, wire.NFS4OK)
+	for i := range 300 {
+		p := site.Peer(1)
+		from := netip.MustParseAddr(fmt.Sprintf("2001:db8:0:%x::1", i))
+		p.Conn = site.RPC.NewConn(netip.AddrPortFrom(from, 700), netip.AddrPort{}, "tcp", true)
+		args := createArgs(newClient(p, fmt.Sprint("attacker ", i), 1), 1)
+		args.ForeChanAttrs.Maxrequests = 64
+		create(p, args)
+	}
+	kept := m.sessions.find(&honest.ResOK.Sessionid)
+	if kept == nil || kept.ended.Load() || len(kept.slots) != int(honest.ResOK.ForeChanAttrs.Maxrequests) {
+		t.Error("an honest client has lost its session")
+	}
+	args = createArgs(newClient(peerFrom(site, 1<<8), "next", 1), 1)
+	args.ForeChanAttrs.Maxrequests = 16
+	if res := create(peerFrom(site, 1<<8), args); res.Status != wire.NFS4OK || res.ResOK.ForeChanAttrs.Maxrequests < fewSlots {
+		t.Errorf("a new client gets %v, %+v", res.Status, res.ResOK.ForeChanAttrs)
+	}
+	if n := m.cache.aside.Held(); n > m.cache.half {
+		t.Errorf("%d bytes are taken of %d", n, m.cache.half)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -27,7 +28,9 @@ type Session struct {
 	fore, back channel
 	// minorVersion is the minor version of the CREATE_SESSION.
 	minorVersion uint32
-	// share counts the memory of all sessions that clients at the same address created.
+	// place is the session's place in cache.aside, and share counts the memory in cache.others of all
+	// sessions that clients at the same address created.
+	place fair.Node[*Session]
 	share *share
 	// slots are made at their first use.
 	slots []atomic.Pointer[slot]
@@ -74,7 +77,7 @@ func (s *Session) init() {
 
 // giveBack gives back the memory that cache.session set aside.
 func (s *Session) giveBack() {
-	s.minor.cache.endSession(s.share, int(s.fore.Maxrequests), s.fore.maxCached())
+	s.minor.cache.endSession(s)
 }
 
 // end ends a session that is in the table. It is called once, by the goroutine that has removed the

@@ -99,8 +99,8 @@ func TestSessionEndsUnderARequest(t *testing.T) {
 	if c.Busy() {
 		t.Error("the client is busy with nothing")
 	}
-	if m.cache.aside.Load() != 0 || m.cache.others.Load() != 0 {
-		t.Errorf("%d and %d bytes are left", m.cache.aside.Load(), m.cache.others.Load())
+	if m.cache.aside.Held() != 0 || m.cache.others.Load() != 0 {
+		t.Errorf("%d and %d bytes are left", m.cache.aside.Held(), m.cache.others.Load())
 	}
 }
 
@@ -179,8 +179,8 @@ func TestClientsComeBack(t *testing.T) {
 		}
 		want(t, "after it was evicted", s.run(rootOp), wire.NFS4ErrBadSession, 1)
 		is(t, "CREATE_SESSION", create(s.Peer, createArgs(s.client, 2)).Status, wire.NFS4ErrStaleClientID)
-		if m.cache.aside.Load() != 0 {
-			t.Errorf("%d bytes are left", m.cache.aside.Load())
+		if m.cache.aside.Held() != 0 {
+			t.Errorf("%d bytes are left", m.cache.aside.Held())
 		}
 	})
 }
@@ -240,7 +240,7 @@ func TestMemoryForReplies(t *testing.T) {
 		for _, s := range []*session{big, small} {
 			is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
 		}
-		if n := m.cache.others.Load() + m.cache.aside.Load(); n != 0 {
+		if n := m.cache.others.Load() + m.cache.aside.Held(); n != 0 {
 			t.Errorf("%d bytes are left", n)
 		}
 	}
