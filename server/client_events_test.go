@@ -57,6 +57,11 @@ func TestEventsOfClientsLeaveLines(t *testing.T) {
 			t.Errorf("reason %d: %v", why, lines)
 		}
 	}
+	s.lines = newClientLines(s.log, clientLineEvery)
+	s.clientEvent(&state.Event{Kind: state.Reduced, Opens: 7, By: netip.MustParseAddr("198.51.100.1"), Clients: []state.Record{{Owner: "hog", Address: first}}})
+	if lines := log.TakeAll(); len(lines) != 1 || lines[0].ContextMap()["client"] != "192.0.2.1" || lines[0].ContextMap()["for"] != "198.51.100.1" || lines[0].ContextMap()["files"] != int64(7) {
+		t.Errorf("opens were taken: %v", lines)
+	}
 	if len(whys) != int(state.Greedy)+1 {
 		t.Error("a reason has no words")
 	}

@@ -132,7 +132,7 @@ var whys = map[state.Why][2]string{
 	state.Wanted: {"its lease ran out, and another client wanted what it held", "see that the client runs and that the network reaches it; programs there get I/O errors for the files that they had open"},
 	state.Named:  {"its lease ran out, and another client has its name", "give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id"},
 	state.Swept:  {"its lease ran out long ago, or there was no room for more clients", "nothing, if the client is switched off; else see that the network reaches it"},
-	state.Greedy: {"clients of its address held so much that others got nothing", "raise memory.state, or find the program there that opens and locks so many files"},
+	state.Greedy: {"its address had more clients than others, and others could not register", "find out why so many clients come from there"},
 }
 
 // clientEvent writes a log line for an event of a client's state. It is the callback
@@ -144,6 +144,11 @@ func (s *Server) clientEvent(e *state.Event) {
 			zap.Int("clients", len(e.Clients)), zap.Strings("waited_for", namesOf(e.Clients)), zap.Duration("at_least_unless_all_have", e.For))
 	case state.GraceEnded:
 		s.log.Info("time of grace ended", zap.Int("did_not_come", len(e.Clients)), zap.Strings("without", namesOf(e.Clients)))
+	case state.Reduced:
+		c := e.Clients[0]
+		s.lines.write(zapcore.WarnLevel, "took open files back from a client that has more than its share", c.Address,
+			zap.Stringer("client", c.Address), zap.String("name", nameOf(&c)), zap.Int("files", e.Opens), zap.Stringer("for", e.By),
+			zap.String("remedy", "raise memory.state or LimitNOFILE, or find the program on the client, or on other machines of its network, that opens so many files"))
 	case state.Taken:
 		c := e.Clients[0]
 		s.lines.write(zapcore.WarnLevel, "what a client had open and locked was taken from it", c.Address,

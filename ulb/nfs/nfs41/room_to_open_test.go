@@ -10,7 +10,7 @@ import (
 // If there is no memory for the state of an OPEN, the OPEN creates no file. Otherwise the client
 // would repeat the OPEN and find its own file (RFC 8881 §18.16.3, GUARDED4).
 func TestOpenWithoutRoomMakesNoFile(t *testing.T) {
-	s, _ := site(t, Config{}, state.Config{Memory: 3000})
+	s, _ := site(t, Config{}, state.Config{Memory: 5000})
 	a := newClientSession(s.Peer(1), "a")
 	a.run(op(wire.OpReclaimComplete, &wire.ReclaimComplete4Args{}))
 	root := putExport(a)

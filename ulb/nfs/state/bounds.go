@@ -37,9 +37,11 @@ const (
 	// sizeNumbered is for the last reply, and the open closed last, of an owner of minor version 0.
 	sizeNumbered = 1 << 10
 	// sizeRange includes the kernel's memory for the local claim on the range, if there is one.
-	sizeRange  = 352
-	sizeFile   = 448
-	sizeWaiter = 256
+	sizeRange = 352
+	// sizeRevoked is for a revoked stateid that the client has not freed.
+	sizeRevoked = 448
+	sizeFile    = 448
+	sizeWaiter  = 256
 )
 
 // Usage returns how much state all clients hold.
@@ -47,18 +49,23 @@ func (m *Manager) Usage() Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := m.files.usage
-	n.Files = len(m.files.byID)
+	n.Files, n.Memory = len(m.files.byID), int(m.files.memory.Held())
 	return n
 }
 
-// crowded reports whether c can get no more state, because the clients of its address together already
-// use as much memory as is free. It then also makes the sweep free memory: see relieve.
+// sizeMost is the most memory that one request for state takes, in bytes, but for further ranges: an open
+// with an owner of minor version 0 and the longest name.
+const sizeMost = sizeState + sizeFile + sizeOwner + sizeNumbered + nfs4wire.NFS4OpaqueLimit
+
+// crowded reports whether c can get no more state (fair.Tree.May). It then also makes the sweep free memory:
+// see relieve.
 func (g *guard) crowded(c *Client) bool {
-	o := c.known.origin
-	if o.memory < g.cfg.Memory-g.files.usage.Memory {
+	t := &g.files.memory
+	if t.Free() >= sizeMost && t.May(&c.holding.place, 1) {
 		return false
 	}
-	g.relieve(g.ofMemory(), o.memory < g.clients.part(g.cfg.Memory)/2)
+	_, starved := g.memoryLoser(c)
+	g.relieve(g.ofMemory(c), starved)
 	return true
 }
 
@@ -140,32 +147,6 @@ func overfull(c *Client, own bool) Status {
 	return nfs4wire.NFS4ErrDelay
 }
 
-// openFiles counts the files that the clients of one address have open.
-type openFiles struct {
-	opens    map[shown]int // opens of each file
-	byDomain map[any]int   // open files of each file system
-}
-
-// add counts one more open of a file.
-func (o *openFiles) add(of shown) {
-	if o.opens == nil {
-		o.opens, o.byDomain = map[shown]int{}, map[any]int{}
-	}
-	if o.opens[of]++; o.opens[of] == 1 {
-		o.byDomain[of.domain]++
-	}
-}
-
-func (o *openFiles) remove(of shown) {
-	if o.opens[of]--; o.opens[of] > 0 {
-		return
-	}
-	delete(o.opens, of)
-	if o.byDomain[of.domain]--; o.byDomain[of.domain] == 0 {
-		delete(o.byDomain, of.domain)
-	}
-}
-
 // RoomToOpen returns NFS4_OK if c may open a new file of the file system with this domain (see
 // DomainOf), or else the error to answer. A caller asks before it creates the file.
 func (m *Manager) RoomToOpen(c *Client, domain any) Status {
@@ -208,11 +189,15 @@ func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
 	}
 	if r.open > r.most/2 && g.sweeper.courteous > 0 && g.sweeper.lack == nil {
 		// Evict clients without a valid lease already now, while the file system can still open files.
-		g.relieve(ofFiles(r), false)
+		g.relieve(g.ofFiles(c, r), false)
 	}
-	// An eighth of the limit stays free for files that are being opened and belong to no client yet.
-	if has := o.files.byDomain[r.domain]; has+1 > 3*(r.most-r.most/8-r.open) {
-		g.relieve(ofFiles(r), has < g.clients.part(r.most)/2)
+	// An eighth of the limit stays free for files that are being opened and belong to no client yet. Half
+	// of this eighth is also for addresses that have no more than their part.
+	has, t := o.files.open(r.domain), g.files.room(r)
+	entitled := t == nil || t.Entitled(o.files.node(c, r.domain), 1)
+	if has+1 > 3*(r.most-r.most/8-r.open) && !(entitled && r.open < r.most-r.most/16) {
+		_, starved := g.filesLoser(c, r)
+		g.relieve(g.ofFiles(c, r), starved)
 		r.domain.(vfs.OpenCounter).OpenRefused()
 		if g.sweeper.courteous == 0 && !g.sweeper.starved {
 			return overfull(c, 2*has > r.open)
@@ -222,11 +207,14 @@ func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
 	return nfs4wire.NFS4OK
 }
 
-// ofFiles returns the shortage of open files that r shows.
-func ofFiles(r openRoom) *shortage {
+// ofFiles returns the shortage of open files that r shows, and that c has met.
+func (g *guard) ofFiles(c *Client, r openRoom) *shortage {
+	m, few := g.Manager, max(1, r.most/64)
 	return &shortage{
-		all: r.most, used: func() int { return r.open },
-		has: func(o *origin) int { return o.files.byDomain[r.domain] }, takes: func(c *Client) int { return c.hasOpen(r.domain) },
+		all: r.most, used: func() int { return r.open }, domain: r.domain, by: c.known.address,
+		has: func(o *origin) int { return o.files.open(r.domain) }, takes: func(c *Client) int { return c.hasOpen(r.domain) },
+		loser: func() (loser, bool) { return (&guard{Manager: m}).filesLoser(c, r) },
+		short: func(taken int) bool { return taken < few },
 	}
 }
 

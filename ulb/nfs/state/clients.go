@@ -69,8 +69,8 @@ type incarnations struct {
 type origin struct {
 	confirmed   int
 	unconfirmed list.List // the oldest first
-	memory      int       // memory of its clients' state, in bytes
-	waiters     int       // number of denied locks for which its clients wait
+	address     netip.Addr
+	waiters     int // number of denied locks for which its clients wait
 	files       openFiles
 }
 
@@ -187,6 +187,7 @@ func (g *guard) add(minor uint32, id *Identity) *Client {
 		owners: make(map[ownerKey]*Owner),
 	}
 	c.known.address = clientaddr.Of(id.Address)
+	c.holding.place.Of, c.holding.place.Address = c, c.known.address
 	c.known.proven = id.Proven
 	g.meet(c, id.Address)
 	c.known.renewed.Store(int64(g.now()))
@@ -194,7 +195,7 @@ func (g *guard) add(minor uint32, id *Identity) *Client {
 	g.makeRoom(c)
 	o := t.from[c.known.address]
 	if o == nil {
-		o = &origin{}
+		o = &origin{address: c.known.address}
 		t.from[c.known.address] = o
 	}
 	t.byName[c.name()] = incarnations{t.byName[c.name()].confirmed, c}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -51,7 +52,9 @@ type files struct {
 
 	byID   map[fileID]*file
 	claims map[FileKey]*localClaim
-	usage  Usage // without Files
+	usage  Usage                       // without Files and Memory
+	memory fair.Tree[*Client]          // bytes of state
+	open   map[any]*fair.Tree[*origin] // open files of each file system (its domain), by address
 	// unconfirmed maps each unconfirmed open-owner of minor version 0 that has opens to the time of
 	// its last OPEN, on the clock of Manager.now.
 	unconfirmed map[*Owner]time.Duration
@@ -99,10 +102,10 @@ type holdings struct {
 	revoked map[*State]struct{} // revoked states that the client has not acknowledged
 	owners  map[ownerKey]*Owner
 	idle    []*Owner
-	waiting map[*file]int // number of locks that it waits for in each file
-	waiters int           // number of locks that it waits for in all files
-	ranges  int           // locked ranges
-	memory  int           // memory of all this state, in bytes
+	waiting map[*file]int      // number of locks that it waits for in each file
+	waiters int                // number of locks that it waits for in all files
+	ranges  int                // locked ranges
+	place   fair.Node[*Client] // memory of all this state: its place in files.memory
 }
 
 // holds reports whether c holds any state.
@@ -124,7 +127,7 @@ func (g *guard) dropAll(c *Client) {
 	}
 	for s := range c.holding.revoked {
 		g.files.slab.remove(s)
-		g.charge(c, -s.size())
+		g.charge(c, -sizeRevoked)
 	}
 	clear(c.holding.revoked)
 	for of := range c.holding.waiting {
@@ -189,13 +192,13 @@ func (g *guard) unlist(s *State) {
 	delete(s.Client.holding.states, s)
 	o := s.Owner
 	if s.Kind == KindOpen {
-		s.Client.known.origin.files.remove(s.shown())
+		s.Client.known.origin.files.remove(&g.files, s.shown())
 		delete(o.states, s.place())
 	} else {
 		delete(o.own, s)
 	}
-	if !revoked {
-		g.charge(s.Client, -s.size())
+	if g.charge(s.Client, -s.size()); revoked {
+		g.charge(s.Client, sizeRevoked)
 	}
 	switch {
 	case o.holds():
@@ -215,7 +218,7 @@ func (g *guard) enlist(s *State, of *file) bool {
 	s.file = of
 	if o := s.Owner; s.Kind == KindOpen {
 		of.opens.add(s)
-		s.Client.known.origin.files.add(s.shown())
+		s.Client.known.origin.files.add(&g.files, s.Client, s.shown())
 		if o.states == nil {
 			o.states = make(map[place]*State)
 		}
@@ -244,12 +247,11 @@ func (s *State) size() int {
 	return sizeState
 }
 
-// charge adds n bytes, perhaps negative, to the memory of c, of its address and of all clients.
-func (g *guard) charge(c *Client, n int) {
-	g.files.usage.Memory += n
-	c.holding.memory += n
-	c.known.origin.memory += n
-}
+// charge adds n bytes, perhaps negative, to the memory of c, of its address, of its site and of all clients.
+func (g *guard) charge(c *Client, n int) { g.files.memory.Add(&c.holding.place, int64(n), 0) }
+
+// memory returns the memory of the client's state, in bytes.
+func (c *Client) memory() int { return int(c.holding.place.Held()) }
 
 // An Owner is an open-owner or a lock-owner of a client, usually a process on its machine.
 type Owner struct {

@@ -18,7 +18,7 @@ import (
 // §8.4.3). If the write fails, the Manager grants no new state until a later write succeeds. After
 // Close, Revoke does not mark the records: the clients reclaim their state from the next server.
 func (m *Manager) Revoke(domain any) {
-	m.revoke(func(s *State) bool { return s.Key.Domain == domain })
+	m.revoke(m.allClients(), func(s *State) bool { return s.Key.Domain == domain })
 	m.giving.wait(domain)
 }
 
@@ -26,16 +26,17 @@ func (m *Manager) Revoke(domain any) {
 // (State.Export). That export has ended, and no call uses it any more; the clients can no longer give up
 // what they hold by it, although another export may show the same files.
 func (m *Manager) RevokeExport(domain any, export uint32) {
-	m.revoke(func(s *State) bool { return s.Key.Domain == domain && s.Export == export })
+	m.revoke(m.allClients(), func(s *State) bool { return s.Key.Domain == domain && s.Export == export })
 }
 
-func (m *Manager) revoke(those func(*State) bool) {
+// revoke revokes those opens of the clients, with the locks made through them.
+func (m *Manager) revoke(clients []*Client, those func(*State) bool) {
 	select {
 	case <-m.sweeper.stop:
 	default:
-		m.mark(those)
+		m.mark(clients, those)
 	}
-	m.eachClient(func(g *guard, c *Client) {
+	m.eachClient(clients, func(g *guard, c *Client) {
 		for s := range c.opensOf(those) {
 			for _, lock := range s.locks {
 				lock.revoked.Store(true)
@@ -46,9 +47,9 @@ func (m *Manager) revoke(those func(*State) bool) {
 	})
 }
 
-// mark sets Record.Revoked in the record of each client that has such opens.
-func (m *Manager) mark(those func(*State) bool) {
-	m.eachClient(func(g *guard, c *Client) {
+// mark sets Record.Revoked in the record of each of the clients that has such opens.
+func (m *Manager) mark(clients []*Client, those func(*State) bool) {
+	m.eachClient(clients, func(g *guard, c *Client) {
 		k := &c.known.reclaim
 		if k.revoked {
 			return
@@ -65,13 +66,18 @@ func (m *Manager) mark(those func(*State) bool) {
 	m.rewrite()
 }
 
-// eachClient calls f for each client. It releases the Manager's mutex between two clients, so that
-// requests go on meanwhile. It skips clients that have gone or come since it began. The work that g
-// collects is done at the end, because closing files may take long.
-func (m *Manager) eachClient(f func(g *guard, c *Client)) {
-	g := m.acquire()
-	all := slices.Collect(maps.Values(g.clients.byID))
-	m.mu.Unlock()
+// allClients returns all clients that there are now.
+func (m *Manager) allClients() []*Client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.clients.byID))
+}
+
+// eachClient calls f for each of the clients. It releases the Manager's mutex between two clients, so that
+// requests go on meanwhile. It skips clients that have gone. The work that g collects is done at the end,
+// because closing files may take long.
+func (m *Manager) eachClient(all []*Client, f func(g *guard, c *Client)) {
+	g := &guard{Manager: m}
 	for _, c := range all {
 		m.mu.Lock()
 		if !c.known.gone {
@@ -123,7 +129,7 @@ func (g *guard) told(id *nfs4wire.StateID4, c *Client) {
 // acknowledged is acknowledge for a stateid that stays known.
 func (g *guard) acknowledged(s *State) {
 	c := s.Client
-	g.charge(c, -s.size())
+	g.charge(c, -sizeRevoked)
 	if delete(c.holding.revoked, s); len(c.holding.revoked) == 0 {
 		c.known.hasRevoked.Store(false)
 		c.known.reclaim.revoked = false

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 )
 
 // Config is the configuration of a Manager.
@@ -89,6 +91,7 @@ func New(cfg Config) (*Manager, error) {
 	m.files.scramble = scramble
 	m.files.denials.deny = make(map[fileID]Access)
 	m.files.byID = make(map[fileID]*file)
+	m.files.memory.Size, m.files.open = int64(cfg.Memory), make(map[any]*fair.Tree[*origin])
 	m.files.claims = make(map[FileKey]*localClaim)
 	m.files.unconfirmed = make(map[*Owner]time.Duration)
 	g := m.acquire()
@@ -116,6 +119,10 @@ const (
 	// NameInUse: a client at the address Event.By sent the name of Event.Clients[0], which is
 	// active at another address or under another principal. The client at Event.By has to wait.
 	NameInUse
+	// Reduced: the server took Event.Opens opens from Event.Clients[0], whose lease is valid. It had the
+	// most at the address with the most, in the site with the most, and a client at the address Event.By,
+	// which has no more than its part, could get nothing.
+	Reduced
 )
 
 // An Event is a notice to the administrator about clients: see its Kind.
@@ -125,6 +132,7 @@ type Event struct {
 	By      netip.Addr
 	For     time.Duration
 	Why     Why
+	Opens   int
 }
 
 // A Why is a reason for taking away a client's state.
@@ -140,8 +148,8 @@ const (
 	// client held locks), or the server needed its memory, its entry in the table of clients, or
 	// its open files.
 	Swept
-	// Greedy: the clients of the client's address held so much memory, so many open files or so
-	// many entries in the table of clients that the clients of another address got too little.
+	// Greedy: the clients of the client's address had so many entries in the table of clients, or so much
+	// memory without any open file, that the clients of another address got too little.
 	Greedy
 )
 

@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -63,7 +64,8 @@ func (m *Manager) sweepOn() {
 // sweepClients removes clients that did not confirm themselves within a lease, and clients that the
 // server no longer keeps without a lease (discourteous). If relieve was called since the last sweep, it
 // also removes all expired clients that hold nothing and may reclaim nothing. If relieve reported an
-// address as starved, and no client without a lease is left to evict, it evicts greedy clients.
+// address as starved, and no client without a lease is left to evict, it takes single opens (toTake) or,
+// if the table of clients is full, evicts greedy clients.
 func (m *Manager) sweepClients() {
 	g := m.acquire()
 	now := g.now()
@@ -96,20 +98,28 @@ func (m *Manager) sweepClients() {
 	}
 	late := g.discourteous(courteous, now)
 	var greedy []*Client
+	var all takings
 	if w.starved && len(late) == 0 {
-		for _, c := range g.greedy(w.lack) {
-			if holdsNothing(c) {
-				g.remove(c)
-				g.forget(c)
-			} else {
-				greedy = append(greedy, c)
-			}
+		if w.lack.loser != nil {
+			all = g.toTake(w.lack)
+			greedy = all.clients
+		} else {
+			greedy = g.greedy(w.lack)
 		}
+		greedy = slices.DeleteFunc(greedy, func(c *Client) bool {
+			if !holdsNothing(c) {
+				return false
+			}
+			g.remove(c)
+			g.forget(c)
+			return true
+		})
 	}
 	w.swept, w.lack, w.starved, w.courteous = now, nil, false, len(courteous)
 	g.release()
 	m.evictSome(late, Swept)
 	m.evictSome(greedy, Greedy)
+	m.takeAway(all)
 }
 
 // evictedTogether is the largest number of clients that the sweep evicts at a time. They share one wait
@@ -135,12 +145,34 @@ type shortage struct {
 	used  func() int
 	has   func(o *origin) int
 	takes func(c *Client) int
+
+	// by is the address of the client that was refused. domain is the file system that lacks open files;
+	// nil if the resource is another one.
+	by     netip.Addr
+	domain any
+	// loser returns who loses an open so that the refused client gets what it asked for. It is nil if the
+	// resource is the table of clients. short reports whether to take more opens than this number.
+	loser func() (loser, bool)
+	short func(taken int) bool
 }
 
-func (g *guard) ofMemory() *shortage {
+// anyMemory returns the shortage of memory that no client has met.
+func (g *guard) anyMemory() *shortage { return g.ofMemory(&Client{}) }
+
+// ofMemory returns the shortage of memory that c has met.
+func (g *guard) ofMemory(c *Client) *shortage {
+	m := g.Manager
+	t := &m.files.memory
 	return &shortage{
-		all: g.cfg.Memory, used: func() int { return g.files.usage.Memory },
-		has: func(o *origin) int { return o.memory }, takes: func(c *Client) int { return c.holding.memory },
+		all: g.cfg.Memory, used: func() int { return int(t.Held()) }, by: c.known.address,
+		has:   func(o *origin) int { return int(t.AddressHolds(o.address)) },
+		takes: (*Client).memory,
+		loser: func() (loser, bool) { return (&guard{Manager: m}).memoryLoser(c) },
+		short: func(int) bool {
+			// Take a little more than the client needs now. But an eighth and this little suffice for anyone.
+			little := max(t.Size/64, 2*sizeMost)
+			return t.Free() < t.Size/8+little && (t.Free() < little || !t.May(&c.holding.place, sizeMost))
+		},
 	}
 }
 
@@ -156,13 +188,13 @@ func (g *guard) ofPlaces() *shortage {
 func (m *Manager) Relieve() {
 	g := m.acquire()
 	defer g.release()
-	g.relieve(g.ofMemory(), false)
+	g.relieve(g.anyMemory(), false)
 }
 
 // relieve makes the sweep run soon, because a client was refused a resource (lack). The sweep then
 // removes clients whose leases ran out: all that hold nothing, and others to free some of the resource
-// (discourteous). starved is true if the address of the refused client has less than half its fair
-// share (clients.part). Then the sweep may also evict clients with valid leases (greedy).
+// (discourteous). starved is true if the refused client has no more than its part. Then the sweep may
+// also take single opens from clients with valid leases (toTake), or evict such clients (greedy).
 func (g *guard) relieve(lack *shortage, starved bool) {
 	w := &g.sweeper
 	if w.lack == nil {
@@ -205,7 +237,7 @@ func (g *guard) greedy(lack *shortage) (all []*Client) {
 	// Evict the largest users of the short resource first. Among equals evict those with the least
 	// memory, then those that have been silent for longest.
 	slices.SortFunc(those, func(a, b one) int {
-		return cmp.Or(cmp.Compare(b.takes, a.takes), cmp.Compare(a.c.holding.memory, b.c.holding.memory),
+		return cmp.Or(cmp.Compare(b.takes, a.takes), cmp.Compare(a.c.memory(), b.c.memory()),
 			cmp.Compare(a.c.known.renewed.Load(), b.c.known.renewed.Load()))
 	})
 	for left := lack.has(most); left > part && len(those) > 0; those = those[1:] {
@@ -225,7 +257,7 @@ func (g *guard) greedy(lack *shortage) (all []*Client) {
 func (g *guard) discourteous(courteous []*Client, now time.Duration) (late []*Client) {
 	t, lack := &g.clients, g.sweeper.lack
 	if lack == nil {
-		lack = g.ofMemory()
+		lack = g.anyMemory()
 	}
 	used := lack.used()
 	short := used > lack.all/2

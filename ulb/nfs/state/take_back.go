@@ -1,0 +1,204 @@
+package state
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
+)
+
+// This file takes single opens from clients with valid leases, if a resource ran out for a client within its
+// part. A fair.Tree of the resource says from which client. Opens without locks go before those with locks.
+// Their stateids are revoked as by RevokeExport, so their clients learn of it.
+
+// mostTaken is the largest number of opens that one sweep takes: they share one wait for the disk.
+const mostTaken = 256
+
+// A loser is a client, or the clients of an address, that has to lose an open. key identifies it.
+type loser struct {
+	key     any
+	clients []*Client
+}
+
+// memoryLoser returns the client that loses state so that c gets more memory. It returns false if that would
+// be a client of the address of c, which then has no more than its part.
+func (g *guard) memoryLoser(c *Client) (loser, bool) {
+	v := g.files.memory.Victim(&c.holding.place, sizeMost)
+	if v == nil || v.Of.known.origin == c.known.origin {
+		return loser{}, false
+	}
+	return loser{v.Of, []*Client{v.Of}}, true
+}
+
+// filesLoser returns the clients of the address that loses an open file of a file system so that c can open one.
+func (g *guard) filesLoser(c *Client, r openRoom) (loser, bool) {
+	t := g.files.room(r)
+	if t == nil {
+		return loser{}, false
+	}
+	v := t.Victim(c.known.origin.files.node(c, r.domain), 1)
+	if v == nil || v.Of == c.known.origin {
+		return loser{}, false
+	}
+	l := loser{key: v.Of}
+	for _, c := range g.clients.byID {
+		if c.known.origin == v.Of {
+			l.clients = append(l.clients, c)
+		}
+	}
+	return l, true
+}
+
+// expendable returns the opens of the clients in the file systems of the shortage, in the order in which they
+// are taken: those without locks first, and first those of the client with the most state.
+func (l *loser) expendable(lack *shortage) (all []*State) {
+	for _, c := range l.clients {
+		for s := range c.holding.states {
+			if s.Kind == KindOpen && (lack.domain == nil || s.Key.Domain == lack.domain) {
+				all = append(all, s)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *State) int {
+		return cmp.Or(cmp.Compare(min(1, len(a.locks)), min(1, len(b.locks))),
+			cmp.Compare(len(b.Client.holding.states), len(a.Client.holding.states)))
+	})
+	return all
+}
+
+// takings are what a sweep takes: the opens, and the clients that it removes because they hold only memory.
+type takings struct {
+	opens   map[*State]bool
+	clients []*Client
+	by      netip.Addr
+}
+
+// toTake chooses what the sweep takes because of a shortage.
+func (g *guard) toTake(lack *shortage) takings {
+	all := takings{opens: make(map[*State]bool), by: lack.by}
+	left := make(map[any][]*State)
+	for len(all.opens) < mostTaken && lack.short(len(all.opens)) {
+		l, ok := lack.loser()
+		if !ok {
+			break
+		}
+		opens, known := left[l.key]
+		if !known {
+			opens = l.expendable(lack)
+		}
+		if len(opens) == 0 {
+			if !known { // it holds revoked stateids and owners alone
+				all.clients = l.clients
+			}
+			break
+		}
+		s := opens[0]
+		left[l.key] = opens[1:]
+		all.opens[s] = true
+		g.count(s, -1) // so that the next loser is the one that then has most
+	}
+	for s := range all.opens {
+		g.count(s, +1)
+	}
+	return all
+}
+
+// count adds the open s, or subtracts it if n is -1, in the trees of resources.
+func (g *guard) count(s *State, n int) {
+	size := s.size() - sizeRevoked
+	for _, lock := range s.locks {
+		size += lock.size() - sizeRevoked
+	}
+	g.files.memory.Add(&s.Client.holding.place, int64(n*size), 0)
+	if n < 0 {
+		s.Client.known.origin.files.remove(&g.files, s.shown())
+	} else {
+		s.Client.known.origin.files.add(&g.files, s.Client, s.shown())
+	}
+}
+
+// takeAway takes what toTake has chosen. It waits for the disk, and the caller holds no lock.
+func (m *Manager) takeAway(all takings) {
+	if len(all.opens) == 0 {
+		return
+	}
+	took := make(map[*Client]int)
+	for s := range all.opens {
+		took[s.Client]++
+	}
+	losers := make([]*Client, 0, len(took))
+	for c := range took {
+		losers = append(losers, c)
+	}
+	m.revoke(losers, func(s *State) bool { return all.opens[s] })
+	g := m.acquire()
+	for _, c := range losers {
+		g.events = append(g.events, &Event{Kind: Reduced, Clients: []Record{g.recordOf(c)}, By: all.by, Opens: took[c]})
+	}
+	g.release()
+}
+
+// openFiles counts the files that the clients of one address have open.
+type openFiles struct {
+	opens    map[shown]int               // opens of each file
+	byDomain map[any]*fair.Node[*origin] // its places in files.open: open files of each file system
+}
+
+// node returns the place of the address of c in the tree of a file system, or one that is in no tree.
+func (o *openFiles) node(c *Client, domain any) *fair.Node[*origin] {
+	if n := o.byDomain[domain]; n != nil {
+		return n
+	}
+	return &fair.Node[*origin]{Of: c.known.origin, Address: c.known.address}
+}
+
+// open returns how many files of a file system the clients of the address have open.
+func (o *openFiles) open(domain any) int {
+	if n := o.byDomain[domain]; n != nil {
+		return int(n.Held())
+	}
+	return 0
+}
+
+// add counts one more open of a file, by c.
+func (o *openFiles) add(all *files, c *Client, of shown) {
+	if o.opens == nil {
+		o.opens, o.byDomain = map[shown]int{}, map[any]*fair.Node[*origin]{}
+	}
+	if o.opens[of]++; o.opens[of] > 1 {
+		return
+	}
+	t := all.open[of.domain]
+	if t == nil {
+		t = &fair.Tree[*origin]{}
+		all.open[of.domain] = t
+	}
+	n := o.node(c, of.domain)
+	o.byDomain[of.domain] = n
+	t.Add(n, 1, 0)
+}
+
+func (o *openFiles) remove(all *files, of shown) {
+	if o.opens[of]--; o.opens[of] > 0 {
+		return
+	}
+	delete(o.opens, of)
+	t, n := all.open[of.domain], o.byDomain[of.domain]
+	if t.Add(n, -1, 0); n.Held() == 0 {
+		delete(o.byDomain, of.domain)
+	}
+	if t.Held() == 0 {
+		delete(all.open, of.domain)
+	}
+}
+
+// room returns the tree of the open files of a file system, of which an eighth stays free for files that are
+// being opened and belong to no client yet. It returns nil if no client has one open.
+func (all *files) room(r openRoom) *fair.Tree[*origin] {
+	t := all.open[r.domain]
+	if t != nil {
+		t.Size = int64(r.most - r.most/8)
+	}
+	return t
+}
