@@ -15,10 +15,10 @@ import (
 // mostTaken is the largest number of opens that one sweep takes: they share one wait for the disk.
 const mostTaken = 256
 
-// A loser is a client, or the clients of an address, that has to lose an open. key identifies it.
+// A loser has to lose an open: client, or if that is nil a client of the address origin.
 type loser struct {
-	key     any
-	clients []*Client
+	client *Client
+	origin *origin
 }
 
 // memoryLoser returns the client that loses state so that c gets more memory. It returns false if that would
@@ -28,10 +28,11 @@ func (g *guard) memoryLoser(c *Client) (loser, bool) {
 	if v == nil || v.Of.known.origin == c.known.origin {
 		return loser{}, false
 	}
-	return loser{v.Of, []*Client{v.Of}}, true
+	return loser{client: v.Of}, true
 }
 
-// filesLoser returns the clients of the address that loses an open file of a file system so that c can open one.
+// filesLoser returns the address that loses an open file of a file system so that c can open one. It returns
+// false if there is no other one than that of c.
 func (g *guard) filesLoser(c *Client, r openRoom) (loser, bool) {
 	t := g.files.room(r)
 	if t == nil {
@@ -41,19 +42,26 @@ func (g *guard) filesLoser(c *Client, r openRoom) (loser, bool) {
 	if v == nil || v.Of == c.known.origin {
 		return loser{}, false
 	}
-	l := loser{key: v.Of}
-	for _, c := range g.clients.byID {
-		if c.known.origin == v.Of {
-			l.clients = append(l.clients, c)
-		}
-	}
-	return l, true
+	return loser{origin: v.Of}, true
 }
 
-// expendable returns the opens of the clients in the file systems of the shortage, in the order in which they
-// are taken: those without locks first, and first those of the client with the most state.
-func (l *loser) expendable(lack *shortage) (all []*State) {
-	for _, c := range l.clients {
+// clientsOf returns the clients that l stands for.
+func (g *guard) clientsOf(l loser) (all []*Client) {
+	if l.client != nil {
+		return []*Client{l.client}
+	}
+	for _, c := range g.clients.byID {
+		if c.known.origin == l.origin {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// expendable returns the opens of the clients that the shortage is about, in the order in which they are
+// taken: those without locks first, and first those of the client with the most state.
+func (lack *shortage) expendable(clients []*Client) (all []*State) {
+	for _, c := range clients {
 		for s := range c.holding.states {
 			if s.Kind == KindOpen && (lack.domain == nil || s.Key.Domain == lack.domain) {
 				all = append(all, s)
@@ -77,24 +85,24 @@ type takings struct {
 // toTake chooses what the sweep takes because of a shortage.
 func (g *guard) toTake(lack *shortage) takings {
 	all := takings{opens: make(map[*State]bool), by: lack.by}
-	left := make(map[any][]*State)
+	left := make(map[loser][]*State)
 	for len(all.opens) < mostTaken && lack.short(len(all.opens)) {
 		l, ok := lack.loser()
 		if !ok {
 			break
 		}
-		opens, known := left[l.key]
+		opens, known := left[l]
 		if !known {
-			opens = l.expendable(lack)
+			opens = lack.expendable(g.clientsOf(l))
 		}
 		if len(opens) == 0 {
-			if !known { // it holds revoked stateids and owners alone
-				all.clients = l.clients
+			if !known && l.client != nil { // it holds revoked stateids and owners alone
+				all.clients = []*Client{l.client}
 			}
 			break
 		}
 		s := opens[0]
-		left[l.key] = opens[1:]
+		left[l] = opens[1:]
 		all.opens[s] = true
 		g.count(s, -1) // so that the next loser is the one that then has most
 	}
