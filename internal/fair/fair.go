@@ -140,6 +140,17 @@ func (t *Tree[T]) AddressHolds(a netip.Addr) (held int64) {
 	return held
 }
 
+// First returns the holder at an address that is the first to lose a unit, or nil if none has any.
+func (t *Tree[T]) First(a netip.Addr) *Node[T] {
+	a = clientaddr.Of(a)
+	for _, g := range [...]*group[T]{&t.strangers, &t.known} {
+		if n := g.addresses[a]; n != nil {
+			return n.children[0]
+		}
+	}
+	return nil
+}
+
 func (t *Tree[T]) groupOf(n *Node[T]) *group[T] {
 	if n.stranger {
 		return &t.strangers

@@ -9,31 +9,29 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
-	"github.com/nfsrdmad/nfsrdmad/internal/queue"
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 )
 
-// A table finds contexts by their handles. Its limits are the fields max (all contexts), share (the
+// A table finds contexts by their handles. Its limits are room.Size (all contexts), share (the
 // contexts of one client address) and each (the contexts of one principal). If an address or a
 // principal has reached its limit, add deletes one of its contexts that was not used for long. If
-// the table is full, add deletes a context of an address that has the most. find takes no lock.
+// the table is full, add deletes a context of the address that has the most, in the site that has the
+// most. find takes no lock.
 type table struct {
-	max, share int
-	each       int
-	idle       time.Duration
-	contexts   sync.Map // *serverContext by handle
+	share, each int
+	idle        time.Duration
+	contexts    sync.Map // *serverContext by handle
 
-	mu      sync.Mutex
-	holders map[netip.Addr]*holder
+	mu   sync.Mutex
+	room fair.Tree[*serverContext] // each context is a holder of one unit
 	// principals has the contexts of each principal. serverContext.at is the index in the slice.
 	principals map[string][]*serverContext
-	ranking    queue.Ranking[holder]
 }
 
 func newTable(most, share, each int, idle time.Duration) *table {
 	return &table{
-		max: most, share: share, each: each, idle: idle,
-		holders: make(map[netip.Addr]*holder), principals: make(map[string][]*serverContext),
+		share: share, each: each, idle: idle,
+		room: fair.Tree[*serverContext]{Size: int64(most)}, principals: make(map[string][]*serverContext),
 	}
 }
 
@@ -52,36 +50,25 @@ func (t *table) find(h []byte) *serverContext {
 func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int) {
 	x.touch(now)
 	rand.Read(x.handle[:]) // rand.Read never fails
-	addr := clientaddr.Of(peer)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if own := t.principals[x.principal]; len(own) >= t.each {
 		t.dropLocked(idlest(own))
 		evicted++
 	}
-	h := t.holders[addr]
-	if h != nil && h.contexts.Len >= t.share {
-		t.evictLocked(h)
+	if int(t.room.AddressHolds(peer)) >= t.share {
+		t.evictLocked(func() *fair.Node[*serverContext] { return t.room.First(peer) })
 		evicted++
 	}
-	if t.ranking.Total >= t.max {
-		t.makeRoomLocked()
-		evicted++
-	}
-	// If an eviction above has deleted the last context of the holder, it has also removed the
-	// holder.
-	if h = t.holders[addr]; h == nil {
-		h = &holder{addr: addr}
-		h.place.Of = h
-		t.holders[addr] = h
-	}
-	x.holder, x.seen = h, x.used.Load()
+	x.place.Of, x.place.Address, x.seen = x, peer, x.used.Load()
 	own := t.principals[x.principal]
 	x.at = len(own)
 	t.principals[x.principal] = append(own, x)
-	h.contexts.Add(x)
-	t.ranking.Add(&h.place, +1)
 	t.contexts.Store(x.handle, x)
+	if t.room.Add(&x.place, 1, 0); t.room.Free() < 0 {
+		t.evictLocked(func() *fair.Node[*serverContext] { return t.room.Victim(nil, 0) })
+		evicted++
+	}
 	return evicted
 }
 
@@ -98,42 +85,27 @@ func idlest(all []*serverContext) *serverContext {
 	return x
 }
 
-// maxPassed is the largest number of recently used contexts that evictLocked and makeRoomLocked each
-// skip, and the number of random contexts that idlest compares.
+// maxPassed is the largest number of recently used contexts that evictLocked skips, and the number of
+// random contexts that idlest compares.
 const maxPassed = 64
 
-// evictLocked deletes a context of h that was not used for long: it moves contexts that were used
-// again from the front of h.contexts to the end, at most maxPassed.
-func (t *table) evictLocked(h *holder) {
-	for range maxPassed {
-		x := h.contexts.First
-		if !x.usedAgainLocked() {
-			break
-		}
-		h.contexts.Remove(x)
-		h.contexts.Add(x)
+// evictLocked deletes the context that next returns. If that was used again, it first counts as the
+// newest of its address, and next returns another one, at most maxPassed times.
+func (t *table) evictLocked(next func() *fair.Node[*serverContext]) {
+	x := next().Of
+	for n := 0; n < maxPassed && x.usedAgainLocked(); n++ {
+		t.room.Add(&x.place, -1, 0)
+		t.room.Add(&x.place, 1, 0)
+		x = next().Of
 	}
-	t.dropLocked(h.contexts.First)
-}
-
-// makeRoomLocked deletes a context of an address that has the most contexts. If several addresses
-// have that number, it prefers one whose first context was not used recently.
-func (t *table) makeRoomLocked() {
-	for range maxPassed {
-		h := t.ranking.Top().Of
-		if !h.contexts.First.usedAgainLocked() {
-			break
-		}
-		t.ranking.Add(&h.place, 0)
-	}
-	t.evictLocked(t.ranking.Top().Of)
+	t.dropLocked(x)
 }
 
 // remove deletes x. It returns false if x was already deleted.
 func (t *table) remove(x *serverContext) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if x.holder == nil {
+	if x.place.Held() == 0 {
 		return false
 	}
 	t.dropLocked(x)
@@ -142,13 +114,7 @@ func (t *table) remove(x *serverContext) bool {
 
 // dropLocked deletes x, which is in the table.
 func (t *table) dropLocked(x *serverContext) {
-	h := x.holder
-	h.contexts.Remove(x)
-	t.ranking.Add(&h.place, -1)
-	x.holder = nil
-	if h.contexts.Len == 0 {
-		delete(t.holders, h.addr)
-	}
+	t.room.Add(&x.place, -1, 0)
 	t.contexts.Delete(x.handle)
 	own := t.principals[x.principal]
 	last := len(own) - 1
@@ -186,14 +152,7 @@ func (t *table) clear() {
 func (t *table) len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ranking.Total
-}
-
-// A holder has the contexts of one peer address.
-type holder struct {
-	addr     netip.Addr
-	contexts queue.List[serverContext, *serverContext]
-	place    queue.Place[holder] // place in the table's ranking, by the number of contexts
+	return int(t.room.Held())
 }
 
 // handleSize is the length of a handle, in bytes. A handle is random, so that nobody can guess it,
@@ -227,10 +186,9 @@ type serverContext struct {
 	destroyed atomic.Bool
 
 	// The following fields are data of the table.
-	queue.Links[serverContext] // links in the list of contexts of its holder
-	holder                     *holder
-	at                         int   // index in the table's list of its principal's contexts
-	seen                       int64 // the value of used when usedAgainLocked was last called
+	place fair.Node[*serverContext]
+	at    int   // index in the table's list of its principal's contexts
+	seen  int64 // the value of used when usedAgainLocked was last called
 }
 
 // touch sets used to the present time. It loads the old value before it stores, because a store to

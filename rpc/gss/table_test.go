@@ -35,12 +35,43 @@ func TestTableUnderFlood(t *testing.T) {
 	if count := table.len(); count != defaultContexts {
 		t.Errorf("%d contexts", count)
 	}
-	// The address with the most contexts has lost contexts until no address had more.
-	if most := table.ranking.Top().Count; most != 1 {
-		t.Errorf("an address has %d", most)
+	// The site with the most contexts has lost contexts until no site had more, and within the site the
+	// address with the most.
+	flood := netip.MustParseAddr("192.0.2.2")
+	if most := table.room.AddressHolds(flood); most > int64(defaultContexts/table.room.Sites()+1) {
+		t.Errorf("an address has %d, and there are %d sites", most, table.room.Sites())
 	}
-	if gone, left := table.sweep(now.Add(time.Hour)), table.len(); left != 0 || gone == 0 || len(table.holders) != 0 {
-		t.Errorf("%d went, %d are left, of %d addresses", gone, left, len(table.holders))
+	if table.find(other.handle[:]) != other {
+		t.Error("an address with one context lost it")
+	}
+	if gone, left := table.sweep(now.Add(time.Hour)), table.len(); left != 0 || gone == 0 || table.room.Addresses() != 0 {
+		t.Errorf("%d went, %d are left, of %d addresses", gone, left, table.room.Addresses())
+	}
+}
+
+// If clients in many /64s of one /48 make contexts, a client of another site keeps those that it has within its
+// part, although each of these addresses has fewer.
+func TestContextsOfASiteWithManyAddresses(t *testing.T) {
+	const size = 256
+	table := newTable(size, size/4, size+1, time.Hour)
+	now := time.Now()
+	var kept []*serverContext
+	for range size / 4 {
+		kept = append(kept, &serverContext{expiry: now.Add(time.Hour)})
+		table.add(kept[len(kept)-1], netip.MustParseAddr("192.0.2.1"), now)
+	}
+	network := netip.MustParseAddr("2001:db8::1").As16()
+	for i := range 3000 {
+		network[6], network[7] = byte(i>>8), byte(i)
+		table.add(&serverContext{expiry: now.Add(time.Hour)}, netip.AddrFrom16(network), now)
+	}
+	for i, x := range kept {
+		if table.find(x.handle[:]) != x {
+			t.Fatalf("context %d was dropped", i)
+		}
+	}
+	if n := table.len(); n != size {
+		t.Errorf("%d contexts", n)
 	}
 }
 
