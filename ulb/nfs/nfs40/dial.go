@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -18,20 +18,20 @@ type dialer struct {
 	dial rpc.Dialer
 	ctx  context.Context
 	stop context.CancelFunc
-	// most is the maximum number of connections at once.
-	most int
-	// mu guards ending, taken and all. work counts the callbacks. While ending is true, no more of them
+	// mu guards ending and room. work counts the callbacks. While ending is true, no more of them
 	// may begin.
 	mu     sync.Mutex
 	ending bool
 	work   sync.WaitGroup
-	// taken counts the connections by client address (see clientaddr.Of). all is their total.
-	taken map[netip.Addr]int
-	all   int
+	// room counts the connections; each is a holder of one.
+	room fair.Tree[struct{}]
 }
 
+// A connection is the place of a connection in dialer.room.
+type connection = fair.Node[struct{}]
+
 func newDialer(dial rpc.Dialer, most int) *dialer {
-	d := &dialer{dial: dial, most: cmp.Or(most, 256), taken: make(map[netip.Addr]int)}
+	d := &dialer{dial: dial, room: fair.Tree[struct{}]{Size: int64(cmp.Or(most, 256))}}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d
 }
@@ -56,30 +56,24 @@ func (d *dialer) begin() bool {
 	return !d.ending
 }
 
-// countConnection counts a connection to an address. It returns false if there are too many
-// connections, or if the address already has as many connections as may still be made to all
-// addresses. If countConnection returns true, the caller later calls give.
-func (d *dialer) countConnection(to netip.Addr) bool {
-	to = clientaddr.Of(to)
+// countConnection counts a connection to an address. It returns nil if the address may have no more
+// connections (fair.Tree.May). Otherwise the caller later calls give.
+func (d *dialer) countConnection(to netip.Addr) *connection {
+	c := &connection{Address: to}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if left := d.most - d.all; left == 0 || d.taken[to] > 0 && d.taken[to] >= left {
-		return false
+	if !d.room.May(c, 1) {
+		return nil
 	}
-	d.taken[to]++
-	d.all++
-	return true
+	d.room.Add(c, 1, 0)
+	return c
 }
 
 // give subtracts a connection that countConnection counted.
-func (d *dialer) give(to netip.Addr) {
-	to = clientaddr.Of(to)
+func (d *dialer) give(c *connection) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.all--
-	if d.taken[to]--; d.taken[to] == 0 {
-		delete(d.taken, to)
-	}
+	d.room.Add(c, -1, 0)
 }
 
 // null makes the call CB_NULL over a new connection. It prepares the protection first, so that no
@@ -98,10 +92,11 @@ func (d *dialer) null(ctx context.Context, t *state.Callback, cred rpc.AuthBytes
 			return err
 		}
 	}
-	if !d.countConnection(t.Dial.Addr()) {
+	counted := d.countConnection(t.Dial.Addr())
+	if counted == nil {
 		return errTooMany
 	}
-	defer d.give(t.Dial.Addr())
+	defer d.give(counted)
 	dialing, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	client, err := d.dial(dialing, "tcp", t.Dial.String())
