@@ -151,8 +151,8 @@ func TestPlacesOfCallbackConnectionsComeBack(t *testing.T) {
 				}
 				for i := range 3 * most {
 					p := c.Site.Peer(0)
-					p.Conn = c.Site.RPC.NewConn(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 9, 9, byte(i)}), 700), netip.AddrPort{}, "tcp", true)
-					(&called{peer: &peer{p}}).known(t, fmt.Sprint("of its own address ", i), fmt.Sprintf("10.9.9.%d.4.1", i))
+					p.Conn = c.Site.RPC.NewConn(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 9, byte(i), 9}), 700), netip.AddrPort{}, "tcp", true)
+					(&called{peer: &peer{p}}).known(t, fmt.Sprint("of its own address ", i), fmt.Sprintf("10.9.%d.9.4.1", i))
 				}
 				synctest.Wait()
 				if _, _, open := c.callbacks.seen(); open != most {
