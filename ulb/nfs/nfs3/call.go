@@ -144,6 +144,8 @@ type request struct {
 	view   pseudo.View
 	// values holds, by procedure, the arguments and results of an earlier call: see answered.
 	values [wire.ProcCommit + 1]any
+	// later is what the call waits for, after errLater.
+	later state.Later
 }
 
 // Serve runs one procedure.
@@ -168,17 +170,34 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 			return wait(c, w, lane, err)
 		}
 	}
+	out, later := p.execute(c, w, e, o, &who)
+	if out.Pending {
+		// From Await on, the call may belong to another goroutine.
+		c.Detach()
+		lane := e.FS.Lane()
+		later.Await(func() { c.Resume(lane) })
+	}
+	return out
+}
+
+// execute runs the procedure of a call. e is the export of the call, and o the object, or both are nil. If
+// the outcome is Pending, the call has to run again after later.
+func (p *Program) execute(c *rpc.Call, w *xdr.Writer, e *export.Export, o *export.Opened, who *export.Looked) (out rpc.Outcome, later state.Later) {
 	r := p.requests.Get().(*request)
 	r.program, r.call, r.args, r.w = p, c, &c.Args, w
 	r.op, r.cred = vfs.Op{Cred: &r.cred, Try: c.Try}, vfs.Cred{UID: rpc.NobodyID, GID: rpc.NobodyID}
 	defer p.recycle(r)
-	if named {
+	if e != nil {
 		r.export, r.handle = e, o.Handle
 		r.op.Async = e.Async
-		r.looked = who
+		r.looked = *who
 		e.Identify(&c.Cred, &r.looked, &r.cred)
 	}
-	return procedures[c.Header.Procedure](r)
+	out = procedures[c.Header.Procedure](r)
+	if out.Pending {
+		later, r.later = r.later, state.Later{}
+	}
+	return out, later
 }
 
 // enter marks the export of the call as in use (export.Export.Enter). If the export has been replaced or
@@ -264,6 +283,8 @@ func answered[A, R any, PA decoder[A], PR encoder[R]](run func(r *request, args 
 var (
 	errGarbage  = errors.New("nfs3: the arguments contradict each other")
 	errNoMemory = errors.New("nfs3: the call has no memory for its results")
+	// errLater means that the call waits for what request.later says, and then runs again.
+	errLater = errors.New("nfs3: the call waits for the records of clients")
 )
 
 // outcome returns the outcome of a call whose procedure returned err. send is false if the results are
@@ -273,6 +294,8 @@ func (r *request) outcome(err error) (out rpc.Outcome, send bool) {
 	case err == nil:
 	case blocked(err):
 		return rpc.WouldBlock(r.fs().Lane()), false
+	case errors.Is(err, errLater):
+		return rpc.Outcome{Pending: true}, false
 	case errors.Is(err, errGarbage):
 		return rpc.GarbageArgs, false
 	case errors.Is(err, errNoMemory):
@@ -302,7 +325,7 @@ func (r *request) may(use state.Use, h vfs.Handle, name []byte) error {
 	if m == nil {
 		return nil
 	}
-	i := state.Intent{Use: use, FS: r.fs(), File: h, Name: name, Op: &r.op, Version3: true}
+	i := state.Intent{Use: use, FS: r.fs(), File: h, Name: name, Op: &r.op, Later: &r.later, Version3: true}
 	switch m.Ask(&i) {
 	case state.Yes:
 		return nil
@@ -310,6 +333,8 @@ func (r *request) may(use state.Use, h vfs.Handle, name []byte) error {
 		return vfs.ErrDelay
 	case state.AfterWait:
 		return vfs.ErrWouldBlock
+	case state.Delayed:
+		return errLater
 	case state.Failed:
 		return i.Err
 	}

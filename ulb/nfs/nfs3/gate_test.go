@@ -25,7 +25,7 @@ func deniedSite(t *testing.T, s *site, deny state.Access) (f wire.FileHandle3, e
 	}
 	c := m.ExchangeID(&state.Identity{Owner: []byte("client")}, false).Client
 	m.Confirm(c)
-	m.ReclaimComplete(c, false)
+	m.ReclaimComplete(c, nil)
 	key := state.FileKey{Domain: state.DomainOf(s.export.FS), Handle: o.Handle}
 	opening, status := m.Open(&state.OpenArgs{Client: c, OwnerName: []byte("owner"), Key: key, Access: state.AccessRead, Deny: deny})
 	if status != 0 {

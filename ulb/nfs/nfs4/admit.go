@@ -322,7 +322,7 @@ const maxBitmap = 16
 func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) Status {
 	i := state.Intent{
 		Use: use, FS: o.Export.FS, File: o.Handle, Name: name, Op: k.opIn(o), By: by,
-		Client: k.Client, From: k.Call.Conn.Peer.Addr(),
+		Client: k.Client, From: k.Call.Conn.Peer.Addr(), Later: &k.later,
 	}
 	switch k.Program.state.Ask(&i) {
 	case state.Yes:
@@ -334,6 +334,8 @@ func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) S
 		return wire.NFS4ErrGrace
 	case state.AfterWait:
 		return k.Block(k.FS().Lane())
+	case state.Delayed:
+		return k.AfterDisk(&k.later)
 	case state.Failed:
 		return k.Failed(i.Err)
 	}
@@ -404,6 +406,17 @@ func (k *Compound) Failed(err error) Status {
 func (k *Compound) Block(lane any) Status {
 	k.lane = lane
 	return Blocked
+}
+
+// AfterDisk returns the status Waiting for an operation that waits for the disk of the clients' records: l
+// is what the state manager gave it with state.AfterDisk. The operation runs again in the lane of its file
+// system.
+func (k *Compound) AfterDisk(l *state.Later) Status {
+	lane, later := k.on, *l
+	if e := k.Current.Export; e != nil {
+		lane = e.FS.Lane()
+	}
+	return k.WaitFor(func() { later.Await(func() { k.Resume(lane) }) })
 }
 
 // blocked reports whether err means that a call with Try would have had to wait.

@@ -93,6 +93,8 @@ type running struct {
 	// begins the wait of a Waiting one.
 	lane  any
 	start func()
+	// later is what an operation waits for, if the state manager says so: see AfterDisk.
+	later state.Later
 }
 
 // schedule is the stage of a Compound in which the executor runs it, without Try.

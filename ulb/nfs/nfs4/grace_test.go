@@ -59,7 +59,7 @@ func TestGrace(t *testing.T) {
 	f.want(wire.NFS4OK, putFH(fh), claims(opFirstLock(mine, "locker", wire.WriteLt, 0, 1)))
 	other.want(wire.NFS4ErrReclaimConflict, putFH(fh), claims(opFirstLock(theirs, "locker", wire.ReadLt, 0, 1)))
 	for _, c := range clients {
-		if s := s.State.ReclaimComplete(c, false); s != wire.NFS4OK {
+		if s := s.State.ReclaimComplete(c, nil); s != wire.NFS4OK {
 			t.Fatal(s)
 		}
 	}

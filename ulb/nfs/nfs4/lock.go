@@ -25,7 +25,7 @@ func lockFile(k *Compound, args *wire.Lock4Args) Status {
 		return s
 	}
 	a := state.LockArgs{
-		Claimer: claimer, Try: k.Op.Try,
+		Claimer: claimer, Later: &k.later,
 		New: args.Locker.NewLockOwner, Offset: args.Offset, Length: args.Length,
 		Write: writes(args.Locktype), Wait: args.Locktype == wire.ReadwLt || args.Locktype == wire.WritewLt,
 		Tag: k.Current, Claimed: args.Reclaim,
@@ -135,8 +135,8 @@ func (k *Compound) lock(a *state.LockArgs) Status {
 			return wire.NFS4ErrReclaimConflict
 		}
 		return k.denied(d)
-	case state.WouldWait:
-		return k.Block(k.FS().Lane())
+	case state.AfterDisk:
+		return k.AfterDisk(&k.later)
 	}
 	return s
 }
@@ -175,12 +175,12 @@ func lockTest(k *Compound, args *wire.Lockt4Args) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	d, s := k.Program.state.TestLock(c, args.Owner.Owner, k.Current.key(), args.Offset, args.Length, writes(args.Locktype), claimer, k.Op.Try)
+	d, s := k.Program.state.TestLock(c, args.Owner.Owner, k.Current.key(), args.Offset, args.Length, writes(args.Locktype), claimer, &k.later)
 	switch s {
 	case wire.NFS4ErrDenied:
 		return k.denied(d)
-	case state.WouldWait:
-		return k.Block(k.FS().Lane())
+	case state.AfterDisk:
+		return k.AfterDisk(&k.later)
 	}
 	return s
 }

@@ -160,8 +160,8 @@ func (o *opening) claim() Status {
 	if s != wire.NFS4OK || !first {
 		return s
 	}
-	if s = m.Record(o.client, o.deny, o.k.Op.Try); s == state.WouldWait {
-		return o.k.Block(o.k.FS().Lane())
+	if s = m.Record(o.client, o.deny, &o.k.later); s == state.AfterDisk {
+		return o.k.AfterDisk(&o.k.later)
 	}
 	return s
 }
@@ -264,7 +264,10 @@ func (o *opening) share() (s Status) {
 		Client: o.client, Owner: o.owner, OwnerName: o.args.Owner.Owner,
 		Key:    state.FileKey{Domain: state.DomainOf(k.FS()), Handle: o.object.Handle},
 		Export: o.object.Export.ID,
-		Access: o.access, Deny: o.deny, Claimed: o.reclaim, Roomy: o.made, By: k.principal(&o.object), File: o.file, Try: k.Op.Try,
+		Access: o.access, Deny: o.deny, Claimed: o.reclaim, Roomy: o.made, By: k.principal(&o.object), File: o.file,
+	}
+	if !o.made { // an OPEN that has created its file is not repeated
+		a.Later = &k.later
 	}
 	if o.resize {
 		a.Needs = state.AccessWrite
@@ -272,8 +275,8 @@ func (o *opening) share() (s Status) {
 	switch o.state, s = k.Program.state.Open(&a); s {
 	case wire.NFS4OK:
 		o.file = nil // it belongs to the state manager now
-	case state.WouldWait:
-		return k.Block(k.FS().Lane())
+	case state.AfterDisk:
+		return k.AfterDisk(&k.later)
 	case wire.NFS4ErrShareDenied:
 		if o.reclaim {
 			return wire.NFS4ErrReclaimConflict

@@ -57,7 +57,7 @@ func newClient(m *state.Manager, minor uint32, name string) *state.Client {
 	}
 	x := m.ExchangeID(id, false)
 	m.Confirm(x.Client)
-	m.ReclaimComplete(x.Client, false)
+	m.ReclaimComplete(x.Client, nil)
 	return x.Client
 }
 

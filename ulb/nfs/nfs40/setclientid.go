@@ -14,10 +14,6 @@ import (
 // NFS4ERR_CLID_INUSE with the address of the client that uses the name.
 const maxSetClientID = 4 + maxNetID + 4 + maxAddress
 
-// disk is passed to rpc.Call.Resume as the resource that a call waits for, if its operation waits
-// for the records of clients.
-type disk struct{}
-
 // setClientID is SETCLIENTID (RFC 7530 §16.33).
 func (m *Minor) setClientID(k *nfs4.Compound, args *wire.SetClientID4Args) nfs4.Status {
 	if !k.Served() {
@@ -33,7 +29,7 @@ func (m *Minor) setClientID(k *nfs4.Compound, args *wire.SetClientID4Args) nfs4.
 		r := m.state.SetClientID(&id, cb)
 		switch {
 		case r.Expired != nil && k.Call.Try:
-			return k.Block(disk{})
+			return k.Block(state.Disk{})
 		case r.Expired != nil:
 			if m.state.Evict(r.Expired) != nil {
 				return wire.NFS4ErrDelay

@@ -23,7 +23,7 @@ func (m *Minor) createSession(k *nfs4.Compound, args *wire.CreateSession4Args) n
 	case !k.Call.Try:
 		c.creating.Lock()
 	case !c.creating.TryLock(): // another CREATE_SESSION of the client is running
-		return k.Block(disk{})
+		return k.Block(state.Disk{})
 	}
 	defer c.creating.Unlock()
 	switch next := args.Sequence - c.sequence.Load(); {

@@ -46,17 +46,13 @@ func (m *Minor) exchangeID(k *nfs4.Compound, args *wire.ExchangeID4Args) nfs4.St
 		case x.Expired == nil:
 			return x.Status
 		case k.Call.Try:
-			return k.Block(disk{})
+			return k.Block(state.Disk{})
 		}
 		if m.state.Evict(x.Expired) != nil {
 			return wire.NFS4ErrDelay
 		}
 	}
 }
-
-// disk is passed to rpc.Call.Resume as the resource that a call waits for, if its operation waits
-// for the records or the files of clients.
-type disk struct{}
 
 // exchanged writes the result of EXCHANGE_ID.
 func (m *Minor) exchanged(k *nfs4.Compound, x *state.Registration) nfs4.Status {

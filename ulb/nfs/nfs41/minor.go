@@ -83,9 +83,10 @@ func (m *Minor) reclaimComplete(k *nfs4.Compound, args *wire.ReclaimComplete4Arg
 	case args.OneFs:
 		return wire.NFS4OK
 	}
-	s := m.state.ReclaimComplete(k.Client, k.Call.Try)
-	if s == state.WouldWait {
-		return k.Block(disk{})
+	var later state.Later
+	s := m.state.ReclaimComplete(k.Client, &later)
+	if s == state.AfterDisk {
+		return k.AfterDisk(&later)
 	}
 	return s
 }

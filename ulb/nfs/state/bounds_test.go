@@ -76,7 +76,7 @@ func clientFrom(t *testing.T, m *Manager, address, owner string) *Client {
 	if s := m.Confirm(x.Client); s != ok {
 		t.Fatal(s)
 	}
-	m.ReclaimComplete(x.Client, false)
+	m.ReclaimComplete(x.Client, nil)
 	return x.Client
 }
 

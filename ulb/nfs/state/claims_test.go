@@ -39,7 +39,7 @@ func comes(t *testing.T, m *Manager, minor uint32, id *Identity) (*Client, Statu
 func recorded(minor uint32) life {
 	return func(t *testing.T, m *Manager) {
 		if minor == 0 {
-			if s := m.Record(v40(t, m, me()), 0, false); s != ok {
+			if s := m.Record(v40(t, m, me()), 0, nil); s != ok {
 				t.Fatal(s)
 			}
 			return
@@ -171,7 +171,7 @@ func TestStrangersInGrace(t *testing.T) {
 			there++
 			if i%100 == 0 {
 				is(t, "a stranger's claim", m.mayHoldNow(c, true), noGrace)
-				s := m.ReclaimComplete(c, false)
+				s := m.ReclaimComplete(c, nil)
 				is(t, "RECLAIM_COMPLETE", s, ok)
 				is(t, "a stranger's wish", m.mayHoldNow(c, false), inGrace)
 			}
@@ -219,7 +219,7 @@ func TestRecordsThatStayAreBounded(t *testing.T) {
 		is(t, "DESTROY_CLIENTID", m.Destroy(complete(t, m, identity("one", 1, "me"))), ok)
 		synctest.Wait()
 		c := confirmed(t, m, identity("another", 1, "me"))
-		if s := m.ReclaimComplete(c, false); s != nfs4wire.NFS4ErrDelay || d.has(1, "another") {
+		if s := m.ReclaimComplete(c, nil); s != nfs4wire.NFS4ErrDelay || d.has(1, "another") {
 			t.Errorf("RECLAIM_COMPLETE: %v", s)
 		}
 	})

@@ -130,7 +130,7 @@ func confirmed(t testing.TB, m *Manager, id *Identity) *Client {
 func complete(t testing.TB, m *Manager, id *Identity) *Client {
 	t.Helper()
 	c := confirmed(t, m, id)
-	s := m.ReclaimComplete(c, false)
+	s := m.ReclaimComplete(c, nil)
 	is(t, "RECLAIM_COMPLETE", s, nfs4wire.NFS4OK)
 	return c
 }

@@ -133,7 +133,7 @@ func TestLocksAreChangedByteForByte(t *testing.T) {
 	one, other := newLocker(t, m, "one"), newLocker(t, m, "other")
 	test := func(what string, offset uint64, write bool, want Status) {
 		t.Helper()
-		_, s := m.TestLock(other.c, []byte("tester"), fileKey(1), offset, 1, write, nil, false)
+		_, s := m.TestLock(other.c, []byte("tester"), fileKey(1), offset, 1, write, nil, nil)
 		is(t, what, s, want)
 	}
 	seqid := uint32(0)

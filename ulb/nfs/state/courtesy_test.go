@@ -14,22 +14,22 @@ import (
 func TestStateWithoutALeaseGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		want func(m *Manager, c *Client, try bool) Status
+		want func(m *Manager, c *Client, later *Later) Status
 	}{
-		{"OPEN", func(m *Manager, c *Client, try bool) Status {
-			_, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("other"), Key: fileKey(1), Access: AccessWrite, Try: try})
+		{"OPEN", func(m *Manager, c *Client, later *Later) Status {
+			_, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("other"), Key: fileKey(1), Access: AccessWrite, Later: later})
 			return s
 		}},
-		{"LOCK", func(m *Manager, c *Client, try bool) Status {
+		{"LOCK", func(m *Manager, c *Client, later *Later) Status {
 			o, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("other"), Key: fileKey(2), Access: AccessWrite})
 			if s != ok {
 				return s
 			}
-			_, _, s = m.Lock(&LockArgs{Ref: Ref{ID: o.ID, Client: c, Key: fileKey(2)}, New: true, OwnerName: []byte("other"), Length: 1, Write: true, Try: try})
+			_, _, s = m.Lock(&LockArgs{Ref: Ref{ID: o.ID, Client: c, Key: fileKey(2)}, New: true, OwnerName: []byte("other"), Length: 1, Write: true, Later: later})
 			return s
 		}},
-		{"LOCKT", func(m *Manager, c *Client, try bool) Status {
-			_, s := m.TestLock(c, []byte("other"), fileKey(2), 0, 1, true, nil, try)
+		{"LOCKT", func(m *Manager, c *Client, later *Later) Status {
+			_, s := m.TestLock(c, []byte("other"), fileKey(2), 0, 1, true, nil, later)
 			return s
 		}},
 	} {
@@ -42,7 +42,7 @@ func TestStateWithoutALeaseGivesWay(t *testing.T) {
 				if _, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: old, Key: fileKey(2)}, New: true, OwnerName: []byte("locker"), Length: 1, Write: true}); s != ok {
 					t.Fatal(s)
 				}
-				denied := c.want(m, other, false)
+				denied := c.want(m, other, nil)
 				if denied != nfs4wire.NFS4ErrShareDenied && denied != nfs4wire.NFS4ErrDenied {
 					t.Fatal(denied)
 				}
@@ -51,11 +51,15 @@ func TestStateWithoutALeaseGivesWay(t *testing.T) {
 				if n := m.Usage(); n.Ranges != 1 {
 					t.Errorf("what no other client wants went: %+v", n)
 				}
-				if s := c.want(m, other, true); s != WouldWait {
-					t.Errorf("with Try: %v", s)
+				var later Later
+				if s := c.want(m, other, &later); s != AfterDisk {
+					t.Errorf("the first time: %v", s)
 				}
-				if s := c.want(m, other, false); s != ok {
-					t.Errorf("without: %v", s)
+				again := make(chan struct{})
+				later.Await(func() { close(again) })
+				<-again
+				if s := c.want(m, other, &later); s != ok {
+					t.Errorf("again: %v", s)
 				}
 				if _, s := m.Find(&id, old); s != nfs4wire.NFS4ErrBadStateID {
 					t.Errorf("its stateid: %v", s)

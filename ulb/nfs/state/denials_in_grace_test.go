@@ -27,7 +27,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 				return o, s
 			}
 			if first {
-				if s := m.Record(c, deny, false); s != ok {
+				if s := m.Record(c, deny, nil); s != ok {
 					return o, delay
 				}
 			}
@@ -40,7 +40,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 		completes := func(t *testing.T, m *Manager, c *Client) {
 			t.Helper()
 			if minor > 0 {
-				s := m.ReclaimComplete(c, false)
+				s := m.ReclaimComplete(c, nil)
 				is(t, "RECLAIM_COMPLETE", s, ok)
 			}
 		}

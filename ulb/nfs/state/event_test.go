@@ -118,7 +118,7 @@ func TestTwoClientsWithOneName(t *testing.T) {
 			x := m.ExchangeID(&Identity{Owner: []byte("clone"), Verifier: [8]byte{verifier}, Principal: "uid 0", Address: from}, false)
 			if x.Client != nil {
 				m.Confirm(x.Client)
-				m.ReclaimComplete(x.Client, false)
+				m.ReclaimComplete(x.Client, nil)
 			}
 			return x.Client, x.Status, x.Expired
 		},

@@ -279,7 +279,7 @@ func TestNameOfAClientAtWorkIsNotTaken(t *testing.T) {
 			}
 			holds := func(c *Client) {
 				t.Helper()
-				m.ReclaimComplete(c, false)
+				m.ReclaimComplete(c, nil)
 				if minor == 0 {
 					o, _ := m.OwnerOf(c, []byte("owner"), false)
 					if _, s := m.Open(&OpenArgs{Client: c, Owner: o, Key: fileKey(1), Access: AccessRead}); s != ok {
@@ -370,7 +370,7 @@ func TestGuardedClientIsKnownByIntegrityAloneAfterARestart(t *testing.T) {
 		return func(t *testing.T, m *Manager) {
 			c := confirmed(t, m, request(verifier, intact, guarded))
 			is(t, "a claim", m.mayHoldNow(c, true), ok)
-			s := m.ReclaimComplete(c, false)
+			s := m.ReclaimComplete(c, nil)
 			is(t, "RECLAIM_COMPLETE", s, ok)
 		}
 	}
@@ -406,7 +406,7 @@ func TestNameGoesToTheProvenPrincipal(t *testing.T) {
 	proven.Proven = true
 	c := confirmed(t, m, identity("client", 1, "user 0"))
 	c.AddSessions(1)
-	m.ReclaimComplete(c, false)
+	m.ReclaimComplete(c, nil)
 	id := open(t, m, c, "owner", fileKey(1), AccessRead, 0)
 	is(t, "while a file is open", m.ExchangeID(proven, false).Status, nfs4wire.NFS4ErrClIDInUse)
 	if _, s := m.CloseOpen(&Ref{ID: id, Client: c, Key: fileKey(1)}, false); s != ok {

@@ -19,8 +19,10 @@ type Intent struct {
 	FS   vfs.FileSystem
 	File vfs.Handle
 	Name []byte
-	// Op is the caller's operation. If Op.Try is true, Ask does not wait: see AfterWait.
+	// Op is the caller's operation. If Op.Try is true, Ask does not wait for the file system.
 	Op *vfs.Op
+	// Later, if not nil, makes Ask return Delayed where it would have to wait for the disk of the records.
+	Later *Later
 	// By is the open or the lock that the request names by its stateid; nil if it has no stateid.
 	By *State
 	// Client is the client whose session the caller uses; nil in NFSv3 and in minor version 0. From
@@ -61,7 +63,7 @@ func (u Use) ofNames() bool { return u >= UseLink }
 // An Answer is the result of Ask.
 type Answer uint8
 
-// Answers. AfterGrace and AfterWait tell the caller to ask again later.
+// Answers. AfterGrace, AfterWait and Delayed tell the caller to ask again later.
 const (
 	// Yes: the caller may make the access now. It need not tell the Manager when the access ends.
 	Yes Answer = iota
@@ -71,9 +73,11 @@ const (
 	// still reclaim an open that forbids it, or look for the file by its name. The server does not
 	// keep the call: it tells the client to try again later.
 	AfterGrace
-	// AfterWait: the answer needs the disk or the file system, and Op.Try is set. The caller asks
-	// again without Op.Try, on a goroutine that may wait.
+	// AfterWait: the answer needs the file system, and Op.Try is set. The caller asks again without
+	// Op.Try, on a goroutine that may wait.
 	AfterWait
+	// Delayed: the answer needs the disk of the records. The caller asks again after Intent.Later.
+	Delayed
 	// Failed: the file system could not look up Name, for example because the disk failed, so the
 	// Manager does not know the answer. The operation fails with Intent.Err.
 	Failed
@@ -132,11 +136,11 @@ func (m *Manager) Ask(i *Intent) Answer {
 		return Yes
 	}
 	var denied bool
-	switch settled := m.settled(i.Op.Try, func(g *guard) {
+	switch settled := m.settled(i.Later, func(g *guard) {
 		denied = g.conflict(id, 0, deny, i)
 	}); {
 	case !settled:
-		return AfterWait
+		return Delayed
 	case denied:
 		return No
 	}

@@ -172,21 +172,28 @@ func (g *guard) settle(r *claim) {
 }
 
 // ReclaimComplete executes a RECLAIM_COMPLETE for all file systems (RFC 8881 §18.51): it writes the
-// record of the client. The client may get new state when the grace period is over. If try is true,
-// ReclaimComplete does not wait for the disk, and returns WouldWait if it would have to. It returns
+// record of the client. The client may get new state when the grace period is over. If later is not nil,
+// ReclaimComplete does not wait for the disk, and returns AfterDisk where it would have to. It returns
 // NFS4ERR_COMPLETE_ALREADY if an earlier RECLAIM_COMPLETE of the client succeeded, and
 // NFS4ERR_DELAY if the record could not be written or the Manager has removed the client.
-func (m *Manager) ReclaimComplete(c *Client, try bool) Status {
+func (m *Manager) ReclaimComplete(c *Client, later *Later) Status {
 	k := &c.known.reclaim
 	g := m.acquire()
 	defer func() { g.release() }()
 	if m.cfg.Records == nil || k.complete {
 		return g.complete(c)
 	}
-	if try {
-		return WouldWait
-	}
 	k.said = true
+	switch need := g.recordOf(c); {
+	case later == nil:
+	case k.stored != nil && (*k.stored == need || g.failingLocked()):
+		return g.complete(c)
+	case g.failingLocked():
+		return nfs4wire.NFS4ErrDelay
+	default:
+		*later = Later{m: m, record: c}
+		return AfterDisk
+	}
 	g.release()
 	m.record(c)
 	g = m.acquire()

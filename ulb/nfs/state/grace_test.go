@@ -48,11 +48,11 @@ func TestNoRecordsNoGrace(t *testing.T) {
 		if m.Status(c) != 0 {
 			t.Errorf("status %#x", m.Status(c))
 		}
-		s := m.ReclaimComplete(c, true)
-		is(t, "RECLAIM_COMPLETE that does not wait for the disk", s, WouldWait)
-		s = m.ReclaimComplete(c, false)
+		s := m.ReclaimComplete(c, new(Later))
+		is(t, "RECLAIM_COMPLETE that does not wait for the disk", s, AfterDisk)
+		s = m.ReclaimComplete(c, nil)
 		is(t, "RECLAIM_COMPLETE", s, ok)
-		s = m.ReclaimComplete(c, true)
+		s = m.ReclaimComplete(c, new(Later))
 		is(t, "RECLAIM_COMPLETE again", s, nfs4wire.NFS4ErrCompleteAlready)
 		is(t, "something new", m.mayHoldNow(c, false), ok)
 		is(t, "a claim", m.mayHoldNow(c, true), noGrace)
@@ -92,7 +92,7 @@ func TestRestart(t *testing.T) {
 			c := complete(t, m, me())
 			pass(2 * leaseTime)
 			m.Renew(c)
-			if s := m.Record(c, 0, false); s != ok {
+			if s := m.Record(c, 0, nil); s != ok {
 				t.Fatal(s)
 			}
 			open(t, m, c, "o", fileKey(1), AccessRead, 0)
@@ -221,9 +221,9 @@ func TestGraceWithMinorVersion0(t *testing.T) {
 	lives(t, d, func(t *testing.T, m *Manager) {
 		for _, owner := range []string{"a", "b"} {
 			c := v40(t, m, identity(owner, 1, "me"))
-			is(t, "an attempt to record it", m.Record(c, 0, true), WouldWait)
+			is(t, "an attempt to record it", m.Record(c, 0, new(Later)), AfterDisk)
 			for range 2 {
-				is(t, "its record", m.Record(c, 0, false), ok)
+				is(t, "its record", m.Record(c, 0, nil), ok)
 			}
 		}
 		complete(t, m, identity("c", 1, "me"))
@@ -231,7 +231,7 @@ func TestGraceWithMinorVersion0(t *testing.T) {
 		c := complete(t, m, identity("c", 1, "me"))
 		a := v40(t, m, identity("a", 1, "me"))
 		is(t, "a claim", m.mayHoldNow(a, true), ok)
-		if s := m.Record(a, 0, false); s != ok {
+		if s := m.Record(a, 0, nil); s != ok {
 			t.Error(s)
 		}
 		_, s := m.Open(&OpenArgs{Client: a, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessRead, Claimed: true})
@@ -259,7 +259,7 @@ func TestGraceLastsUntilTheRecordsAreRemoved(t *testing.T) {
 	lives(t, d, holds, func(t *testing.T, m *Manager) {
 		d.breakDown(true)
 		stranger := confirmed(t, m, identity("stranger", 1, "me"))
-		if s := m.ReclaimComplete(stranger, false); s != nfs4wire.NFS4ErrDelay {
+		if s := m.ReclaimComplete(stranger, nil); s != nfs4wire.NFS4ErrDelay {
 			t.Errorf("RECLAIM_COMPLETE without a record: %v", s)
 		}
 		pass(3 * leaseTime)
@@ -306,7 +306,7 @@ func TestRecordsAreWrittenTogether(t *testing.T) {
 	complete := func(i int) {
 		c := confirmed(t, m, identity(fmt.Sprint(i), 1, "me"))
 		go func() {
-			s := m.ReclaimComplete(c, false)
+			s := m.ReclaimComplete(c, nil)
 			ended <- s
 		}()
 	}
@@ -355,7 +355,7 @@ func TestGraceIsAsLongAsTheLeaseBefore(t *testing.T) {
 		c := confirmed(t, m, me())
 		_, s = m.Open(&OpenArgs{Client: c, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessBoth, Deny: AccessBoth, Claimed: true})
 		is(t, "the claim", s, ok)
-		s = m.ReclaimComplete(c, false)
+		s = m.ReclaimComplete(c, nil)
 		is(t, "RECLAIM_COMPLETE", s, ok)
 		m.Close()
 		m = life(5 * time.Second) // both clients were last promised this lease
@@ -382,7 +382,7 @@ func TestGraceGoesOnWhileAClientClaims(t *testing.T) {
 			is(t, fmt.Sprint("claim ", i), s, ok)
 			pass(leaseTime / 100)
 		}
-		s := m.ReclaimComplete(c, false)
+		s := m.ReclaimComplete(c, nil)
 		is(t, "RECLAIM_COMPLETE", s, ok)
 		synctest.Wait()
 		if m.InGrace() {

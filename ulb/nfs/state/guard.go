@@ -112,17 +112,15 @@ func (g *guard) blame(c *Client) {
 	}
 }
 
-// WouldWait is the status of a request with Try that has to wait: for the disk, because a record has
-// to be written or clients have to be evicted, or for the file system, because local claims have to
-// be given up. The request has granted and released nothing. But a LOCK with LockArgs.Wait may
-// already be in the queue for its lock.
+// WouldWait is the status of a CloseOpen with try that has to wait for the file system, because local
+// claims have to be given up. It has released nothing.
 const WouldWait Status = -1
 
 // settled executes a request: f does the work, and calls blame for each client whose state conflicts
 // with the request. If the leases of all these clients ran out, settled evicts the clients and calls
-// f again. If an eviction fails, the result of f stands. If try is true, settled returns false
-// instead of evicting a client.
-func (m *Manager) settled(try bool, f func(g *guard)) bool {
+// f again. If an eviction fails, or has just failed, the result of f stands. If later is not nil, settled
+// returns false instead of waiting for an eviction.
+func (m *Manager) settled(later *Later, f func(g *guard)) bool {
 	for {
 		g := m.acquire()
 		f(g)
@@ -130,8 +128,8 @@ func (m *Manager) settled(try bool, f func(g *guard)) bool {
 		switch {
 		case g.late.none():
 			return true
-		case try:
-			return false
+		case later != nil:
+			return !m.waits(later, &g.late)
 		case !m.expel(g.late.clients):
 			return true
 		}

@@ -34,7 +34,7 @@ func newClient(m *Manager, minor uint32, name string) *Client {
 	}
 	x := m.ExchangeID(id, false)
 	m.Confirm(x.Client)
-	m.ReclaimComplete(x.Client, false)
+	m.ReclaimComplete(x.Client, nil)
 	return x.Client
 }
 
@@ -75,7 +75,7 @@ func (f *countedFile) Close() {
 func open(t testing.TB, m *Manager, c *Client, owner string, key FileKey, access, deny Access) nfs4wire.StateID4 {
 	t.Helper()
 	if _, first := m.MayHold(c, deny, false); first && deny != 0 {
-		if s := m.Record(c, deny, false); s != ok {
+		if s := m.Record(c, deny, nil); s != ok {
 			t.Fatal(s)
 		}
 	}

@@ -20,10 +20,10 @@ type LockArgs struct {
 	// Offset and Length are as on the wire: a Length of all ones reaches to the end of the file.
 	Offset, Length uint64
 	Write          bool
-	// Try makes Lock return WouldWait if it would have to wait.
-	Try bool
+	// Later, if not nil, makes Lock return AfterDisk where it would have to wait for the disk.
+	Later *Later
 	// Claimer, if not nil, also locks the range against the processes of this machine. Lock then
-	// waits for the file system, even if Try is true.
+	// waits for the file system.
 	Claimer vfs.Claimer
 	// Claimed is true if the client reclaims a lock that it held before the server's restart.
 	Claimed bool
@@ -55,15 +55,20 @@ func (m *Manager) Lock(a *LockArgs) (id nfs4wire.StateID4, d *Denied, status Sta
 		var late courtesy
 		id, d, status, late = m.lockClaimed(a, r)
 		// Evict after lockClaimed has released the localClaim: an eviction waits for the disk.
-		if late.none() || !m.expel(late.clients) {
+		switch {
+		case late.none():
+			return id, d, status
+		case a.Later != nil && m.waits(a.Later, &late):
+			return id, nil, AfterDisk
+		case a.Later != nil, !m.expel(late.clients):
 			return id, d, status
 		}
 	}
 	var undo undo
-	if !m.settled(a.Try, func(g *guard) {
+	if !m.settled(a.Later, func(g *guard) {
 		id, d, status = g.lock(a, r, &undo)
 	}) {
-		return id, nil, WouldWait
+		return id, nil, AfterDisk
 	}
 	return id, d, status
 }
@@ -208,8 +213,8 @@ func (g *guard) lockConflict(of *file, r *byterange.Range, owner *Owner) (d *Den
 
 // TestLock is LOCKT (RFC 8881 §18.11) for the lock-owner of c with this name. If claimer is not nil,
 // TestLock also looks for locks of the processes of this machine, and then waits for the file system.
-// If try is true, it returns WouldWait if it would have to evict a client.
-func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, try bool) (d *Denied, status Status) {
+// If later is not nil, it returns AfterDisk where it would have to evict a client.
+func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, later *Later) (d *Denied, status Status) {
 	r, ok := byterange.At(offset, length, write)
 	switch {
 	case !ok:
@@ -218,13 +223,13 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 		return nil, nfs4wire.NFS4ErrGrace
 	}
 	id := key.id()
-	if !m.settled(try, func(g *guard) {
+	if !m.settled(later, func(g *guard) {
 		d = nil
 		if of := g.files.byID[id]; of != nil {
 			d = g.lockConflict(of, &r, c.holding.owners[ownerKey{true, string(owner)}])
 		}
 	}) {
-		return nil, WouldWait
+		return nil, AfterDisk
 	}
 	if d == nil && claimer != nil {
 		m.giveUpNow(id)

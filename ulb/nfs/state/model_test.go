@@ -320,7 +320,7 @@ func (m *model) test(t *rapid.T) {
 	owner := rapid.IntRange(0, 2).Draw(t, "lock-owner")
 	how := rapid.IntRange(1, 2).Draw(t, "how")
 	from, to, offset, length := span(t)
-	_, s := m.m.TestLock(c.Client, fmt.Appendf(nil, "locker %d", owner), m.files[file], offset, length, how == 2, m.claimer(), false)
+	_, s := m.m.TestLock(c.Client, fmt.Appendf(nil, "locker %d", owner), m.files[file], offset, length, how == 2, m.claimer(), nil)
 	if want := m.conflict(c, owner, file, from, to, how); (s == nfs4wire.NFS4ErrDenied) != want {
 		t.Fatalf("LOCKT: %v", s)
 	}

@@ -143,8 +143,8 @@ type OpenArgs struct {
 	// Access has the accesses that the client asks for, Deny those that it denies to others, and
 	// Needs those that the OPEN itself uses once: truncation needs write access.
 	Access, Deny, Needs Access
-	// Try makes Open return WouldWait if it would have to wait.
-	Try bool
+	// Later, if not nil, makes Open return AfterDisk where it would have to wait for the disk.
+	Later *Later
 	// Claimed is true if the client reclaims an open that it had before the server's restart.
 	Claimed bool
 	// Roomy is true if RoomToOpen has returned NFS4_OK, and the caller has created the file since.
@@ -177,10 +177,10 @@ func (o *Opening) For(want Access, by Principal) (vfs.File, Status) { return o.s
 // conflicts with another one, Open returns NFS4ERR_SHARE_DENIED (RFC 8881 §18.16.3).
 func (m *Manager) Open(a *OpenArgs) (o Opening, status Status) {
 	id, room := a.Key.id(), openRoomOf(a.Key.Domain)
-	if !m.settled(a.Try, func(g *guard) {
+	if !m.settled(a.Later, func(g *guard) {
 		o, status = g.open(a, id, room)
 	}) {
-		return o, WouldWait
+		return o, AfterDisk
 	}
 	return o, status
 }

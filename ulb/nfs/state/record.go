@@ -63,21 +63,25 @@ func (g *guard) recordOf(c *Client) Record {
 func (m *Manager) Epoch() uint32 { return m.epoch }
 
 // Record stores on stable storage that a client may hold opens with this deny mode, before the client
-// gets its first such open. If try is true, Record does not wait for the disk: it returns WouldWait if
+// gets its first such open. If later is not nil, Record does not wait for the disk: it returns AfterDisk if
 // the record still has to be written. It returns NFS4ERR_DELAY if the write failed.
-func (m *Manager) Record(c *Client, deny Access, try bool) Status {
+func (m *Manager) Record(c *Client, deny Access, later *Later) Status {
 	if m.cfg.Records == nil {
 		return nfs4wire.NFS4OK
 	}
 	m.mu.Lock()
 	recorded := c.known.reclaim.covers(heldBy(deny))
 	c.known.reclaim.held |= heldBy(deny)
+	failing := m.failingLocked()
 	m.mu.Unlock()
 	switch {
 	case recorded:
 		return nfs4wire.NFS4OK
-	case try:
-		return WouldWait
+	case later != nil && failing:
+		return nfs4wire.NFS4ErrDelay
+	case later != nil:
+		*later = Later{m: m, record: c}
+		return AfterDisk
 	}
 	m.record(c)
 	m.mu.Lock()
@@ -88,12 +92,12 @@ func (m *Manager) Record(c *Client, deny Access, try bool) Status {
 	return nfs4wire.NFS4OK
 }
 
-// record writes the record of c if it is missing or outdated, together with those of all clients in
+// record writes the records of clients that are missing or outdated, together with those of all clients in
 // m.unrecorded: however many goroutines call it at once, each waits for one or two disk writes.
 // Afterwards reclaim.stored shows whether the write succeeded; Records itself reports its errors.
-func (m *Manager) record(c *Client) {
+func (m *Manager) record(some ...*Client) {
 	m.mu.Lock()
-	m.unrecorded = append(m.unrecorded, c)
+	m.unrecorded = append(m.unrecorded, some...)
 	m.mu.Unlock()
 	m.recording.lock()
 	defer m.recording.unlock()
@@ -116,7 +120,7 @@ func (m *Manager) record(c *Client) {
 	}
 	m.unrecorded = nil
 	g.release()
-	if len(more) == 0 || m.cfg.Records.Put(more) != nil {
+	if len(more) == 0 || m.wrote(m.cfg.Records.Put(more)) != nil {
 		return
 	}
 	g = m.acquire()

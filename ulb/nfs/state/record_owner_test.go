@@ -29,7 +29,7 @@ func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 		if err := <-evicted; err != nil {
 			t.Fatal(err)
 		}
-		s := m.ReclaimComplete(next, false)
+		s := m.ReclaimComplete(next, nil)
 		is(t, "RECLAIM_COMPLETE of the next", s, ok)
 		if !d.has(1, "client") {
 			t.Error("a client that may open files has no record")
@@ -51,7 +51,7 @@ func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 		d := &disk{}
 		lives(t, d, func(t *testing.T, m *Manager) {
 			old := v40(t, m, identity("client", 1, "me"))
-			if s := m.Record(old, 0, false); s != ok {
+			if s := m.Record(old, 0, nil); s != ok {
 				t.Fatal(s)
 			}
 			id := open(t, m, old, "o", fileKey(1), AccessBoth, 0)
@@ -78,10 +78,10 @@ func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 			if d.has(0, "client") != fails {
 				t.Errorf("recorded: %v", !fails)
 			}
-			if s := m.Record(r.Client, 0, true); (s == WouldWait) == fails {
+			if s := m.Record(r.Client, 0, new(Later)); (s == AfterDisk) == fails {
 				t.Errorf("its record is to be written: %v", s)
 			}
-			if s := m.Record(r.Client, 0, false); s != ok {
+			if s := m.Record(r.Client, 0, nil); s != ok {
 				t.Fatal(s)
 			}
 			open(t, m, r.Client, "o", fileKey(1), AccessBoth, AccessBoth)
@@ -110,7 +110,7 @@ func TestEachLivingClientHasARecord(t *testing.T) {
 			var w sync.WaitGroup
 			for i := range 3 {
 				other := confirmed(t, m, identity(fmt.Sprint("other", i), 1, "me"))
-				w.Go(func() { m.ReclaimComplete(other, false) })
+				w.Go(func() { m.ReclaimComplete(other, nil) })
 			}
 			delays := [2]func(){}
 			for i := range delays {
@@ -124,7 +124,7 @@ func TestEachLivingClientHasARecord(t *testing.T) {
 				for m.Confirm(next) == delay {
 					time.Sleep(5 * time.Microsecond)
 				}
-				s := m.ReclaimComplete(next, false)
+				s := m.ReclaimComplete(next, nil)
 				complete = s == ok
 			})
 			w.Wait()

@@ -165,7 +165,7 @@ func (r *restartModel) come(c *restartClient) {
 		})
 		m.Renew(next)
 		if c.minor == 0 && len(c.holds) > 0 {
-			if m.Record(next, AccessBoth, false) != ok {
+			if m.Record(next, AccessBoth, nil) != ok {
 				return
 			}
 		}
@@ -194,7 +194,7 @@ func (r *restartModel) come(c *restartClient) {
 			})
 		}
 		if c.minor > 0 {
-			if s := m.ReclaimComplete(next, false); s != ok && s != nfs4wire.NFS4ErrCompleteAlready {
+			if s := m.ReclaimComplete(next, nil); s != ok && s != nfs4wire.NFS4ErrCompleteAlready {
 				return
 			}
 		}
@@ -233,7 +233,7 @@ func (r *restartModel) open(c *restartClient, file int) {
 	}
 	r.do(c, func(m *Manager, life int) {
 		if _, first := m.MayHold(c.c, AccessBoth, false); first {
-			if m.Record(c.c, AccessBoth, false) != ok {
+			if m.Record(c.c, AccessBoth, nil) != ok {
 				return
 			}
 		}
@@ -494,7 +494,7 @@ func TestThousandClientsClaimSlowly(t *testing.T) {
 			}
 		}
 		for _, c := range all {
-			s := m.ReclaimComplete(c, false)
+			s := m.ReclaimComplete(c, nil)
 			is(t, "RECLAIM_COMPLETE", s, ok)
 		}
 		synctest.Wait()

@@ -76,7 +76,7 @@ func TestClientWithRevokedStateIsToldAndMayNotClaim(t *testing.T) {
 			}
 			is(t, "its claim", m.mayHoldNow(a, true), want)
 			is(t, "the claim of a client that has it now", m.mayHoldNow(b, true), ok)
-			s := m.ReclaimComplete(a, false)
+			s := m.ReclaimComplete(a, nil)
 			is(t, "RECLAIM_COMPLETE", s, ok)
 		}, func(t *testing.T, m *Manager) {
 			is(t, "a claim of what it held since", m.mayHoldNow(confirmed(t, m, identity("a", 1, "me")), true), ok)
@@ -92,7 +92,7 @@ func TestRevokedOfMinorVersion0(t *testing.T) {
 		key := fileKey(1)
 		lives(t, &disk{}, func(t *testing.T, m *Manager) {
 			a := v40(t, m, identity("a", 1, "me"))
-			if s := m.Record(a, 0, false); s != ok {
+			if s := m.Record(a, 0, nil); s != ok {
 				t.Fatal(s)
 			}
 			o, s := m.OwnerOf(a, []byte("o"), false)
@@ -113,7 +113,7 @@ func TestRevokedOfMinorVersion0(t *testing.T) {
 			}
 			if again {
 				a = v40(t, m, identity("a", 2, "me"))
-				if s := m.Record(a, 0, false); s != ok {
+				if s := m.Record(a, 0, nil); s != ok {
 					t.Fatal(s)
 				}
 			}
@@ -251,7 +251,7 @@ func TestRevocationOfMinorVersion0IsAcknowledged(t *testing.T) {
 		t.Helper()
 		own, s := m.OwnerOf(c, []byte(owner), false)
 		is(t, "an owner", s, ok)
-		is(t, "the record", m.Record(c, deny, false), ok)
+		is(t, "the record", m.Record(c, deny, nil), ok)
 		o, s = m.Open(&OpenArgs{Client: c, Owner: own, Key: key, Access: AccessBoth, Deny: deny})
 		is(t, "OPEN", s, ok)
 		if o.Confirm {
@@ -284,14 +284,14 @@ func TestRevocationOfMinorVersion0IsAcknowledged(t *testing.T) {
 			t.Error("there is no grace period")
 		}
 		b := complete(t, m, identity("b", 1, "me"))
-		is(t, "the record", m.Record(b, AccessBoth, false), ok)
+		is(t, "the record", m.Record(b, AccessBoth, nil), ok)
 		if _, s := m.Open(&OpenArgs{Client: b, OwnerName: []byte("o"), Key: other, Access: AccessBoth, Deny: AccessBoth}); s == ok {
 			t.Error("another client has the file, no time after the restart")
 		}
 		a := v40(t, m, identity("a", 1, "me"))
 		own, s := m.OwnerOf(a, []byte("p"), false)
 		is(t, "an owner", s, ok)
-		is(t, "the record", m.Record(a, AccessBoth, false), ok)
+		is(t, "the record", m.Record(a, AccessBoth, nil), ok)
 		_, s = m.Open(&OpenArgs{Client: a, Owner: own, Key: other, Access: AccessBoth, Deny: AccessBoth, Claimed: true})
 		is(t, "the claim", s, ok)
 	})
@@ -311,7 +311,7 @@ func TestRevocationThatIsNotKnownHasItsGrace(t *testing.T) {
 			t.Errorf("in grace: %v, with %d deny modes to be claimed", m.InGrace(), m.files.denials.all.Load())
 		}
 		b := complete(t, m, identity("b", 1, "me"))
-		is(t, "the record", m.Record(b, 0, false), ok)
+		is(t, "the record", m.Record(b, 0, nil), ok)
 		_, s := m.Open(&OpenArgs{Client: b, OwnerName: []byte("o"), Key: other, Access: AccessBoth})
 		is(t, "another's OPEN", s, inGrace)
 		if r := m.ExchangeID(identity("a", 1, "another"), false); r.Status != delay {
@@ -320,7 +320,7 @@ func TestRevocationThatIsNotKnownHasItsGrace(t *testing.T) {
 		a := confirmed(t, m, identity("a", 1, "me"))
 		_, s = m.Open(&OpenArgs{Client: a, OwnerName: []byte("p"), Key: other, Access: AccessBoth, Deny: AccessBoth, Claimed: true})
 		is(t, "its claim", s, noGrace)
-		is(t, "RECLAIM_COMPLETE", m.ReclaimComplete(a, false), ok)
+		is(t, "RECLAIM_COMPLETE", m.ReclaimComplete(a, nil), ok)
 		synctest.Wait()
 		if m.InGrace() {
 			t.Error("the grace period goes on, although all are done")

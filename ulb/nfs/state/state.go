@@ -53,6 +53,10 @@ type Manager struct {
 	// rewrite failed: the Manager then grants no new state until a rewrite succeeds.
 	unrecorded, marked []*Client
 	withheld           bool
+	// failed is the time at which a write of records failed for which requests waited; 0 if the latest
+	// one succeeded.
+	failed  time.Duration
+	errands errands // it has a mutex of its own
 }
 
 // A token is a lock that a goroutine may hold while it waits for the disk. It is a channel, because

@@ -321,7 +321,7 @@ func (m *Manager) evict(all []*Client, why Why) (err error) {
 	}
 	g.release()
 	if len(records) > 0 {
-		err = m.cfg.Records.Remove(records)
+		err = m.wrote(m.cfg.Records.Remove(records))
 	}
 	g = &guard{Manager: m}
 	for _, c := range condemned {

@@ -185,7 +185,7 @@ func waits(t testing.TB, m *Manager, name, address string) *locker {
 	t.Helper()
 	x := m.ExchangeID(&Identity{Owner: []byte(name), Address: netip.MustParseAddr(address)}, false)
 	is(t, "confirmation", m.Confirm(x.Client), ok)
-	m.ReclaimComplete(x.Client, false)
+	m.ReclaimComplete(x.Client, nil)
 	return &locker{t: t, m: m, c: x.Client, open: open(t, m, x.Client, name, fileKey(1), AccessBoth, 0)}
 }
 

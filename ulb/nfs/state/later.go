@@ -1,0 +1,122 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Later is what a request waits for on the disk of the records: a client's record has to be written, or
+// clients whose leases ran out have to be evicted. A method of the Manager that gets a Later does not wait
+// for that disk. Instead it returns AfterDisk, and the caller calls Await. So such a request keeps no
+// goroutine, least of all one that works for a file system.
+type Later struct {
+	m      *Manager
+	record *Client
+	expel  []*Client
+}
+
+// AfterDisk is the status of a request that has to wait: see Later. The request has granted and released
+// nothing. But a LOCK with LockArgs.Wait may already be in the queue for its lock.
+const AfterDisk Status = -8
+
+// Await begins to wait, and calls again when the caller is to repeat the request: exactly once, on any
+// goroutine, perhaps before Await returns. Afterwards l may be used again.
+func (l *Later) Await(again func()) {
+	e := errand{*l, again}
+	*l = Later{}
+	e.m.errands.add(&e)
+}
+
+// Disk is the lane (rpc.Call.Resume) of calls that wait for the disk of the records on a worker: those that
+// make or end a client.
+type Disk struct{}
+
+// An errand is a Later for which a request waits.
+type errand struct {
+	Later
+	again func()
+}
+
+// errands executes what requests wait for: one goroutine, which exists while there is something to do.
+// What comes meanwhile shares its next writes.
+type errands struct {
+	mu    sync.Mutex
+	next  []*errand
+	begun bool
+}
+
+func (q *errands) add(e *errand) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.next = append(q.next, e)
+	if !q.begun {
+		q.begun = true
+		go q.run(e.m)
+	}
+}
+
+func (q *errands) run(m *Manager) {
+	for {
+		q.mu.Lock()
+		some := q.next
+		q.next, q.begun = nil, len(some) > 0
+		q.mu.Unlock()
+		if len(some) == 0 {
+			return
+		}
+		m.execute(some)
+		for _, e := range some {
+			e.again()
+		}
+	}
+}
+
+func (m *Manager) execute(some []*errand) {
+	var records []*Client
+	expel := make(map[*Client]struct{})
+	for _, e := range some {
+		if e.record != nil {
+			records = append(records, e.record)
+		}
+		for _, c := range e.expel {
+			expel[c] = struct{}{}
+		}
+	}
+	if len(records) > 0 {
+		m.record(records...)
+	}
+	if len(expel) > 0 {
+		_ = m.expel(expel)
+	}
+}
+
+// afterFailure is the time after a failed write of the records for which requests do not wait for the
+// disk: what they would wait for has failed. Then they try again.
+const afterFailure = time.Second
+
+// failingLocked reports whether the records could not be written a short time ago. The caller holds m.mu.
+func (m *Manager) failingLocked() bool { return m.failed != 0 && m.now()-m.failed < afterFailure }
+
+// waits stores in later that a request waits for the eviction of the clients in late. It returns false if
+// the request is not to wait, because the records cannot be written.
+func (m *Manager) waits(later *Later, late *courtesy) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failingLocked() {
+		return false
+	}
+	*later = Later{m: m, expel: slices.Collect(maps.Keys(late.clients))}
+	return true
+}
+
+// wrote notes whether a write of the records succeeded, and returns its error.
+func (m *Manager) wrote(err error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failed = 0; err != nil {
+		m.failed = max(m.now(), 1)
+	}
+	return err
+}
