@@ -151,6 +151,9 @@ func (v *volumes) round(round int, written []string) (script string, happens map
 				script += "cd " + at + "; btrfs -q subvolume snapshot d later; btrfs -q subvolume delete d; mv later d; cd /\n"
 			}
 		case "another one by a new mount on top":
+			if !k.lasts && !k.fleeting { // FUSE refuses a mount point that is not empty
+				script += unmount
+			}
 			script += v.mount(&k, next)
 		}
 	}

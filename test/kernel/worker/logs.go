@@ -121,7 +121,7 @@ func followLogs(total int, dirs []string) error {
 
 // follow returns the numbers of bytes and of files. truncated counts reads of version 4 that had NULs up to their end
 // because the file was truncated between the client's GETATTR and its READ: Linux fills what READ does not return, up to
-// the size that it knows. A reply to READ of version 3 has the new size.
+// the size that it knows, also with Linux's own server. A reply to READ of version 3 has the new size.
 func follow(dir, name string, total int) (n, files, truncated int, err error) {
 	version4 := strings.Contains(filepath.Base(dir), "-4")
 	path := filepath.Join(dir, name)

@@ -33,8 +33,6 @@ var subcommands = map[string]struct {
 	"model": {"FILE SEED OPERATIONS PART PARTS local|remote", func(a []string) error {
 		return checkModel(a[0], uint64(number(a[1])), number(a[2]), number(a[3]), number(a[4]), a[5] == "local")
 	}},
-	"files": {"DIR COUNT", func(a []string) error { return makeFiles(a[0], number(a[1])) }},
-	"opens": {"DIR COUNT OTHER opened|refused", func(a []string) error { return opens(a[0], number(a[1]), a[2], a[3] == "refused") }},
 	"range": {"FILE START LENGTH granted|refused [EVENT FILE]", func(a []string) error {
 		return rangeOf(a[0], number(a[1]), number(a[2]), a[3], a[4:])
 	}},
