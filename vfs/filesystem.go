@@ -109,7 +109,7 @@ const (
 	AccessExtend
 	AccessDelete
 	AccessExecute
-	// Rights to extended attributes (RFC 8276 §8.3), which need a FileSystem with Xattrs.
+	// Rights to extended attributes (RFC 8276 §8.5), which need a FileSystem with Xattrs.
 	AccessXattrRead
 	AccessXattrWrite
 	AccessXattrList

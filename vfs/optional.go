@@ -108,7 +108,7 @@ type Copier interface {
 // XattrMode decides what SetXattr does if the attribute exists, and if it does not.
 type XattrMode uint8
 
-// Modes of SetXattr (RFC 8276 §8.4.3).
+// Modes of SetXattr (RFC 8276 §8.4.2).
 const (
 	XattrEither  XattrMode = iota
 	XattrCreate            // EEXIST if it exists
@@ -128,8 +128,11 @@ const MaxXattr = 64 << 10
 // To get or list attributes, op.Cred needs permission to read the file's data; to change them,
 // permission to write it. Only the file's mode decides that, without the additional rules of NFSv3.
 // Access applies the same rules to AccessXattrRead, AccessXattrList and AccessXattrWrite.
-// ErrNotSupported: the file system has no extended attributes.
+// ErrNotSupported: the file system has no extended attributes, or not on this object.
 type Xattrs interface {
+	// KeepsXattrs reports whether the file system has extended attributes of users at all: if not, the
+	// other methods return ErrNotSupported. The answer never changes. KeepsXattrs never waits.
+	KeepsXattrs() bool
 	// GetXattr writes the value to the start of buf and returns its length. ENODATA: h has no
 	// attribute of this name. ERANGE: buf is too short.
 	GetXattr(op *Op, h Handle, name, buf []byte) (int, error)

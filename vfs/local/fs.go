@@ -99,6 +99,8 @@ type FS struct {
 	running  sync.WaitGroup // the sweeper and the flusher
 	closed   atomic.Bool
 	stats    counters
+	// xattrs is true if the file system keeps extended attributes of users.
+	xattrs bool
 	// volatile is true if the file system loses everything with the machine's memory, so that a
 	// sync makes nothing durable. If Config.SyncHook is set, volatile is false, because the hook
 	// shall see syncs on every file system.
@@ -163,6 +165,7 @@ func (fs *FS) open() error {
 		return err
 	}
 	fs.kind = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0)
+	fs.xattrs = keepsXattrs(fs.mount)
 	fs.reads.Store(uint32(readKindOf(&sfs)))
 	fs.volatile = fs.kind.pages && fs.cfg.SyncHook == nil
 	on, top := fs.mountOfRoot()

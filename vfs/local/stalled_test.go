@@ -182,7 +182,7 @@ func supported(err error) error {
 }
 
 // atOnce are the methods without an Op. They access no file, or close something.
-var atOnce = map[string]bool{"Root": true, "Lane": true, "Verifier": true, "Close": true, "File.Close": true}
+var atOnce = map[string]bool{"Root": true, "Lane": true, "Verifier": true, "Close": true, "File.Close": true, "KeepsXattrs": true}
 
 func unless(err error, expected syscall.Errno) error {
 	if errors.Is(err, expected) {

@@ -242,7 +242,7 @@ type accessNeed struct {
 }
 
 // These tables list, for each bit of ACCESS, the rights that it needs (RFC 1813 §3.3.4, RFC 8276
-// §8.3). AccessDelete is a right to a directory's entries; no other file has it.
+// §8.5). AccessDelete is a right to a directory's entries; no other file has it.
 var (
 	fileRights = [...]accessNeed{
 		{vfs.AccessRead, mayRead}, {vfs.AccessModify, mayWrite}, {vfs.AccessExtend, mayWrite}, {vfs.AccessExecute, mayExec},

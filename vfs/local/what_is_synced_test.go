@@ -16,6 +16,8 @@ import (
 // it, only data is as durable as promised. A file with a new name is synced as well as the
 // directory, unless the file system's log has both in one transaction. For an object without a
 // descriptor to sync, the FS makes the log commit, or, without a log, syncs the whole file system.
+//
+// Changes of extended attributes are among them (conformance row XA-24).
 func TestEachChangeIsSyncedAsPromised(t *testing.T) {
 	for _, on := range []struct {
 		name   string

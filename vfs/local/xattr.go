@@ -20,8 +20,11 @@ const userSpace = "user."
 
 var _ vfs.Xattrs = (*FS)(nil)
 
-func xattrName(name []byte) (string, error) {
+// xattrName returns an attribute's name as local programs see it.
+func (fs *FS) xattrName(name []byte) (string, error) {
 	switch {
+	case !fs.xattrs:
+		return "", vfs.ErrNotSupported
 	case len(name) == 0 || bytes.IndexByte(name, 0) >= 0:
 		return "", syscall.EINVAL
 	case len(name) > maxName-len(userSpace):
@@ -33,9 +36,20 @@ func xattrName(name []byte) (string, error) {
 // procPath returns the path in /proc/self/fd of n's descriptor.
 func (n *node) procPath() string { return "/proc/self/fd/" + strconv.Itoa(n.fd) }
 
+// keepsXattrs reports whether the file system of the directory fd keeps extended attributes of users. It
+// depends on the kind of file system, its options and the kernel: the kernel is asked for an attribute that
+// the directory need not have.
+func keepsXattrs(fd int) bool {
+	_, err := unix.Fgetxattr(fd, userSpace+"nfsrdmad", nil)
+	return err != unix.EOPNOTSUPP
+}
+
+// KeepsXattrs implements vfs.Xattrs.
+func (fs *FS) KeepsXattrs() bool { return fs.xattrs }
+
 // GetXattr implements vfs.Xattrs.
 func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err error) {
-	full, err := xattrName(name)
+	full, err := fs.xattrName(name)
 	if err != nil {
 		return 0, err
 	}
@@ -68,7 +82,10 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 // ListXattrs implements vfs.Xattrs. The kernel lists attribute names of all kinds to any caller.
 // So this method checks permission itself and returns only the names that begin with "user.".
 func (fs *FS) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
-	if op.Try {
+	switch {
+	case !fs.xattrs:
+		return 0, vfs.ErrNotSupported
+	case op.Try:
 		return 0, vfs.ErrWouldBlock
 	}
 	var is look
@@ -126,7 +143,7 @@ func (fs *FS) RemoveXattr(op *vfs.Op, h vfs.Handle, name []byte) (vfs.Change, er
 
 // changeXattr changes an extended attribute of h by calling change, with the caller's identity.
 func (fs *FS) changeXattr(op *vfs.Op, h vfs.Handle, name []byte, change func(path, name string) error) (ch vfs.Change, err error) {
-	full, err := xattrName(name)
+	full, err := fs.xattrName(name)
 	switch {
 	case err != nil:
 		return ch, err

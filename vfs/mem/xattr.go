@@ -54,6 +54,9 @@ func (f *FS) readXattrs(op *vfs.Op, h vfs.Handle) (*node, error) {
 	return n, nil
 }
 
+// KeepsXattrs implements vfs.Xattrs.
+func (f *FS) KeepsXattrs() bool { return true }
+
 // GetXattr implements vfs.Xattrs.
 func (f *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (int, error) {
 	if err := f.enter(op, GetXattr); err != nil {

@@ -106,6 +106,8 @@ func (f *hesitantFurther) CloneRange(op *vfs.Op, from vfs.File, fromOff uint64, 
 	return f.further.CloneRange(op, behind(from), fromOff, behind(to), toOff, count)
 }
 
+func (f *hesitantFurther) KeepsXattrs() bool { return f.further.KeepsXattrs() }
+
 func (f *hesitantFurther) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (int, error) {
 	if err := f.before(op, "GetXattr"); err != nil {
 		return 0, err
