@@ -14,7 +14,7 @@ func Message(xid, procedure uint32, args func(w *xdr.Writer)) []byte {
 // CallMessage returns the RPC message of a call with the header h. It contains the payloads that
 // args writes.
 func CallMessage(h rpc.CallHeader, args func(w *xdr.Writer)) []byte {
-	w := xdr.NewWriter(make([]byte, 0, 64<<10))
+	w := xdr.NewWriter(make([]byte, 0, 128<<10))
 	rpc.PutCall(w, &h)
 	if args != nil {
 		args(w)

@@ -25,12 +25,17 @@ const ok = wire.NFS4OK
 // memory.
 func newSite(t testing.TB, fs vfs.FileSystem, cfg state.Config) *nfs4test.Site {
 	t.Helper()
-	return nfs4test.New(t, nfs4test.Config{FS: fs, State: cfg, Minors: func(m *state.Manager) [3]nfs4.Minor {
+	return nfs4test.New(t, nfs4test.Config{FS: fs, State: cfg, Minors: allMinors(t)})
+}
+
+// allMinors returns a function that creates all minor versions.
+func allMinors(t testing.TB) func(m *state.Manager) [3]nfs4.Minor {
+	return func(m *state.Manager) [3]nfs4.Minor {
 		old := nfs40.New(nfs40.Config{State: m})
 		t.Cleanup(old.Close)
 		late := nfs41.New(nfs41.Config{State: m, Owner: []byte("owner"), Scope: []byte("scope")})
 		return [3]nfs4.Minor{old, late, late}
-	}})
+	}
 }
 
 // each runs a test over a file system in memory, over one that returns ErrWouldBlock whenever it

@@ -188,6 +188,14 @@ func (l *longest) version42(do func(ops ...nfs4test.Op) *nfs4test.Result, o *ope
 	// Without a file system that shares storage, CLONE fails, but its result has no body in any case.
 	do(putFH(o.fh), saveFH, putFH(at.ResOK.Object), clone(o.Stateid, to.ResOK.Stateid, 0, 0, 4096))
 	l.seen[wire.OpClone] = true
+	for i := range 10 {
+		do(putFH(o.fh), setXattr(strings.Repeat("n", 1+i*249/9), "", either))
+	}
+	do(putFH(o.fh), setXattr("long", strings.Repeat("v", 1000), either), getXattr("long"))
+	for _, count := range []uint32{16, 24, 100, 300, 4096, 1 << 20} {
+		do(putFH(o.fh), listXattrs(0, count))
+	}
+	do(putFH(o.fh), removeXattr("long"))
 }
 
 // version40 sends the operations of minor version 0.

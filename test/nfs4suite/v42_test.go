@@ -43,7 +43,6 @@ func TestOptionalOperations(t *testing.T) {
 		for _, n := range []wire.OpNum{
 			wire.OpCopyNotify, wire.OpLayouterror, wire.OpLayoutstats, wire.OpOffloadCancel, wire.OpOffloadStatus, wire.OpWriteSame,
 			wire.OpGetDirDelegation, wire.OpLayoutget, wire.OpWantDelegation, wire.OpRenew, wire.OpOpenConfirm,
-			wire.OpGetXattr, wire.OpSetXattr, wire.OpListXattrs, wire.OpRemoveXattr,
 		} {
 			if r := s.do(op(n)); r.Status != wire.NFS4ErrNotSupp || len(r.Ops) != 2 {
 				t.Errorf("%v: %v", n, r.Status)

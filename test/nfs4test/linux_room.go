@@ -104,6 +104,19 @@ var linuxRows = map[wire.OpNum]linuxRow{
 	wire.OpReadPlus:   {words: header + 2 + 5, asked: askedSegments}, // 5: one hole
 	wire.OpSeek:       {words: header + 1 + 1 + 2 + 2},
 	wire.OpClone:      {words: header},
+
+	// A GETXATTR does not say how long a value the client takes: 64 KiB if it only asks for the length, else the
+	// program's buffer in whole pages. Over TCP a longer value gets ERANGE, as the program expects.
+	wire.OpGetXattr:    {words: header + 1, asked: func(*xdr.Decoder) int { return 64 << 10 }},
+	wire.OpSetXattr:    {words: header + changeInfo},
+	wire.OpListXattrs:  {words: header, asked: askedNames},
+	wire.OpRemoveXattr: {words: header + changeInfo},
+}
+
+// askedNames is the maxcount of a LISTXATTRS, which includes the cookie and the number of names.
+func askedNames(d *xdr.Decoder) int {
+	d.Skip(8)
+	return int(d.Uint32())
 }
 
 // askedSegments is the count of a READ_PLUS.

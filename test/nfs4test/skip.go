@@ -27,6 +27,8 @@ var bodies = map[wire.OpNum]func(d *xdr.Decoder){
 	wire.OpCreateSession: into[wire.CreateSession4ResOK], wire.OpSecInfoNoName: into[wire.SecInfo4ResOK],
 	wire.OpSequence: into[wire.Sequence4ResOK], wire.OpSetSSV: into[wire.SetSsv4ResOK], wire.OpTestStateID: into[wire.TestStateID4ResOK],
 	wire.OpCopy: into[wire.Copy4ResOK], wire.OpIOAdvise: into[wire.IOAdvise4ResOK], wire.OpReadPlus: into[wire.ReadPlusRes4], wire.OpSeek: into[wire.SeekRes4],
+	wire.OpGetXattr: func(d *xdr.Decoder) { d.Opaque(xdr.NoLimit) }, wire.OpSetXattr: into[wire.ChangeInfo4],
+	wire.OpListXattrs: into[wire.ListXattrs4ResOK], wire.OpRemoveXattr: into[wire.ChangeInfo4],
 }
 
 // skipResult skips the part of a result that follows the status.

@@ -52,6 +52,10 @@ var statusNamed = func() map[string]wire.NFSStat4 {
 var told = map[rule]bool{
 	// SEEK with an offset beyond the end of the file (RFC 7862 §15.11.3).
 	{2, wire.OpSeek, wire.NFS4ErrNXIO}: true,
+	// LISTXATTRS without room for one name (RFC 8276 §8.4.3.3).
+	{2, wire.OpListXattrs, wire.NFS4ErrTooSmall}: true,
+	// Arguments that cannot be decoded (RFC 8881 §15.1.1.1). The table of RFC 8276 has it for the other three.
+	{2, wire.OpListXattrs, wire.NFS4ErrBadXDR}: true,
 	// OPTIONAL operations, which a server need not implement (RFC 7862 §13, RFC 8276 §8.4).
 	{2, wire.OpCopy, wire.NFS4ErrNotSupp}:        true,
 	{2, wire.OpCopyNotify, wire.NFS4ErrNotSupp}:  true,

@@ -163,6 +163,11 @@ var rows4 = [...]row4{
 	wire.OpReadPlus:   {skip: readPlus4, most: 8 + 4 + wire.DataInfo4MaxSize}, // one hole: see nfs4.leastHole
 	wire.OpSeek:       {skip: fixed(wire.Seek4ArgsMaxSize), most: wire.SeekRes4MaxSize},
 	wire.OpClone:      {skip: fixed(wire.Clone4ArgsMaxSize)},
+
+	wire.OpGetXattr:    {skip: name, most: 4 + MaxXattr},
+	wire.OpSetXattr:    {skip: setXattr4, most: wire.ChangeInfo4MaxSize},
+	wire.OpListXattrs:  {skip: listXattrs4},
+	wire.OpRemoveXattr: {skip: name, most: wire.ChangeInfo4MaxSize},
 }
 
 // MaxDeniedOwner is the length, in bytes, of the longest lock-owner that the server names when it denies a
@@ -243,6 +248,17 @@ func testStateid4(d *xdr.Decoder, _ *rpc.Shape, words *int) {
 func readPlus4(d *xdr.Decoder, _ *rpc.Shape, words *int) {
 	d.Skip(wire.StateID4MaxSize + 8)
 	*words += int(min(d.Uint32(), MaxTransfer))
+}
+
+func setXattr4(d *xdr.Decoder, _ *rpc.Shape, _ *int) {
+	d.Skip(4)
+	d.Opaque(1 << 30)
+	d.Opaque(1 << 30)
+}
+
+func listXattrs4(d *xdr.Decoder, _ *rpc.Shape, words *int) {
+	d.Skip(8)
+	*words += int(min(d.Uint32(), maxXattrNames))
 }
 
 // Each of the following skip functions decodes the arguments into a value and discards the

@@ -96,8 +96,10 @@ func TestEligibleArgumentsOfCompounds(t *testing.T) {
 			}
 		}
 	}
-	// Names, handles and attributes are not eligible.
-	w := compound4(1, putFH4("a handle that is long"), op4{wire.OpRemove, &wire.Remove4Args{Target: []byte("a name that is long")}})
+	// Names, handles and attributes are not eligible, and neither are values of extended attributes (conformance
+	// row XA-23).
+	w := compound4(2, putFH4("a handle that is long"), op4{wire.OpRemove, &wire.Remove4Args{Target: []byte("a name that is long")}},
+		op4{wire.OpSetXattr, &wire.SetXattr4Args{Key: []byte("name"), Value: []byte("a value that is long")}})
 	row := &nfs.Binding4.Procedures[wire.ProcCompound]
 	for at := range len(w.Bytes()) / 4 {
 		var d xdr.Decoder
@@ -127,6 +129,11 @@ func TestBoundsOfCompounds(t *testing.T) {
 		{"READDIR", []op4{listing(32 << 10)}, 0, 32 << 10},
 		{"READDIR of everything", []op4{listing(1<<32 - 1)}, 0, nfs.MaxDirectory},
 		{"GETATTR", []op4{{wire.OpGetattr, &wire.Getattr4Args{}}}, 0, nfs.MaxAttributes},
+		{"GETXATTR", []op4{{wire.OpGetXattr, &wire.GetXattr4Args{}}}, 0, 64 << 10},
+		{"SETXATTR", []op4{{wire.OpSetXattr, &wire.SetXattr4Args{Value: make([]byte, 9000)}}}, 0, 20},
+		{"LISTXATTRS", []op4{{wire.OpListXattrs, &wire.ListXattrs4Args{Maxcount: 1000}}}, 0, 1000},
+		{"LISTXATTRS of everything", []op4{{wire.OpListXattrs, &wire.ListXattrs4Args{Maxcount: 1<<32 - 1}}}, 0, 64 << 10 / 7 * 8},
+		{"REMOVEXATTR", []op4{{wire.OpRemoveXattr, &wire.RemoveXattr4Args{}}}, 0, 20},
 		{"a READ behind an operation that is none", []op4{{wire.OpNum(99), nil}, read(4096)}, 0, 0},
 	} {
 		s, _ := shape4(compound4(1, c.ops...), false)

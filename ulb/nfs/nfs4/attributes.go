@@ -72,7 +72,7 @@ var attributeTable = []attribute{
 	{number: wire.Fattr4SuppattrExclcreat, since: 1, most: wire.Bitmap4MaxSize, get: func(w *xdr.Writer, f *facts) { set := supported[f.k.Minor].And(&exclusive); set.Encode(w) }, skip: skipBitmap},
 	{number: wire.Fattr4ChangeAttrType, since: 2, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(f.changeType())) }},
 	{number: wire.Fattr4ModeUmask, since: 2, most: 8, set: setModeUmask},
-	{number: wire.Fattr4XattrSupport, since: 2, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.k.keepsXattrs()) }},
+	{number: wire.Fattr4XattrSupport, since: 2, most: 4, get: putXattrSupport},
 	// RFC 9754 defines open_arguments for minor version 2, but clients of minor version 1 ask
 	// for it too, so both minor versions have it here.
 	{number: wire.Fattr4OpenArguments, since: 1, most: wire.OpenArguments4MaxSize, get: func(w *xdr.Writer, f *facts) { openArguments.Encode(w) }, skip: skipOpenArguments},
@@ -86,16 +86,6 @@ var openArguments = wire.OpenArguments4{
 	ShareAccessWant: wire.Bits(wire.OpenArgsShareAccessWantNoDeleg),
 	OpenClaim:       wire.Bits(uint32(wire.ClaimNull), uint32(wire.ClaimPrevious), uint32(wire.ClaimFH)),
 	CreateMode:      wire.Bits(uint32(wire.Unchecked4), uint32(wire.Guarded4), uint32(wire.Exclusive4), uint32(wire.Exclusive41)),
-}
-
-// keepsXattrs reports whether the current object's file system keeps extended attributes and
-// the minor version serves the operations on them (RFC 8276 §8.2).
-func (k *Compound) keepsXattrs() bool {
-	if k.minor.find(wire.OpGetXattr) == nil {
-		return false
-	}
-	_, ok := vfs.As[vfs.Xattrs](k.FS())
-	return ok
 }
 
 func putTime(w *xdr.Writer, t vfs.Time) {

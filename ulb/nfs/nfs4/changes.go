@@ -198,7 +198,7 @@ func (k *Compound) notLinked(err error) Status {
 	return wire.NFS4ErrAccess
 }
 
-// changeInfo converts the change of a directory to change_info4 (RFC 8881 §3.3.1). If the
+// changeInfo converts the change of an object to change_info4 (RFC 8881 §3.3.1). If the
 // value before or after the change is not known, the result is not atomic.
 func changeInfo(ch *vfs.Change) (c wire.ChangeInfo4) {
 	if ch.HasAfter {

@@ -155,9 +155,11 @@ func access(k *Compound, args *wire.Access4Args) Status {
 	if args.Access&^k.rights() != 0 {
 		return wire.NFS4ErrInvalid
 	}
-	want := vfs.Access(args.Access) & allRights
-	if k.keepsXattrs() {
-		want = vfs.Access(args.Access)
+	want := vfs.Access(args.Access)
+	if want&ofXattrs != 0 {
+		if _, keeps := keepsXattrs(k.FS()); !keeps {
+			want &^= ofXattrs
+		}
 	}
 	k.Attr = vfs.Attr{}
 	granted, err := k.FS().Access(&k.Op, k.Current.Handle, want, &k.Attr)
@@ -184,6 +186,7 @@ func access(k *Compound, args *wire.Access4Args) Status {
 // not a directory, and EXECUTE means nothing for a directory (RFC 8881 §18.1.3).
 const (
 	allRights       = vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute
+	ofXattrs        = vfs.AccessXattrRead | vfs.AccessXattrWrite | vfs.AccessXattrList
 	changing        = vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessXattrWrite
 	notOfFiles      = vfs.AccessLookup | vfs.AccessDelete
 	notOfDirs       = vfs.AccessExecute
@@ -196,7 +199,7 @@ func (k *Compound) rights() uint32 {
 	if k.Minor < 2 {
 		return uint32(allRights)
 	}
-	return uint32(allRights) | wire.Access4XattrRead | wire.Access4XattrWrite | wire.Access4XattrList
+	return uint32(allRights | ofXattrs)
 }
 
 // verify is VERIFY (RFC 8881 §18.31, RFC 7530 §16.35).

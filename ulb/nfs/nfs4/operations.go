@@ -65,7 +65,7 @@ type Operation struct {
 }
 
 // lastOperation is the highest operation number that this package knows. The package does not serve
-// every operation that it knows: it does not serve those on extended attributes.
+// every operation that it knows: it does not serve those on layouts.
 const lastOperation = wire.OpRemoveXattr
 
 // lastOf holds the highest operation number of each minor version.
@@ -123,6 +123,10 @@ var shared = []Operation{
 	{Number: wire.OpIOAdvise, Run: WithArgs(advise), Handle: true},
 	{Number: wire.OpCopy, Run: WithArgs(copyRange), Handle: true, Saved: true, Changes: true, Once: true, Most: wire.Copy4ResOKMaxSize},
 	{Number: wire.OpClone, Run: WithArgs(clone), Handle: true, Saved: true, Changes: true, Once: true},
+	{Number: wire.OpGetXattr, Run: WithArgs(getXattr), Handle: true},
+	{Number: wire.OpSetXattr, Run: WithArgs(setXattr), Handle: true, Changes: true, Once: true, Most: wire.ChangeInfo4MaxSize},
+	{Number: wire.OpListXattrs, Run: WithArgs(listXattrs), Handle: true},
+	{Number: wire.OpRemoveXattr, Run: WithArgs(removeXattr), Handle: true, Changes: true, Once: true, Most: wire.ChangeInfo4MaxSize},
 }
 
 // StatusOf converts a file system's error to an NFSv4 status (RFC 8881 §15.1). The numbers are those

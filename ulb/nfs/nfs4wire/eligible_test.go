@@ -10,7 +10,7 @@ import (
 )
 
 // The items that are marked as eligible are exactly those of RFC 8267 §6.1 (conformance row
-// V1-28). READ_PLUS and callbacks have none (RFC 8267 §6.5).
+// V1-28). READ_PLUS, the operations on extended attributes (XA-23) and callbacks have none (RFC 8267 §6.5).
 func TestEligibleItems(t *testing.T) {
 	want := map[string]bool{
 		"Write4Args.Data":              true,
