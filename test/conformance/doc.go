@@ -1,7 +1,7 @@
 // Package conformance checks that the tests cover the standards. docs/conformance*.md list every
-// requirement of the protocols below NFS: a number, its source, its content, and either the tests
-// that prove it or a marked reason why no test does. This package parses the tables and the code,
-// and reports every disagreement:
+// requirement of the protocols below NFS, and of an extension of NFSv4.2: a number, its source, its
+// content, and either the tests that prove it or a marked reason why no test does. This package parses
+// the tables and the code, and reports every disagreement:
 //
 //   - Each number has exactly one row. The index, docs/conformance.md, lists all numbers, and each
 //     of them has a row.

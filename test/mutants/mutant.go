@@ -29,7 +29,7 @@ func (m mutant) String() string {
 }
 
 // all returns all mutants.
-func all() []mutant { return slices.Concat(iwarpMutants, rdmaMutants, rpcMutants) }
+func all() []mutant { return slices.Concat(iwarpMutants, rdmaMutants, rpcMutants, xattrMutants) }
 
 // apply returns the path, relative to the directory root, of the file that the mutant changes, and
 // the changed text.
