@@ -31,7 +31,7 @@ func TestEventsOfClientsLeaveLines(t *testing.T) {
 	if _, status := m.Open(&state.OpenArgs{Client: x.Client, OwnerName: []byte("o"), Access: state.AccessRead}); status == 0 {
 		t.Fatal("opened before RECLAIM_COMPLETE")
 	}
-	m.ReclaimComplete(x.Client, false)
+	m.ReclaimComplete(x.Client, nil)
 	if _, status := m.Open(&state.OpenArgs{Client: x.Client, OwnerName: []byte("o"), Access: state.AccessRead}); status != 0 {
 		t.Fatal(status)
 	}
