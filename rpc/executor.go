@@ -6,6 +6,7 @@ import (
 	"runtime/metrics"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
@@ -76,11 +77,13 @@ type worker struct {
 }
 
 func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
-	return &executor{
+	x := &executor{
 		run: run, abandon: abandon, working: cfg.Working,
 		workers: cfg.Workers, perLane: 2 * cfg.LaneWorkers, idleFor: cfg.IdleWorker, lendWithin: cfg.LendWithin,
-		lanes: make(map[any]*lane), pace: newPace(cfg),
+		lanes: make(map[any]*lane),
 	}
+	x.pace.open(cfg)
+	return x
 }
 
 // submit queues c in the lane that key names, and gives that lane another worker if it may have
@@ -384,22 +387,27 @@ func (x *executor) count(st *Stats) {
 // may block wait for disks, and need many workers. If they need processors instead, many workers
 // delay each other and every call that arrives. So when more goroutines are ready to run than there
 // are processors, fewer workers run calls, and the other calls wait in their lanes, where clients
-// take turns. When no goroutine is ready to run, more workers run calls again. executor.mu guards a
-// pace.
+// take turns. When no goroutine is ready to run, more workers run calls again. Threads that use the
+// processors in system calls count as goroutines. executor.mu guards a pace.
 type pace struct {
 	most       int // number of workers that may run calls, without the stuck ones
 	stuck      int // workers whose call has run for longer than stuckAfter
 	processors int
 	ready      func() int // returns the number of goroutines that are ready to run
 	checked    time.Time
+	// beyond is how many threads more than processors were running at counted: see countThreads. counts is
+	// false if Config.Ready is set.
+	beyond  atomic.Int64
+	counted time.Time
+	counts  bool
 }
 
 // stuckAfter is the time after which the executor assumes that a running call waits for something
 // other than a processor. Programs interrupt calls that compute for longer (Call.Resume).
 const stuckAfter = 250 * time.Millisecond
 
-func newPace(cfg *Config) pace {
-	p := pace{most: cfg.Workers, processors: cfg.Processors, ready: cfg.Ready}
+func (p *pace) open(cfg *Config) {
+	p.most, p.processors, p.ready, p.counts = cfg.Workers, cfg.Processors, cfg.Ready, cfg.Ready == nil
 	if p.ready == nil {
 		sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 		p.ready = func() int {
@@ -407,7 +415,6 @@ func newPace(cfg *Config) pace {
 			return int(sample[0].Value.Uint64())
 		}
 	}
-	return p
 }
 
 // slowed reports whether fewer workers may run calls than Config.Workers allows.
@@ -422,7 +429,12 @@ func (x *executor) check(now time.Time) {
 		return
 	}
 	p.checked = now
-	switch ready := p.ready(); {
+	if p.counts && now.Sub(p.counted) >= countEvery && !x.closed {
+		p.counted = now
+		x.wg.Add(1)
+		go x.countThreads()
+	}
+	switch ready := p.ready() + int(p.beyond.Load()); {
 	case ready > p.processors:
 		p.most = max(p.processors, min(p.most, x.busy.Len-p.stuck)*3/4)
 	case ready == 0 && x.slowed():
@@ -435,13 +447,21 @@ func (x *executor) check(now time.Time) {
 }
 
 // countStuck counts the workers whose calls have run for longer than stuckAfter, in each lane and
-// in all lanes together.
+// in all lanes together. As many of them as threads use the processors are not stuck; which ones nobody knows,
+// so the latest are taken.
 func (x *executor) countStuck(now time.Time) {
 	x.pace.stuck = 0
 	for _, l := range x.lanes {
 		l.stuck = 0
 	}
+	late := 0
 	for w := x.busy.First; w != nil; w = w.Next {
+		if now.Sub(w.since) > stuckAfter {
+			late++
+		}
+	}
+	late -= int(x.pace.beyond.Load())
+	for w := x.busy.First; w != nil && x.pace.stuck < late; w = w.Next {
 		if now.Sub(w.since) > stuckAfter {
 			w.lane.stuck++
 			x.pace.stuck++
