@@ -133,6 +133,41 @@ func TestExportThatHangsIsLeftOut(t *testing.T) {
 	ends(t, d.Process, syscall.SIGTERM, inOrder)
 }
 
+// The only file system hangs when the daemon starts. The daemon waits for it and says so. It ends neither
+// with an error nor with the status of a wrong configuration, after which systemd does not start it again.
+func TestStartWaitsForTheOnlyExport(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		m := stalled.Mount(t)
+		defer m.LetGo()
+		lines := []string{m.Dir + " /hangs rw"}
+		if strict {
+			lines = append(lines, t.TempDir()+" /works rw")
+		}
+		d := startReloading(t, lines...)
+		d.Signal(syscall.SIGTERM)
+		d.Wait()
+		m.Stall()
+		d.write(lines...)
+		if strict {
+			config, err := os.ReadFile(d.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(d.config, append([]byte("strict = true\n"), config...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.Process = nfsrdmad(t, "serve", "--config", d.config)
+		d.AwaitLine("the start waits for the directory of an export")
+		m.LetGo()
+		d.AwaitLine("serving")
+		if !d.mounts("/hangs") {
+			t.Error("/hangs is not served although it answers")
+		}
+		ends(t, d.Process, syscall.SIGTERM, inOrder)
+	}
+}
+
 // A reload that fails changes nothing in exports.json. Neither does a reload without an export: if
 // the export comes back, its directory must be the same.
 func TestDirectoriesOfExportsAreRemembered(t *testing.T) {

@@ -154,27 +154,54 @@ func (s *Server) open(ctx context.Context) (err error) {
 }
 
 // openExports opens the directories of the configuration. It returns an error if it can open none, or,
-// with the key strict, if it cannot open all.
+// with the key strict, if it cannot open all. It waits for a directory that has not answered if the daemon
+// cannot start without it: a disk that is slow when the machine starts is no fault of the configuration.
 func (s *Server) openExports(ctx context.Context) error {
 	s.offer = exports.NewOffer(s.log, s.exports, s.filesystems, s.exportsAtFault)
 	s.enters("opening the directories of exports")
 	if _, err := s.offer.Serve(ctx, s.cfg.Exports); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		began := time.Now()
-		if hanging := s.offer.Hanging(closing / 4); len(hanging) > 0 {
-			return &Unfinished{Left: []string{"opening " + strings.Join(hanging, ", ")}, Took: time.Since(began)}
+	for told := false; ctx.Err() == nil; told = true {
+		fault, late := s.needed()
+		switch {
+		case fault != nil:
+			return s.cfg.At(fmt.Errorf("export %s: %w", fault.Name, fault.Err), config.PathKey(fault.Index), config.ExportKey(fault.Index))
+		case late == nil:
+			s.enters("listening")
+			s.offer.Begin()
+			return nil
+		case !told:
+			s.log.Warn("the start waits for the directory of an export", zap.String("export", late.Name), zap.Error(late.Err))
 		}
-		return context.Cause(ctx)
+		s.offer.Hanging(time.Second)
 	}
-	s.enters("listening")
-	if faults := s.offer.Faults(); len(faults) == len(s.cfg.Exports) || len(faults) > 0 && s.cfg.Strict {
-		f := faults[0]
-		return s.cfg.At(fmt.Errorf("export %s: %w", f.Name, f.Err), config.PathKey(f.Index), config.ExportKey(f.Index))
+	began := time.Now()
+	if hanging := s.offer.Hanging(closing / 4); len(hanging) > 0 {
+		return &Unfinished{Left: []string{"opening " + strings.Join(hanging, ", ")}, Took: time.Since(began)}
 	}
-	s.offer.Begin()
-	return nil
+	return context.Cause(ctx)
+}
+
+// needed returns an export without which the daemon does not start: fault if its directory cannot be opened,
+// late if the directory has not answered yet. It returns nil for both if the daemon can start.
+func (s *Server) needed() (fault, late *exports.Fault) {
+	faults := s.offer.Faults()
+	if len(faults) == 0 || len(faults) < len(s.cfg.Exports) && !s.cfg.Strict {
+		return nil, nil
+	}
+	for i := range faults {
+		switch f := &faults[i]; {
+		case f.Late && late == nil:
+			late = f
+		case !f.Late && fault == nil:
+			fault = f
+		}
+	}
+	if late != nil && !s.cfg.Strict {
+		fault = nil
+	}
+	return fault, late
 }
 
 func (s *Server) enters(stage string) { s.stage.Store(&stage) }

@@ -118,7 +118,8 @@ func (o *Offer) applyLocked() (Change, error) {
 	for i, w := range o.wanted {
 		o.tell(w)
 		if w.err != nil {
-			faults = append(faults, Fault{w.name, w.err, w.now != nil, i})
+			_, late := errors.AsType[*unanswered](w.err)
+			faults = append(faults, Fault{w.name, w.err, w.now != nil, late, i})
 		}
 	}
 	if !slices.EqualFunc(faults, o.faults, func(a, b Fault) bool {

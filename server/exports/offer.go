@@ -73,8 +73,17 @@ type Fault struct {
 	Err  error
 	// Served says that the directory which the export had before is still served.
 	Served bool
+	// Late says that the directory has not answered yet.
+	Late bool
 	// Index is the export's index in the configuration.
 	Index int
+}
+
+// An unanswered is the error that a directory has not answered yet.
+type unanswered struct{ path string }
+
+func (e *unanswered) Error() string {
+	return fmt.Sprintf("directory %s has not answered for %v: see whether its disk or file server works", e.path, openWithin)
 }
 
 // NewOffer returns an Offer without exports, which puts exports into set. fs is the Filesystems of set.
@@ -178,7 +187,7 @@ func (o *Offer) finish(ctx context.Context, p *opening) (Change, error) {
 	if ctx.Err() == nil {
 		for _, w := range o.wanted {
 			if o.busy[w.key()] {
-				w.err = fmt.Errorf("directory %s has not answered for %v: see whether its disk or file server works", w.Path.Path, openWithin)
+				w.err = &unanswered{w.Path.Path}
 			}
 		}
 	}
