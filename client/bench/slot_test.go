@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,9 +14,9 @@ import (
 )
 
 // A still caller stores the call that was started, so that a test can answer it by hand.
-type still struct{ x *rpc.Exchange }
+type still struct{ x atomic.Pointer[rpc.Exchange] }
 
-func (s *still) Start(x *rpc.Exchange)       { s.x = x }
+func (s *still) Start(x *rpc.Exchange)       { s.x.Store(x) }
 func (s *still) Cancel(*rpc.Exchange, error) {}
 
 // A bench allocates nothing between a reply and the next call, in any workload, because such
@@ -56,11 +57,11 @@ func TestSlotAllocatesNothing(t *testing.T) {
 			callBuf, answerBuf := call.Bytes(), answer.Bytes()
 			round := func() {
 				call.Reset(callBuf)
-				caller.x.Args(call)
+				caller.x.Load().Args(call)
 				answer.Reset(answerBuf)
 				results(answer, s)
-				caller.x.Results.Reset(answer.Bytes(), 0, nil)
-				caller.x.Done(caller.x)
+				caller.x.Load().Results.Reset(answer.Bytes(), 0, nil)
+				caller.x.Load().Done(caller.x.Load())
 			}
 			if n := testing.AllocsPerRun(200, round); n != 0 {
 				t.Errorf("%v allocations an operation", n)
@@ -107,18 +108,17 @@ func slotTriesAgain(t *testing.T) {
 	b.running.Add(1)
 	s.begin(0)
 	for _, status := range []uint32{uint32(nfs3wire.NFS3ErrJukebox), uint32(nfs3wire.NFS3ErrJukebox), 0} {
-		x := caller.x
-		caller.x = nil
+		x := caller.x.Swap(nil)
 		w := xdr.NewWriter(make([]byte, 0, 16))
 		w.Uint32(status)
 		x.Results.Reset(w.Bytes(), 0, nil)
 		x.Done(x)
-		if status != 0 && caller.x != nil {
+		if status != 0 && caller.x.Load() != nil {
 			t.Fatal("the call was made again at once")
 		}
 		time.Sleep(pauseMost)
 		synctest.Wait()
-		if caller.x == nil {
+		if caller.x.Load() == nil {
 			t.Fatal("no further call")
 		}
 	}
@@ -128,12 +128,11 @@ func slotTriesAgain(t *testing.T) {
 	// Any other error ends the measurement.
 	w := xdr.NewWriter(make([]byte, 0, 16))
 	w.Uint32(uint32(nfs3wire.NFS3ErrStale))
-	x := caller.x
-	caller.x = nil
+	x := caller.x.Swap(nil)
 	x.Results.Reset(w.Bytes(), 0, nil)
 	x.Done(x)
 	b.running.Wait()
-	if e, ok := b.err.(*client.StatusError); !ok || e.Status != nfs3wire.NFS3ErrStale || caller.x != nil {
+	if e, ok := b.err.(*client.StatusError); !ok || e.Status != nfs3wire.NFS3ErrStale || caller.x.Load() != nil {
 		t.Errorf("ended with %v", b.err)
 	}
 }
