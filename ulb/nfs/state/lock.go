@@ -101,6 +101,10 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 		d = of.reserved(&r, c, name)
 	}
 	if d != nil {
+		if a.Wait && s != nil && of.deadlocked(g, s, c, name, &r) {
+			of.waitsNot(g, c, name, &r)
+			return id, nil, nfs4wire.NFS4ErrDeadlock
+		}
 		if a.Wait {
 			of.queue(g, &waiter{LockNotice: LockNotice{c, name, a.Tag}, want: r})
 		} else {

@@ -54,6 +54,27 @@ func (of *file) queue(g *guard, w *waiter) {
 	h.waiting[of]++
 }
 
+// deadlocked reports whether the owner of s, which wants to lock r, would wait for ever (RFC 8881 §18.10.4,
+// NFS4ERR_DEADLOCK): each owner whose lock is in its way waits itself, and has waited for longer, for bytes that
+// s has locked. So two owners that both hold a read lock cannot both wait for a write lock. The one that has
+// waited longest never hears of a deadlock, and gets its lock when the others have let go.
+func (of *file) deadlocked(g *guard, s *State, c *Client, owner string, r *byterange.Range) (is bool) {
+	now, before, looks := time.Now(), of.waiting, maxHindrances
+	if i := slices.IndexFunc(before, func(w *waiter) bool { return w.Client == c && w.Owner == owner && w.want.Overlaps(r) }); i >= 0 {
+		before = before[:i]
+	}
+	of.locked.Conflicts(r, s.Owner, func(other *State, _ *byterange.Range) bool {
+		is = slices.ContainsFunc(before, func(w *waiter) bool {
+			looks--
+			return w.Client == other.Client && w.Owner == other.Owner.key.name && !w.gaveUp(g, now) &&
+				slices.ContainsFunc(s.held.Ranges(), func(held byterange.Range) bool { return w.want.Conflicts(&held) })
+		})
+		is = is && looks > 0
+		return is
+	})
+	return is
+}
+
 // mayWait reports whether c may wait for one more lock. The clients of an address may have half of the
 // waiters that other addresses do not use. Of these, a client may have half of those that the other
 // clients of its address do not use.
