@@ -58,7 +58,7 @@ var settings = []setting{
 	{key: "rpcbind", usual: "`true`",
 		meaning: "whether to register NFS and MOUNT with rpcbind, if it runs, so that `showmount -e` and mounts without `port=` work"},
 	{key: "strict", usual: "`false`",
-		meaning: "whether the daemon refuses to start if it cannot open the directory of every export. Otherwise it starts if it can open one of them, and tries again every minute to open the others"},
+		meaning: "whether the daemon refuses to start if it cannot open the directory of every export. Otherwise it starts if it can open one of them, and tries again every minute to open the others. For a directory that has not answered, for example because a disk is slow, the start waits if no other export can be served, or if this key is `true`"},
 	timeout("drain_timeout", 30*time.Second,
 		"how long the daemon waits for calls in progress after SIGTERM. It ends at most two seconds later, even if a file system or disk does not answer: see [running.md](running.md#signals)"),
 	number("busy_poll", usualBusyPoll, 0, Duration(time.Millisecond),
@@ -71,9 +71,9 @@ var settings = []setting{
 		"the limit for one connection; at least 4M. A peer that stalls occupies no more memory than this"),
 	ranged("memory.state", "as the ceiling",
 		func(c *Config) (usual, least, most Size) { return c.Memory.Ceiling, 4 << 20, 1 << 40 },
-		"memory for the state of NFSv4 clients, in addition to payload memory: three eighths of it for opens and locks, three eighths for sessions and the replies that they keep, and a quarter for Kerberos contexts of 8K each. Of the memory for opens and locks, and of that for sessions, the clients of one address may use at most half of what other addresses leave free (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a locked byte range 300 bytes. If a client needs more, it waits until something is closed; with 4.0 it gets an error, unless the daemon is about to take state from other clients for it"),
+		"memory for the state of NFSv4 clients, in addition to payload memory: three eighths of it for opens and locks, three eighths for sessions and the replies that they keep, and a quarter for Kerberos contexts of 8K each. Clients share the memory for opens and locks, and that for sessions, by the [rule for shares](security.md#the-rule-for-shares): the clients of one address may use half of it if no others need it. An open file takes about 1K, a locked byte range 300 bytes. If a client needs more, it waits until something is closed; with 4.0 it gets an error, unless the daemon is about to take state from other clients for it"),
 	number[Size]("memory.replies", 64<<20, 1<<20, 1<<40,
-		"memory of the reply cache, in addition to payload memory. It keeps the replies to calls that change something, so that a repeated call of NFSv3 or 4.0 is answered and not executed again. A reply takes some 500 bytes. The last replies of each connection, as many as it may have calls in progress (128 over TCP, `credits` over RDMA), are protected: the daemon forgets them only if no connection has more than these. Raise this if `nfsrdmad_replies_forgotten_total{reason=\"young\"}` grows"),
+		"memory of the reply cache, in addition to payload memory. It keeps the replies to calls that change something, so that a repeated call of NFSv3 or 4.0 is answered and not executed again. A reply takes some 500 bytes. The last replies of each connection, as many as it may have calls in progress (128 over TCP, `credits` over RDMA), are protected: the daemon forgets them only if no connection has more than these, and then those of the site, the address in it and the connection of this that have most ([security.md](security.md#the-rule-for-shares)). Raise this if `nfsrdmad_replies_forgotten_total{reason=\"young\"}` grows"),
 
 	// Only the software RNIC uses these two.
 	choice("rnic.crc", []string{"peer", "on", "off"}, "",
