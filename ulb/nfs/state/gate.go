@@ -104,7 +104,7 @@ func (m *Manager) InGrace() bool { return m.grace.on.Load() }
 //
 // As long as no file is open with a deny mode and no client may reclaim such an open, Ask costs one
 // atomic load, or two if the access changes a name. The deny modes of a client whose lease ran out
-// do not count: Ask evicts the client, which waits for the disk.
+// do not count: Ask then returns Delayed or, without a Later, evicts the client itself.
 func (m *Manager) Ask(i *Intent) Answer {
 	deny := deniedBy[i.Use]
 	switch {

@@ -186,6 +186,8 @@ func (m *Manager) ReclaimComplete(c *Client, later *Later) Status {
 	k.said = true
 	switch need := g.recordOf(c); {
 	case later == nil:
+	case c.known.gone:
+		return g.complete(c)
 	case k.stored != nil && (*k.stored == need || g.failingLocked()):
 		return g.complete(c)
 	case g.failingLocked():

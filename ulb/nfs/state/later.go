@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A Later is what a request waits for on the disk of the records: a client's record has to be written, or
-// clients whose leases ran out have to be evicted. A method of the Manager that gets a Later does not wait
-// for that disk. Instead it returns AfterDisk, and the caller calls Await. So such a request keeps no
+// A request waits for the disk of the records if a client's record must be written, or if clients whose
+// leases ran out must be evicted. A Later says for which clients. A method of the Manager that gets a Later
+// does not wait for that disk: it returns AfterDisk, and the caller calls Await. So such a request keeps no
 // goroutine, least of all one that works for a file system.
 type Later struct {
 	m      *Manager
@@ -74,26 +74,25 @@ func (q *errands) run(m *Manager) {
 }
 
 func (m *Manager) execute(some []*errand) {
-	var records []*Client
-	expel := make(map[*Client]struct{})
+	records, expel := make(map[*Client]struct{}), make(map[*Client]struct{})
 	for _, e := range some {
 		if e.record != nil {
-			records = append(records, e.record)
+			records[e.record] = struct{}{}
 		}
 		for _, c := range e.expel {
 			expel[c] = struct{}{}
 		}
 	}
 	if len(records) > 0 {
-		m.record(records...)
+		m.record(slices.Collect(maps.Keys(records))...)
 	}
 	if len(expel) > 0 {
 		_ = m.expel(expel)
 	}
 }
 
-// afterFailure is the time after a failed write of the records for which requests do not wait for the
-// disk: what they would wait for has failed. Then they try again.
+// After a failed write of the records, requests that need the records are refused for this time. Then they
+// try again.
 const afterFailure = time.Second
 
 // failingLocked reports whether the records could not be written a short time ago. The caller holds m.mu.

@@ -157,3 +157,56 @@ func expiredHolder(t *testing.T, d Records) (m *Manager, other *Client) {
 	}
 	return m, other
 }
+
+// A client goes while its request waits for its record. The repeated request is refused: no record of the
+// client will ever be written.
+func TestRequestsOfAClientThatHasGone(t *testing.T) {
+	for name, ask := range map[string]func(m *Manager, c *Client, l *Later) Status{
+		"a record":         func(m *Manager, c *Client, l *Later) Status { return m.Record(c, AccessWrite, l) },
+		"RECLAIM_COMPLETE": func(m *Manager, c *Client, l *Later) Status { return m.ReclaimComplete(c, l) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &stalls{}
+				m, err := New(Config{Records: d})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(m.Close)
+				id := &Identity{Owner: []byte("client")}
+				c := m.ExchangeID(id, false).Client
+				m.Confirm(c)
+				var l Later
+				is(t, "the first time", ask(m, c, &l), AfterDisk)
+				id.Verifier[0]++ // the client restarts
+				m.Confirm(m.ExchangeID(id, false).Client)
+				again := make(chan struct{})
+				l.Await(func() { close(again) })
+				<-again
+				is(t, "again", ask(m, c, &l), nfs4wire.NFS4ErrDelay)
+			})
+		})
+	}
+}
+
+// While too many records wait to be removed, none is written, and requests that need one are refused.
+func TestRequestsWhileNoRecordIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := New(Config{Records: &stalls{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Close)
+		c := newClient(m, 1, "client")
+		m.mu.Lock()
+		m.forgotten = make([]Record, maxClients)
+		m.mu.Unlock()
+		var l Later
+		is(t, "the first time", m.Record(c, AccessWrite, &l), AfterDisk)
+		again := make(chan Status)
+		l.Await(func() { again <- m.Record(c, AccessWrite, &l) })
+		if s := <-again; s == AfterDisk {
+			t.Error("it waits again")
+		}
+	})
+}

@@ -70,6 +70,10 @@ func (m *Manager) Record(c *Client, deny Access, later *Later) Status {
 		return nfs4wire.NFS4OK
 	}
 	m.mu.Lock()
+	if c.known.gone { // no record of it will be written
+		m.mu.Unlock()
+		return gone(c)
+	}
 	recorded := c.known.reclaim.covers(heldBy(deny))
 	c.known.reclaim.held |= heldBy(deny)
 	failing := m.failingLocked()
@@ -106,6 +110,7 @@ func (m *Manager) record(some ...*Client) {
 	var more []Record
 	if len(m.forgotten) >= maxClients {
 		m.unrecorded = nil // write no more records until the forgotten ones are removed
+		m.failed = max(m.now(), 1)
 		m.wake()
 	}
 	for _, c := range m.unrecorded {
