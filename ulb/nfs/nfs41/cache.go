@@ -43,6 +43,9 @@ type cache struct {
 	half   int64
 	others atomic.Int64
 
+	// making is held while sessions are ended for a new one, so that two new ones choose different losers.
+	making sync.Mutex
+
 	mu sync.Mutex
 	// mu guards shares and aside, which counts bytes.
 	shares map[netip.Addr]*share
@@ -106,16 +109,16 @@ func (c *cache) endSession(s *Session) {
 	}
 }
 
-// loser returns the session of another address that has to end so that the new session s gets memory for
-// few slots and a reply of size bytes. It returns nil if there is none.
-func (c *cache) loser(s *Session, size int) *Session {
+// loser returns the session of another address that has to end so that the new session s gets n bytes, and
+// the memory that it holds. It returns nil if there is none.
+func (c *cache) loser(s *Session, n int64) (v *Session, held int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v := c.aside.Victim(&s.place, asideFor(fewSlots, size))
-	if v == nil || clientaddr.Of(v.Address) == clientaddr.Of(s.place.Address) {
-		return nil
+	p := c.aside.Victim(&s.place, n)
+	if p == nil || clientaddr.Of(p.Address) == clientaddr.Of(s.place.Address) {
+		return nil, 0
 	}
-	return v.Of
+	return p.Of, p.Held()
 }
 
 func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost + size) }
@@ -164,13 +167,21 @@ func (c *cache) holds(s *share, n, size int) bool { return c.left(s) >= int64(si
 
 // makeRoom ends sessions, one after the other, until reserve returns true: it gets memory for the new
 // session s. size is that of the session's reply in slot 0. The clients of the ended sessions create new
-// ones and lose no state. makeRoom returns false if it did not succeed.
+// ones and lose no state. makeRoom returns false if it did not succeed after it has freed twice what a small
+// session needs: then the memory went to others who are entitled to it.
 func (m *Minor) makeRoom(s *Session, size int, reserve func() bool) bool {
+	if reserve() {
+		return true
+	}
+	m.cache.making.Lock()
+	defer m.cache.making.Unlock()
+	n, freed := asideFor(fewSlots, size), int64(0)
 	for !reserve() {
-		loser := m.cache.loser(s, size)
-		if loser == nil || !loser.client.part(loser) {
+		loser, held := m.cache.loser(s, n)
+		if loser == nil || freed >= 2*n || !loser.client.part(loser) {
 			return false
 		}
+		freed += held
 		loser.end()
 	}
 	return true
