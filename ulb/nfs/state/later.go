@@ -91,9 +91,10 @@ func (m *Manager) execute(some []*errand) {
 	}
 }
 
-// After a failed write of the records, requests that need the records are refused for this time. Then they
-// try again.
-const afterFailure = time.Second
+// After a failed write of the records, requests that need the records are refused for this time: long enough
+// for those that have waited for the write to be repeated, and so to hear of the failure. Then requests try
+// again.
+const afterFailure = 100 * time.Millisecond
 
 // failingLocked reports whether the records could not be written a short time ago. The caller holds m.mu.
 func (m *Manager) failingLocked() bool { return m.failed != 0 && m.now()-m.failed < afterFailure }
