@@ -395,8 +395,8 @@ type pace struct {
 	processors int
 	ready      func() int // returns the number of goroutines that are ready to run
 	checked    time.Time
-	// beyond is how many threads more than processors were running at counted: see countThreads. counts is
-	// false if Config.Ready is set.
+	// beyond is how many threads more than processors were running at counted: see countThreads. It is 0
+	// unless a call has run for longer than stuckAfter. counts is false if Config.Ready is set.
 	beyond  atomic.Int64
 	counted time.Time
 	counts  bool
@@ -429,7 +429,11 @@ func (x *executor) check(now time.Time) {
 		return
 	}
 	p.checked = now
-	if p.counts && now.Sub(p.counted) >= countEvery && !x.closed {
+	switch oldest := x.busy.First; {
+	case !p.counts:
+	case oldest == nil || now.Sub(oldest.since) <= stuckAfter:
+		p.beyond.Store(0)
+	case now.Sub(p.counted) >= countEvery && !x.closed:
 		p.counted = now
 		x.wg.Add(1)
 		go x.countThreads()
@@ -447,24 +451,20 @@ func (x *executor) check(now time.Time) {
 }
 
 // countStuck counts the workers whose calls have run for longer than stuckAfter, in each lane and
-// in all lanes together. As many of them as threads use the processors are not stuck; which ones nobody knows,
-// so the latest are taken.
+// in all lanes together. Calls that use the processors in system calls are not stuck. The executor knows how
+// many these are, but not which, so it takes those that began last.
 func (x *executor) countStuck(now time.Time) {
 	x.pace.stuck = 0
 	for _, l := range x.lanes {
 		l.stuck = 0
 	}
 	late := 0
-	for w := x.busy.First; w != nil; w = w.Next {
-		if now.Sub(w.since) > stuckAfter {
-			late++
-		}
+	for w := x.busy.First; w != nil && now.Sub(w.since) > stuckAfter; w = w.Next { // the oldest first
+		late++
 	}
 	late -= int(x.pace.beyond.Load())
 	for w := x.busy.First; w != nil && x.pace.stuck < late; w = w.Next {
-		if now.Sub(w.since) > stuckAfter {
-			w.lane.stuck++
-			x.pace.stuck++
-		}
+		w.lane.stuck++
+		x.pace.stuck++
 	}
 }
