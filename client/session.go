@@ -82,8 +82,8 @@ type identity struct {
 	id       uint64
 	sequence uint32 // sequence number of the next CREATE_SESSION, or 0 if only the server knows it
 	server   ServerIdentity
-	// What a new client ID owes: told is true once the application knows that its state is gone
-	// (Callbacks.Restarted), and completed once the server has executed RECLAIM_COMPLETE.
+	// Two steps follow a new client ID. told: Callbacks.Restarted has told the application that its state
+	// is gone. completed: the server has executed RECLAIM_COMPLETE.
 	told, completed bool
 }
 

@@ -12,7 +12,7 @@ import (
 // waits for them.
 func (s *Session) Close() error { return s.close(context.Background()) }
 
-// close is Close with a limit for what it tells the server.
+// close is Close. When ctx ends, it stops waiting for the server to end the session and the client ID.
 func (s *Session) close(ctx context.Context) (err error) {
 	s.kill(ErrSessionClosed)
 	s.ending.Do(func() {

@@ -20,11 +20,11 @@
 //
 // Free units go to those who ask for them (May):
 //
-//   - who is entitled: after the grant, its holder, its address and its site are all within their
-//     parts, or had nothing before;
-//   - who borrows: after the grant, as many units are free as its address holds, and these are at
-//     least an eighth of the resource. So an address that is alone can have half, and the last eighth
-//     is always for those who are entitled.
+//   - An asker is entitled to them if, after the grant, its holder, its address and its site are all
+//     within their parts, or had nothing before.
+//   - Another asker may borrow them if, after the grant, as many units are free as its address holds,
+//     and at least an eighth of the resource. So an address that is alone can have half, and the last
+//     eighth is always for those who are entitled.
 //
 // If no unit is free for an asker, the user of the package takes single units back, from the holder
 // that Victim returns:
@@ -37,8 +37,7 @@
 //
 // From this follows:
 //
-//   - Nobody loses a unit to others while it has no more than its part. Surplus units are the
-//     exception.
+//   - A site, an address or a holder within its part loses no unit to others, but surplus units.
 //   - A site gains nothing by many addresses, nor an address by many holders, but what no other site,
 //     or no other address, asks for.
 //   - A newcomer gets its first unit at once, or after one unit was taken back.
@@ -66,7 +65,7 @@ import (
 const (
 	// strangersPart is a divisor: the part of all strangers together is Size/strangersPart.
 	strangersPart = 8
-	// spare is a divisor: who is beyond its part leaves Size/spare free.
+	// spare is a divisor: an asker beyond its part leaves Size/spare free.
 	spare = 8
 )
 

@@ -26,7 +26,7 @@ var levels = [...]level{
 	func(n *Node[int]) any { return n },
 }
 
-// held returns what those that level maps to key hold.
+// held returns what all holders with this key at a level hold together.
 func (m *model) held(of level, key any) (held int64) {
 	for _, n := range m.all {
 		if of(n) == key {
@@ -219,7 +219,7 @@ func TestTreeAgainstModel(t *testing.T) {
 					tree.Add(n, units, 0)
 				}
 			},
-			// Who gets no unit takes one back, which is there then.
+			// An asker that gets no free unit takes one back, and then gets it.
 			"take": func(t *rapid.T) {
 				n := some(t)
 				if tree.May(n, 1) {

@@ -65,7 +65,7 @@ func (g *guard) crowded(c *Client) bool {
 		return false
 	}
 	_, starved := g.memoryLoser(c)
-	g.relieve(g.ofMemory(c), starved)
+	g.relieve(g.ofMemoryFor(c), starved)
 	return true
 }
 
@@ -177,11 +177,12 @@ func openRoomOf(domain any) openRoom {
 	return r
 }
 
-// mayOpen returns NFS4_OK if c may open this file of the file system, or else the error to answer; it
-// then makes the sweep free open files (relieve). The error is not NFS4ERR_DELAY, with which a client's
-// open(2) would wait for ever, if the clients of c's address themselves have most of the open files. A file that the clients of the same address have
-// open already does not count again. All clients of an address may have at most three times as many
-// open files of a file system as it can still open, without an eighth of its limit.
+// mayOpen returns NFS4_OK if c may open this file of the file system. Otherwise it makes the sweep free open
+// files (relieve), and returns the error to answer. That is not NFS4ERR_DELAY if the clients of c's address
+// themselves have most of the open files: open(2) would wait for ever.
+//
+// All clients of an address may have at most three times as many open files of a file system as it can still
+// open, without an eighth of its limit. A file that one of them has open already does not count again.
 func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
 	o := c.known.origin
 	if of := g.files.byID[id]; r.most == 0 || of != nil && o.files.opens[shown{of, r.domain}] > 0 {

@@ -75,7 +75,7 @@ func (m *Manager) allClients() []*Client {
 
 // eachClient calls f for each of the clients. It releases the Manager's mutex between two clients, so that
 // requests go on meanwhile. It skips clients that have gone. The work that g collects is done at the end,
-// because closing files may take long.
+// without the mutex.
 func (m *Manager) eachClient(all []*Client, f func(g *guard, c *Client)) {
 	g := &guard{Manager: m}
 	for _, c := range all {

@@ -150,30 +150,33 @@ type shortage struct {
 	// nil if the resource is another one.
 	by     netip.Addr
 	domain any
-	// loser returns who loses an open so that the refused client gets what it asked for. It is nil if the
-	// resource is the table of clients. short reports whether to take more opens than this number.
+	// loser returns who loses an open so that the refused client gets what it asked for. short reports whether
+	// to take more opens than this number. Both are nil if nobody loses opens for this resource.
 	loser func() (loser, bool)
 	short func(taken int) bool
 }
 
-// anyMemory returns the shortage of memory that no client has met.
-func (g *guard) anyMemory() *shortage { return g.ofMemory(&Client{}) }
-
-// ofMemory returns the shortage of memory that c has met.
-func (g *guard) ofMemory(c *Client) *shortage {
-	m := g.Manager
-	t := &m.files.memory
+// ofMemory returns the shortage of memory, for which clients without a valid lease may have to go.
+func (g *guard) ofMemory() *shortage {
+	t := &g.files.memory
 	return &shortage{
-		all: g.cfg.Memory, used: func() int { return int(t.Held()) }, by: c.known.address,
+		all: g.cfg.Memory, used: func() int { return int(t.Held()) },
 		has:   func(o *origin) int { return int(t.AddressHolds(o.address)) },
 		takes: (*Client).memory,
-		loser: func() (loser, bool) { return (&guard{Manager: m}).memoryLoser(c) },
-		short: func(int) bool {
-			// Take a little more than the client needs now. But an eighth and this little suffice for anyone.
-			little := max(t.Size/64, 2*sizeMost)
-			return t.Free() < t.Size/8+little && (t.Free() < little || !t.May(&c.holding.place, sizeMost))
-		},
 	}
+}
+
+// ofMemoryFor returns the shortage of memory that c has met, for which others may lose opens.
+func (g *guard) ofMemoryFor(c *Client) *shortage {
+	m, t, lack := g.Manager, &g.files.memory, g.ofMemory()
+	lack.by = c.known.address
+	lack.loser = func() (loser, bool) { return (&guard{Manager: m}).memoryLoser(c) }
+	lack.short = func(int) bool {
+		// Take a little more than the client needs now. But an eighth and this little suffice for anyone.
+		little := max(t.Size/64, 2*sizeMost)
+		return t.Free() < t.Size/8+little && (t.Free() < little || !t.May(&c.holding.place, sizeMost))
+	}
+	return lack
 }
 
 func (g *guard) ofPlaces() *shortage {
@@ -188,7 +191,7 @@ func (g *guard) ofPlaces() *shortage {
 func (m *Manager) Relieve() {
 	g := m.acquire()
 	defer g.release()
-	g.relieve(g.anyMemory(), false)
+	g.relieve(g.ofMemory(), false)
 }
 
 // relieve makes the sweep run soon, because a client was refused a resource (lack). The sweep then
@@ -257,7 +260,7 @@ func (g *guard) greedy(lack *shortage) (all []*Client) {
 func (g *guard) discourteous(courteous []*Client, now time.Duration) (late []*Client) {
 	t, lack := &g.clients, g.sweeper.lack
 	if lack == nil {
-		lack = g.anyMemory()
+		lack = g.ofMemory()
 	}
 	used := lack.used()
 	short := used > lack.all/2
@@ -329,7 +332,7 @@ func (m *Manager) evict(all []*Client, why Why) (err error) {
 		g.evicted(c, err == nil, why)
 		m.mu.Unlock()
 	}
-	m.recording.unlock() // before finish: other goroutines wait for it, and closing files may take long
+	m.recording.unlock() // before finish, which closes files: other goroutines wait for it
 	g.finish()
 	return err
 }
