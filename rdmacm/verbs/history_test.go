@@ -46,7 +46,8 @@ type historySide struct {
 	ready    chan struct{} // closed when conn and region are set
 	exposes  bool          // it has a protection domain of its own
 	region   rdmacm.Region // nil if the device refused it
-	arena    []byte
+	sources  []byte        // part of the arena from which both sides write, and nobody reads into
+	sink     []byte        // part of the arena into which this side alone reads, one chain at a time
 	receives int
 	other    *historySide
 
@@ -139,13 +140,24 @@ func (s *historySide) post(work ...rdmacm.Work) {
 	}})
 }
 
-func (s *historySide) piece(most int) []byte {
+// source returns up to most bytes, of the arena or not.
+func (s *historySide) source(most int) []byte {
 	n := s.intn(most)
 	if s.intn(2) == 0 {
-		at := s.intn(len(s.arena) - n)
-		return s.arena[at : at+n]
+		at := s.intn(len(s.sources) - n)
+		return s.sources[at : at+n]
 	}
 	return make([]byte, n)
+}
+
+// sinks returns buffers for an RDMA Read. alone is true if no other read of this side is under way:
+// buffers of reads under way do not overlap.
+func (s *historySide) sinks(alone bool) [][]byte {
+	a, b := s.intn(5000), s.intn(9000)
+	if alone && s.intn(2) == 0 {
+		return [][]byte{s.sink[:a], s.sink[a : a+b]}
+	}
+	return [][]byte{make([]byte, a), make([]byte, b)}
 }
 
 func (s *historySide) act() {
@@ -165,7 +177,7 @@ func (s *historySide) act() {
 			}
 			var local [][]byte
 			for range 1 + s.intn(8) {
-				local = append(local, s.piece(3000))
+				local = append(local, s.source(3000))
 			}
 			work = append(work, rdmacm.Work{Op: rdmacm.OpWrite, Local: local, Remote: rdmacm.Remote{STag: r.STag(), Offset: r.Offset()}})
 		}
@@ -175,13 +187,13 @@ func (s *historySide) act() {
 		s.post(work...)
 	case 4:
 		s.mu.Lock()
-		free := r != nil && s.reads < s.conn.ReadDepth()
+		free, alone := r != nil && s.reads < s.conn.ReadDepth(), s.reads == 0
 		if free {
 			s.reads++
 		}
 		s.mu.Unlock()
 		if free {
-			s.post(rdmacm.Work{Op: rdmacm.OpRead, Local: [][]byte{s.piece(5000), s.piece(9000)}, Remote: rdmacm.Remote{STag: r.STag(), Offset: r.Offset()}})
+			s.post(rdmacm.Work{Op: rdmacm.OpRead, Local: s.sinks(alone), Remote: rdmacm.Remote{STag: r.STag(), Offset: r.Offset()}})
 		}
 	case 5:
 		s.conn.Flush()
@@ -285,8 +297,10 @@ func runHistory(t *testing.T, seed uint64) {
 }
 
 func newHistorySides(t *testing.T, part func() *rand.Rand, arena []byte, receives int) (near, far *historySide) {
-	near = &historySide{t: t, random: part(), ready: make(chan struct{}), arena: arena, receives: receives}
-	far = &historySide{t: t, random: part(), ready: make(chan struct{}), arena: arena, receives: receives}
+	side := func(sink []byte) *historySide {
+		return &historySide{t: t, random: part(), ready: make(chan struct{}), sources: arena[32<<10:], sink: sink, receives: receives}
+	}
+	near, far = side(arena[:16<<10]), side(arena[16<<10:32<<10])
 	near.other, far.other, near.exposes = far, near, true
 	return near, far
 }

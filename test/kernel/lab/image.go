@@ -1,9 +1,9 @@
 package lab
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -24,10 +24,27 @@ func (Images) String() string { return "images" }
 // commands are the commands of Containerfile.verbs before its first COPY: they install the RDMA
 // libraries.
 func (Images) commands() (string, error) {
-	_, here, _, _ := runtime.Caller(0)
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../../Containerfile.verbs"))
+	root, err := repository()
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "Containerfile.verbs"))
 	commands, _, _ := strings.Cut(string(text), "\nCOPY ")
 	return commands, err
+}
+
+// repository returns the folder of go.mod: the working directory or one above it.
+func repository() (string, error) {
+	at, err := os.Getwd()
+	for ; err == nil; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", errors.New("no go.mod in the working directory or above it: run this inside the repository")
+		}
+	}
+	return "", err
 }
 
 func (i Images) artifact() (artifact, error) {
