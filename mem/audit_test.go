@@ -122,6 +122,9 @@ func (p *Pool) auditSums() error {
 		if err := same(&c.holding, is); err != nil {
 			return fmt.Errorf("client: %w", err)
 		}
+		if c.part != nil && c.part.Held() != int64(is.main) {
+			return fmt.Errorf("a client holds %d pages of the main zone, counted %d", is.main, c.part.Held())
+		}
 		if c.small != is.small {
 			return fmt.Errorf("a client holds %d pages of the reserve, counted %d", is.small, c.small)
 		}
@@ -233,7 +236,7 @@ func (p *Pool) auditWaits() error {
 				if p.mayTakeLocked(s.client, n) && p.reserve.has(n) {
 					return fmt.Errorf("a small request waits, and the reserve has room for it")
 				}
-				if p.current == nil && !g.blocked && g.roomLocked(n) && p.main.has(n) {
+				if p.current == nil && !g.blocked && g.roomLocked(n) && !s.client.boundedLocked(g) && s.client.mayLocked(g, n) && p.main.has(n) {
 					return fmt.Errorf("a small request waits, and the main zone has room for it")
 				}
 			}
@@ -253,17 +256,31 @@ func (p *Pool) auditWaits() error {
 // mayGoOn reports whether a request of the group may have memory of the main zone.
 func (w *waitingPlace) mayGoOn(p *Pool) bool {
 	for c := w.First; c != nil; c = c.Next {
+	client:
 		for q := c.First; q != nil; q = q.Next {
 			s, n := q.share, q.need()
 			switch {
 			case w.group.blocked && !w.group.roomLocked(n):
 				return false // its share may have reached its limit since
 			case !s.roomLocked(n) || s.fullLocked() != nil && s.full != q:
+			case !s.client.mayLocked(w.group, n) || c.bounded && c.waitsForPart():
+				break client
 			case !w.group.roomLocked(n):
 				return false
 			case n <= p.fits || p.main.has(n):
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// waitsForPart reports whether a request of c waits for the part of the client. It may not be the first
+// one any more: its share may have reached its limit since.
+func (c *clientQueue) waitsForPart() bool {
+	for q := c.First; q != nil; q = q.Next {
+		if !c.client.mayLocked(q.group, q.need()) {
+			return true
 		}
 	}
 	return false

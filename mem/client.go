@@ -14,6 +14,7 @@ type Client struct {
 
 	// Guarded by pool.mu.
 	holding
+	part   part           // what it holds of the main zone
 	small  int32          // pages of the reserve that it holds
 	heap   atomic.Int64   // bytes of Go heap charged to its shares; changed only under pool.mu
 	shares int            // number of open shares
@@ -24,7 +25,8 @@ type Client struct {
 
 	// blamed is true if the pool has ended a connection of the client, because its peer made no
 	// progress while other requests waited for memory. The blame lasts until the time in the field
-	// until; forgiveLocked ends it when memory is short next. Meanwhile the pool serves other clients first.
+	// until; forgiveLocked ends it when memory is short next. Meanwhile the pool serves other clients first,
+	// and all blamed clients together have the part of strangers (part.go).
 	blamed bool
 	until  time.Time
 }
@@ -37,6 +39,7 @@ func (p *Pool) clientLocked(key any) *Client {
 	}
 	p.clientIDs++
 	c := &Client{pool: p, key: key, id: p.clientIDs}
+	c.part = c.newPart(&p.parts)
 	if key != nil {
 		p.clients[key] = c
 	}
@@ -82,7 +85,7 @@ func (p *Pool) forgiveLocked() {
 	now := time.Now()
 	for _, c := range p.clients {
 		if c.blamed && (now.After(c.until) || len(p.clients) > mostBlame && c.goneLocked()) {
-			c.blamed = false
+			c.blameLocked(false)
 			p.blamed--
 			c.forgetLocked()
 		}

@@ -15,8 +15,9 @@
 //   - A Share is the memory of one connection. It is at most Config.Share (share.go).
 //   - A Group is the memory for calls that may stall together, such as those for one file system.
 //     It is at most half of what the other Groups leave, and at most Config.Group (group.go).
-//   - A Client is the sum of the Shares of one client address. While other Clients wait for memory,
-//     a Client that holds more than its fair part is served after them (client.go).
+//   - A Client is the sum of the Shares of one client address. What a Client, and the Clients of one
+//     site, hold of the main zone and of a Group has the bounds of package fair (part.go). While other
+//     Clients wait for memory, a Client that holds more than its fair part is served after them (client.go).
 //   - The reserve, a sixteenth of the arena, is for requests of at most 64 KiB. The less of it is
 //     free, the less a Client may hold of it, so that each new Client finds a free page (pages.go).
 //
@@ -39,8 +40,8 @@
 // While memory is short, the pool ends connections (Holder.End) whose peers move too few bytes, and
 // begins with the clients that hold the most memory (pressure.go).
 //
-// The package imports no other package of this module except internal/queue, a list that imports
-// nothing.
+// The package imports three small packages of this module: internal/queue, a list; internal/fair, the
+// rule for shares; and internal/clientaddr, the addresses that count as one client.
 //
 // The package does not know the meaning of the bytes. It does not limit memory that no Ledger
 // counts, such as the receive rings of an idle connection: the owners of such memory limit it.

@@ -41,7 +41,7 @@ type world struct {
 func newWorld(t testing.TB, cfg Config) *world {
 	w := &world{t: t, pool: configured(t, cfg), of: map[*wish]*Share{}, heap: map[*Share]int{}}
 	for i := range 6 {
-		w.shares = append(w.shares, w.pool.OpenShare(i/2, nil))
+		w.shares = append(w.shares, w.pool.OpenShare(site(i/4, i/2), nil))
 	}
 	w.groups = []*Group{nil, w.pool.NewGroup(), w.pool.NewGroup(), w.pool.NewGroup()}
 	return w
@@ -78,7 +78,7 @@ func (w *world) step(what, who, size byte) {
 		if what&0x70 == 0 {
 			s.Close()
 			w.discharge(s)
-			w.shares[i] = w.pool.OpenShare(i/2, nil)
+			w.shares[i] = w.pool.OpenShare(site(i/4, i/2), nil)
 		} else if b, ok := s.TryGetIn(g, bytes); ok {
 			b.Release()
 		}

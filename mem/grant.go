@@ -126,12 +126,20 @@ func (p *Pool) nextLargeLocked() (next *requestQueue) {
 
 // nextOfGroupLocked returns the queue of g to serve next from the main zone, or nil. within is true if
 // its client is within its fair part; such clients come first. A request that the limit of the group
-// does not allow makes those behind it wait, because smaller requests would starve it.
+// does not allow makes those behind it wait, because smaller requests would starve it. One that the
+// part of its client does not allow makes those of its client wait.
 func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
+	g.bounded = false
 	for c := g.waiting.First; c != nil; c = c.Next {
+		c.bounded = false
+	client:
 		for q := c.First; q != nil; q = q.Next {
 			switch n := q.need(); {
 			case !q.fitsShareLocked():
+			case !c.client.mayLocked(g, n):
+				p.passLocked(q)
+				c.bounded, g.bounded = true, true
+				break client
 			case !g.roomLocked(n):
 				p.again = p.again || !g.blocked // other queues of a share may now continue; see fullLocked
 				g.blocked = true
@@ -168,12 +176,19 @@ func (q *requestQueue) fitsShareLocked() bool {
 }
 
 // fullLocked returns s.full, the queue that makes the other queues of s wait, or nil. If that queue
-// now waits only for the limit of its group, it makes the others wait no longer.
+// now waits only for the limit of its group, or for the part of its client, it makes the others wait no longer.
 func (s *Share) fullLocked() *requestQueue {
-	if q := s.full; q != nil && s.roomLocked(q.need()) && (q.group.blocked || !q.group.roomLocked(q.need())) {
+	if q := s.full; q != nil && s.roomLocked(q.need()) && (q.group.blocked || q.beyondLocked()) {
 		s.full = nil
 	}
 	return s.full
+}
+
+// beyondLocked reports whether the limit of its group, or the part of its client, does not allow the
+// first request of q.
+func (q *requestQueue) beyondLocked() bool {
+	n := q.need()
+	return !q.group.roomLocked(n) || !q.share.client.mayLocked(q.group, n)
 }
 
 // If the other queues of the share wait for q (Share.full), passLocked lets them continue. The
@@ -207,7 +222,7 @@ func (p *Pool) serveSmallLocked(c *clientQueue) bool {
 			continue
 		}
 		s, g, n := q.share, q.group, q.need()
-		e, ok := p.takeIdleLocked(g, n)
+		e, ok := p.takeIdleLocked(s.client, g, n)
 		if !ok {
 			e, ok = p.takeReserveLocked(s.client, n)
 		}

@@ -10,9 +10,11 @@ type Group struct {
 	// Guarded by pool.mu.
 	held    int32        // pages that it holds, those of the reserve included
 	main    int32        // pages of the main zone that it holds
+	parts   parts        // what clients hold of main
 	queues  int          // number of requestQueues for it
 	waiting waitingPlace // its requestQueues that wait for the main zone
 	blocked bool         // true if its next request waits for its limit
+	bounded bool         // true if a request waits for the part of its client (part.go)
 	since   uint64       // Pool.tick when it last released memory, or began to hold some
 }
 
@@ -31,7 +33,7 @@ func (p *Pool) NewGroup() *Group {
 	return g
 }
 
-func (g *Group) init(p *Pool) { g.pool, g.waiting.group = p, g }
+func (g *Group) init(p *Pool) { g.pool, g.waiting.group, g.parts.Lent = p, g, true }
 
 // LimitGroups lowers the limit of each Group to n bytes, unless it is lower already. A Group that
 // holds more keeps its memory until its calls release it.
@@ -63,11 +65,17 @@ func (g *Group) InUse() int64 {
 // that holds no page of the main zone may always have n pages. The requests that name no Group
 // have no limit.
 func (g *Group) roomLocked(n int32) bool {
+	limit := g.limitLocked()
+	return limit == noLimit || g.main == 0 || g.main+n <= limit
+}
+
+// limitLocked returns how many pages of the main zone g may hold, or noLimit.
+func (g *Group) limitLocked() int32 {
 	p := g.pool
-	if g == &p.ungrouped || g.main == 0 || p.groupLimit == noLimit {
-		return true
+	if g == &p.ungrouped || p.groupLimit == noLimit {
+		return noLimit
 	}
-	return g.main+n <= min(p.groupLimit, (p.main.total-(p.grouped-g.main))/2)
+	return min(p.groupLimit, (p.main.total-(p.grouped-g.main))/2)
 }
 
 // holdLocked adds n pages, which may be negative, to the pages that g holds. The parameter main is
@@ -92,16 +100,18 @@ type holding struct {
 type heldIn struct {
 	group *Group
 	pages int32
+	part  part // nil in the holding of a share
 }
 
-func (h *holding) add(g *Group, n int32) {
+// add adds n pages of g, which may be negative. It returns the entry of g.
+func (h *holding) add(g *Group, n int32) *heldIn {
 	h.pages += n
 	free := len(h.in)
 	for i := range h.in {
 		in := &h.in[i]
 		if in.group == g {
 			in.pages += n
-			return
+			return in
 		}
 		if in.pages == 0 {
 			free = i
@@ -110,15 +120,25 @@ func (h *holding) add(g *Group, n int32) {
 	if free == len(h.in) {
 		h.in = append(h.in, heldIn{})
 	}
-	h.in[free] = heldIn{g, n}
+	in := &h.in[free]
+	in.group, in.pages = g, n
+	return in
 }
 
 // of returns the number of pages of h that belong to g.
 func (h *holding) of(g *Group) int32 {
-	for _, in := range h.in {
-		if in.group == g {
-			return in.pages
-		}
+	if in := h.inGroup(g); in != nil {
+		return in.pages
 	}
 	return 0
+}
+
+// inGroup returns the entry of g, or nil.
+func (h *holding) inGroup(g *Group) *heldIn {
+	for i := range h.in {
+		if h.in[i].group == g {
+			return &h.in[i]
+		}
+	}
+	return nil
 }

@@ -26,7 +26,10 @@ func TestOrderAgainstModel(t *testing.T) {
 			charged      int // while it waits
 		}
 		small := func(a *asked) bool { return pagesOf(a.Size) <= smallPages }
-		shares := []*Share{p.OpenShare(1, nil), p.OpenShare(1, nil), p.OpenShare(2, nil), p.OpenShare(3, nil)}
+		shares := []*Share{
+			p.OpenShare(site(1, 1), nil), p.OpenShare(site(1, 1), nil), p.OpenShare(site(1, 2), nil),
+			p.OpenShare(site(2, 1), nil), p.OpenShare("bounded nowhere", nil),
+		}
 		groups := []*Group{nil, p.NewGroup(), p.NewGroup()}
 		waiting := make([][]*asked, len(shares))
 		var held []*asked

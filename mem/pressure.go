@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -90,7 +91,7 @@ func (s *Share) look(tick uint64, now time.Time) {
 
 // strainedLocked updates Pressed, and reports whether the sweeper has to run: because memory is
 // short (Pressed), because free pages have to be given back (swollenLocked), or because a request
-// waits for the limit of its Group.
+// waits for the limit of its Group or for the part of its client.
 func (p *Pool) strainedLocked() bool {
 	short := p.current != nil || p.unfittable > 0 || p.starved > 0 || p.overdrawnLocked() > 0
 	if short != p.Pressed() {
@@ -100,7 +101,7 @@ func (p *Pool) strainedLocked() bool {
 		return true
 	}
 	for w := p.crowded.First; w != nil; w = w.Next {
-		if w.group.blocked {
+		if w.group.blocked || w.group.bounded {
 			return true
 		}
 	}
@@ -247,30 +248,41 @@ func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 		if !s.client.blamed && s.client.key != nil {
 			p.blamed++
 		}
-		s.client.blamed, s.client.until = true, now.Add(blame)
+		s.client.blameLocked(true)
+		s.client.until = now.Add(blame)
 		p.ended++
 		need, over = need-int64(s.pages), over-pagesIn(s.heap)
 	}
 	return stuck
 }
 
-// wantsLocked returns how many pages the requests of these shares want that have waited too long:
-// for each Group, those in the queues whose first request waits for the limit of the Group, and
-// under nil those in all other queues. A queue that waits for the limit of its share does not count.
-func (p *Pool) wantsLocked(shares ...*Share) map[*Group]int64 {
-	wants := make(map[*Group]int64)
+// A want says whose memory helps a request that has waited too long: that of any share if the want is
+// zero, or only that in a group, or only that of the clients of a site.
+type want struct {
+	group *Group
+	site  netip.Addr
+}
+
+// wantsLocked returns how many pages the requests of these shares want that have waited too long. The
+// group of a want is set if the first request of the queue waits for the limit of the Group, and the
+// site if it waits for the part of its client. A queue that waits for the limit of its share does not
+// count.
+func (p *Pool) wantsLocked(shares ...*Share) map[want]int64 {
+	wants := make(map[want]int64)
 	for _, s := range shares {
 		for _, q := range s.queues {
 			g, n := q.group, q.need()
 			switch {
 			case !p.lateLocked(q):
 			case q == p.current:
-				wants[nil] += q.pages
+				wants[want{}] += q.pages
 			case s.fullLocked() != nil && s.full != q || !s.roomLocked(n):
+			case q.in.place == &g.waiting && !s.client.mayLocked(g, n):
+				wants[want{site: s.client.site()}] += q.pages
 			case q.in.place == &g.waiting && (g.blocked || !g.roomLocked(n)):
-				wants[g] += q.pages
+				wants[want{group: g}] += q.pages
 			default:
-				wants[nil] += q.pages
+				wants[want{}] += q.pages
 			}
 		}
 	}
@@ -280,13 +292,13 @@ func (p *Pool) wantsLocked(shares ...*Share) map[*Group]int64 {
 // helpsLocked reports whether the release of the memory of s would help requests of other shares,
 // of the same or another client, that have waited too long. The parameter wants is what the requests
 // of all shares want. It also returns true if the charges exceed their account, and s has some.
-func (p *Pool) helpsLocked(s *Share, wants map[*Group]int64) bool {
+func (p *Pool) helpsLocked(s *Share, wants map[want]int64) bool {
 	if s.heap > 0 && p.overdrawnLocked() > 0 {
 		return true
 	}
 	own := p.wantsLocked(s)
-	for g, n := range wants {
-		if n > own[g] && (g == nil && s.pages > 0 || s.of(g) > 0) {
+	for w, n := range wants {
+		if n > own[w] && s.pages > 0 && (w.group == nil || s.of(w.group) > 0) && (!w.site.IsValid() || w.site == s.client.site()) {
 			return true
 		}
 	}

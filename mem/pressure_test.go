@@ -3,6 +3,7 @@ package mem
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -80,7 +81,8 @@ func (c *peer) want(g *Group) {
 	}})
 }
 
-// connect opens a share for a peer. The part of its name before a dash is its client.
+// connect opens a share for a peer. The part of its name before a dash is its client, by its address
+// if it is one.
 func (l *ended) connect(p *Pool, name string, rate uint64) *peer {
 	c := &peer{name: name, rate: rate, began: time.Now(), log: l}
 	client := name
@@ -89,7 +91,11 @@ func (l *ended) connect(p *Pool, name string, rate uint64) *peer {
 			client = name[:i]
 		}
 	}
-	c.share = p.OpenShare(client, c)
+	var key any = client
+	if a, err := netip.ParseAddr(client); err == nil {
+		key = a
+	}
+	c.share = p.OpenShare(key, c)
 	return c
 }
 

@@ -52,7 +52,9 @@ type clientQueue struct {
 	queue.List[requestQueue, *requestQueue]
 	client *Client
 	place  *waitingPlace
-	turn   uint64 // Pool.turns when it joined or was last served
+	// bounded is true if its next request waits for the part of the client (part.go).
+	bounded bool
+	turn    uint64 // Pool.turns when it joined or was last served
 }
 
 // before reports whether c is served before d, which waits in another group. Blamed clients
@@ -197,7 +199,7 @@ func (p *Pool) leaveLocked(q *requestQueue) {
 	w.Remove(c)
 	if w.First == nil && w.group != nil {
 		p.crowded.Remove(w)
-		w.group.blocked = false
+		w.group.blocked, w.group.bounded = false, false
 	}
 	c.client.waits = slices.DeleteFunc(c.client.waits, func(other *clientQueue) bool { return other == c })
 	*c = clientQueue{}

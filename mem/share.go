@@ -48,9 +48,9 @@ type Share struct {
 // NewShare opens a share that has a Client of its own. If the pool is closed, so is the share.
 func (p *Pool) NewShare() *Share { return p.OpenShare(nil, nil) }
 
-// OpenShare opens a share. client is the key of its Client, and must be comparable, for example an
-// address. Shares with equal keys belong to one Client. A share with the key nil has a Client of
-// its own. If h is not nil, the pool may call its methods while memory is short (Holder).
+// OpenShare opens a share. client is the key of its Client, and must be comparable. Shares with equal
+// keys belong to one Client. A share with the key nil has a Client of its own. What Clients hold is
+// bounded by site (part.go) only if their keys are of the type netip.Addr. If h is not nil, the pool may call its methods while memory is short (Holder).
 func (p *Pool) OpenShare(client any, h Holder) *Share {
 	s := &Share{pool: p, holder: h}
 	p.mu.Lock()
@@ -116,7 +116,7 @@ func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
 	if !s.roomLocked(n) {
 		return nil
 	}
-	e, ok := p.takeIdleLocked(g, n)
+	e, ok := p.takeIdleLocked(s.client, g, n)
 	if !ok {
 		if e, ok = p.takeReserveLocked(s.client, n); !ok {
 			return nil
@@ -126,10 +126,11 @@ func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
 	return p.bufferLocked(s, g, e, size)
 }
 
-// takeIdleLocked takes n pages of the main zone for a request of g. It fails if another request is
-// next in the main zone (p.current), if g is at its limit, or if no block of n pages is free.
-func (p *Pool) takeIdleLocked(g *Group, n int32) (extent, bool) {
-	if p.current != nil || g.blocked || !g.roomLocked(n) {
+// takeIdleLocked takes n pages of the main zone for a request of c in g. It fails if another request is
+// next in the main zone (p.current), if g is at its limit, if c has its part or another request of c
+// waits for it, or if no block of n pages is free.
+func (p *Pool) takeIdleLocked(c *Client, g *Group, n int32) (extent, bool) {
+	if p.current != nil || g.blocked || !g.roomLocked(n) || c.boundedLocked(g) || !c.mayLocked(g, n) {
 		return extent{}, false
 	}
 	return p.main.alloc(n)
@@ -144,7 +145,11 @@ func (p *Pool) chargeLocked(s *Share, g *Group, n int32, main bool) {
 	g.holdLocked(n, main)
 	s.add(g, n)
 	c := s.client
-	if c.add(g, n); c.pages == n && c.queues == 0 {
+	in := c.add(g, n)
+	if main {
+		c.holdPartLocked(in, n)
+	}
+	if c.pages == n && c.queues == 0 {
 		p.active++
 	}
 }
@@ -236,7 +241,11 @@ func (p *Pool) dischargeLocked(s *Share, g *Group, n int32, main bool) {
 	g.holdLocked(-n, main)
 	s.add(g, -n)
 	c := s.client
-	if c.add(g, -n); c.pages == 0 && c.queues == 0 {
+	in := c.add(g, -n)
+	if main {
+		c.holdPartLocked(in, -n)
+	}
+	if c.pages == 0 && c.queues == 0 {
 		p.active--
 		c.forgetLocked()
 	}

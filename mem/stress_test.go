@@ -2,6 +2,7 @@ package mem
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -188,6 +189,19 @@ func BenchmarkGetRelease(b *testing.B) {
 			p := newPool(b, 256*mib, 0)
 			s := p.NewShare()
 			r := &Request{Size: c.size, Granted: func(_ *Request, b *Buffer, err error) { b.Release() }}
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Get(r)
+			}
+		})
+	}
+	// An address is counted by site; held is what it holds meanwhile.
+	for _, held := range []int{0, 8} {
+		b.Run(fmt.Sprintf("1MiB in a group, %d MiB held", held), func(b *testing.B) {
+			p := newPool(b, 256*mib, 0)
+			g, s := p.NewGroup(), p.OpenShare(site(1, 1), nil)
+			defer release(take(p, g, held, site(1, 1)))
+			r := &Request{Size: mib, Group: g, Granted: func(_ *Request, b *Buffer, err error) { b.Release() }}
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Get(r)

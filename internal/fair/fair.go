@@ -24,7 +24,8 @@
 //     within their parts, or had nothing before.
 //   - Another asker may borrow them if, after the grant, as many units are free as its address holds,
 //     and at least an eighth of the resource. So an address that is alone can have half, and the last
-//     eighth is always for those who are entitled.
+//     eighth is always for those who are entitled. If the units are Lent, this holds for what its site
+//     holds, because nobody can take them back, and strangers borrow nothing.
 //
 // If no unit is free for an asker, the user of the package takes single units back, from the holder
 // that Victim returns:
@@ -74,10 +75,12 @@ const (
 type Tree[T any] struct {
 	// Size is the number of units. More may be held: Add counts, and refuses nothing.
 	Size int64
+	// Lent is true if no unit is taken back: its holder returns it. Set it before the first Add.
+	Lent bool
 
 	// known.held does not include strangers.held.
 	known, strangers group[T]
-	unused           []*Node[T] // for reuse, at most mostUnused
+	idle             []*Node[T] // addresses that hold nothing, at most mostIdle
 	steps            uint64     // calls of Add
 	visited          int        // nodes that methods have visited, for the tests
 }
@@ -88,8 +91,8 @@ type group[T any] struct {
 	sites, addresses map[netip.Addr]*Node[T]
 }
 
-// mostUnused is the largest number of Nodes that a Tree keeps for reuse.
-const mostUnused = 64
+// mostIdle is the largest number of addresses without units that a Tree keeps. Only tests change it.
+var mostIdle = 64
 
 // A Node is a holder of units, or a site or an address that the Tree has made for its holders. It is
 // in the Tree while it holds units. The user of the package sets the exported fields of a holder,
@@ -106,6 +109,14 @@ type Node[T any] struct {
 	up            *Node[T]
 	at            int // index in up.children
 	children      []*Node[T]
+
+	// home is the Node of the address of a holder, and the site of an address.
+	home *Node[T]
+	// in is set for an address in the tables of a group.
+	in     *group[T]
+	idle   bool // it is in Tree.idle
+	idleAt int  // its index there
+	of     int  // the number of addresses of a site that are in the tables
 }
 
 // Held returns the number of units that n holds.
@@ -125,8 +136,10 @@ func (t *Tree[T]) Surplus() int64 { return t.known.surplus + t.strangers.surplus
 
 // Sites and Addresses return how many sites and addresses hold units. Known peers and strangers of
 // one site count as two.
-func (t *Tree[T]) Sites() int     { return len(t.known.sites) + len(t.strangers.sites) }
-func (t *Tree[T]) Addresses() int { return len(t.known.addresses) + len(t.strangers.addresses) }
+func (t *Tree[T]) Sites() int { return len(t.known.children) + len(t.strangers.children) }
+func (t *Tree[T]) Addresses() int {
+	return len(t.known.addresses) + len(t.strangers.addresses) - len(t.idle)
+}
 
 // AddressHolds returns the number of units that all holders of an address have.
 func (t *Tree[T]) AddressHolds(a netip.Addr) (held int64) {
@@ -143,7 +156,7 @@ func (t *Tree[T]) AddressHolds(a netip.Addr) (held int64) {
 func (t *Tree[T]) First(a netip.Addr) *Node[T] {
 	a = clientaddr.Of(a)
 	for _, g := range [...]*group[T]{&t.strangers, &t.known} {
-		if n := g.addresses[a]; n != nil {
+		if n := g.addresses[a]; n != nil && n.held > 0 {
 			return n.children[0]
 		}
 	}

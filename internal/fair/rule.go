@@ -32,7 +32,7 @@ func (t *Tree[T]) Add(n *Node[T], units, surplus int64) {
 		if c.held > 0 {
 			t.settle(c)
 		} else {
-			t.leave(g, c)
+			t.leave(c)
 		}
 		c = up
 	}
@@ -40,57 +40,80 @@ func (t *Tree[T]) Add(n *Node[T], units, surplus int64) {
 
 // enter puts the holder n into the Tree, with its address and its site.
 func (t *Tree[T]) enter(g *group[T], n *Node[T]) {
-	if g.sites == nil {
-		g.sites, g.addresses = make(map[netip.Addr]*Node[T]), make(map[netip.Addr]*Node[T])
-	}
-	client := clientaddr.Of(n.Address)
-	address := g.addresses[client]
+	address := t.addressOf(g, n)
 	if address == nil {
-		prefix := clientaddr.Site(client)
-		site := g.sites[prefix]
-		if site == nil {
-			site = t.node(prefix)
-			g.sites[prefix] = site
+		address = t.newAddress(g, n)
+	}
+	if site := address.home; address.up == nil {
+		if site.up == nil {
 			t.insert(&g.Node, site)
 		}
-		address = t.node(client)
-		g.addresses[client] = address
 		t.insert(site, address)
+		if address.idle {
+			address.idle = false
+			last := len(t.idle) - 1
+			moved := t.idle[last]
+			t.idle[address.idleAt], moved.idleAt = moved, address.idleAt
+			t.idle = t.idle[:last]
+		}
 	}
 	t.insert(address, n)
 }
 
+// addressOf returns the Node of n's address in g, or nil if there is none.
+func (t *Tree[T]) addressOf(g *group[T], n *Node[T]) *Node[T] {
+	if a := n.home; a != nil && a.in == g {
+		return a
+	}
+	a := g.addresses[clientaddr.Of(n.Address)]
+	if a != nil {
+		n.home = a
+	}
+	return a
+}
+
+// newAddress returns a new Node for n's address in g.
+func (t *Tree[T]) newAddress(g *group[T], n *Node[T]) *Node[T] {
+	if g.sites == nil {
+		g.sites, g.addresses = make(map[netip.Addr]*Node[T]), make(map[netip.Addr]*Node[T])
+	}
+	client := clientaddr.Of(n.Address)
+	prefix := clientaddr.Site(client)
+	site := g.sites[prefix]
+	if site == nil {
+		site = &Node[T]{Address: prefix}
+		g.sites[prefix] = site
+	}
+	site.of++
+	n.home = &Node[T]{Address: client, home: site, in: g}
+	g.addresses[client] = n.home
+	return n.home
+}
+
 // leave takes c, which holds nothing, out of the Tree. Its parent, which then holds nothing either if
-// c was the last child, is the next to leave.
-func (t *Tree[T]) leave(g *group[T], c *Node[T]) {
+// c was the last child, is the next to leave. The Tree keeps the Nodes of mostIdle addresses and of
+// their sites, because holders often come back.
+func (t *Tree[T]) leave(c *Node[T]) {
 	t.remove(c)
-	switch c {
-	case g.addresses[c.Address]:
-		delete(g.addresses, c.Address)
-	case g.sites[c.Address]:
-		delete(g.sites, c.Address)
-	default:
-		return // a holder
+	if c.in == nil {
+		return // a holder or a site
 	}
-	if len(t.unused) < mostUnused {
-		t.unused = append(t.unused, c)
+	if len(t.idle) == mostIdle {
+		last := t.idle[0]
+		delete(last.in.addresses, last.Address)
+		if last.home.of--; last.home.of == 0 {
+			delete(last.in.sites, last.home.Address)
+		}
+		last.in, last.idle = nil, false
+		t.idle[0] = t.idle[mostIdle-1]
+		t.idle[0].idleAt = 0
+		t.idle = t.idle[:mostIdle-1]
 	}
+	c.idle, c.idleAt = true, len(t.idle)
+	t.idle = append(t.idle, c)
 }
 
-// node returns a Node for a site or an address.
-func (t *Tree[T]) node(a netip.Addr) *Node[T] {
-	last := len(t.unused) - 1
-	if last < 0 {
-		return &Node[T]{Address: a}
-	}
-	n := t.unused[last]
-	t.unused[last] = nil
-	t.unused = t.unused[:last]
-	n.Address = a
-	return n
-}
-
-// A path is the site, the address and the holder of an asker. Those that hold nothing are nil.
+// A path is the site, the address and the holder of an asker. Those that hold nothing may be nil.
 type path[T any] [3]*Node[T]
 
 func (t *Tree[T]) pathOf(n *Node[T]) (p path[T]) {
@@ -98,8 +121,11 @@ func (t *Tree[T]) pathOf(n *Node[T]) (p path[T]) {
 	if n.up != nil {
 		return path[T]{n.up.up, n.up, n}
 	}
-	g, client := t.groupOf(n), clientaddr.Of(n.Address)
-	return path[T]{g.sites[clientaddr.Site(client)], g.addresses[client]}
+	g := t.groupOf(n)
+	if address := t.addressOf(g, n); address != nil {
+		return path[T]{address.home, address}
+	}
+	return path[T]{g.sites[clientaddr.Site(clientaddr.Of(n.Address))]}
 }
 
 // A part is what a group, a site or an address may divide among its children.
@@ -118,13 +144,13 @@ func (t *Tree[T]) partOf(g *group[T]) part {
 	return part{t.Size - min(t.strangers.held, most), 1}
 }
 
-// of returns the part of c, a child of n, in the part p of n. c is nil if it holds nothing.
+// of returns the part of c, a child of n, in the part p of n. c may be nil if it holds nothing.
 func of[T any](p part, n, c *Node[T]) part {
 	var active int64
 	if n != nil {
 		active = int64(len(n.children))
 	}
-	if c == nil {
+	if c == nil || c.held == 0 {
 		active++
 	}
 	return part{units: p.units / (active + p.spare)}
@@ -162,9 +188,17 @@ func (t *Tree[T]) May(n *Node[T], units int64) bool {
 	if t.Entitled(n, units) {
 		return true
 	}
+	p := t.pathOf(n)
+	alone := p[1]
+	if t.Lent {
+		if n.stranger {
+			return false
+		}
+		alone = p[0]
+	}
 	held := units
-	if address := t.pathOf(n)[1]; address != nil {
-		held += address.held
+	if alone != nil {
+		held += alone.held
 	}
 	return held <= left && left >= t.Size/spare
 }

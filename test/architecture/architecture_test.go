@@ -16,7 +16,7 @@ const module = "github.com/nfsrdmad/nfsrdmad"
 // that it may import. A package belongs to the room with the longest name that contains the
 // package. Tests may import anything, so this test ignores them.
 var rooms = map[string][]string{
-	"mem":                 {"internal/queue"},
+	"mem":                 {"internal/clientaddr", "internal/fair", "internal/queue"},
 	"internal/busypoll":   {},
 	"internal/census":     {"internal/clientaddr", "internal/queue"},
 	"internal/clientaddr": {},

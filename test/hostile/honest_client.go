@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,6 +79,18 @@ func (h *honestClient) makeOne(ctx context.Context, dir servertest.Handle, name 
 	args := &wire.Remove3Args{Object: wire.DirOpArgs3{Dir: wire.FileHandle3{Data: dir}, Name: []byte(name)}}
 	if err := h.Status(ctx, wire.ProcRemove, args); err != nil {
 		return fmt.Errorf("REMOVE: %w", err)
+	}
+	return nil
+}
+
+// moveOne writes 1 MiB to a file and reads it.
+func (h *honestClient) moveOne(ctx context.Context, file servertest.Handle) error {
+	b := make([]byte, mib)
+	if n, err := h.Write(ctx, file, 0, b, wire.Unstable); err != nil || n != len(b) {
+		return fmt.Errorf("WRITE: %d bytes, %w", n, cmp.Or(err, io.ErrShortWrite))
+	}
+	if n, err := h.Read(ctx, file, 0, b); err != nil || n != len(b) {
+		return fmt.Errorf("READ: %d bytes, %w", n, cmp.Or(err, io.ErrUnexpectedEOF))
 	}
 	return nil
 }

@@ -34,6 +34,23 @@ func TestSlowWrites(t *testing.T) {
 	}
 }
 
+// Beside 128 connections that each send 650,000 bytes of a WRITE and then a byte a second, and come back
+// when they are ended, 99 of 100 calls of 1 MiB in the same file system take no longer than others. The
+// peers have one address, or 64 addresses of one network.
+func TestLargeCallsBesideSlowWrites(t *testing.T) {
+	for name, source := range map[string]func(int) netip.Addr{"1 address": Strangers(1), "64 addresses": Strangers(64)} {
+		if !everything() && name != "64 addresses" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s := stage(t, Config{})
+			s.Attack(SlowWrites{Peers: 128, Handle: s.Open.Victim, Size: mib, Begin: 650_000}, source)
+			s.JudgeDelays(Large)
+			s.JudgeEnd()
+		})
+	}
+}
+
 // Honest clients are served while 256 TCP connections from unprivileged ports begin large WRITEs
 // to an export that serves only privileged ports.
 // ports.

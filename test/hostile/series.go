@@ -24,6 +24,7 @@ const (
 	Read  Work = "READ"          // of a byte
 	Names Work = "CREATE+REMOVE" // of a file in the root of the open export
 	Locks Work = "LOCK+LOCKU"    // of a byte of an open file, by NFSv4.1
+	Large Work = "WRITE+READ"    // of 1 MiB of a file
 )
 
 // seriesVariable is an environment variable. A process that has it runs a Series. Its value names
@@ -141,6 +142,14 @@ func (d *Daemon) worker(ctx context.Context, transport string, work Work) (ask f
 		return h.readOne, h.Close, nil
 	}
 	name := fmt.Sprint("made over ", transport, " by ", os.Getpid())
+	if work == Large {
+		file, err := h.Create(ctx, root, name, 0o644)
+		if err != nil {
+			h.Close()
+			return nil, nil, err
+		}
+		return func(ctx context.Context, _ int) error { return h.moveOne(ctx, file) }, h.Close, nil
+	}
 	return func(ctx context.Context, _ int) error { return h.makeOne(ctx, root, name) }, h.Close, nil
 }
 

@@ -148,7 +148,7 @@ func longPut(p peer, xid uint32, data []byte, segments int) message {
 // meanwhile, and the stalled calls are answered once their peers go on.
 func TestCeilingUnderMixtures(t *testing.T) {
 	nothingLeft(t)
-	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 16 << 20, Share: 4 << 20}})
+	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 32 << 20, Share: 4 << 20}})
 	const stalled, others, calls = 2, 6, 12
 	var release []func()
 	var silent []peer

@@ -25,7 +25,7 @@ func TestUnderTheCeiling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, benchConfig{
 				device: device, provider: rdmatest.Config{Quiet: true},
-				pool: mem.Config{Ceiling: 8 << 20, Share: 4 << 20},
+				pool: mem.Config{Ceiling: 32 << 20, Share: 4 << 20},
 			})
 			var all sync.WaitGroup
 			for i := range 8 {

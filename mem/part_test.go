@@ -1,0 +1,166 @@
+package mem
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// site returns an address of a site.
+func site(site, address int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(site >> 8), byte(site), byte(address)})
+}
+
+// take lets each address ask for blocks of 1 MiB in g, a share for each, until it has to wait for one
+// or has most. It returns the Buffers.
+func take(p *Pool, g *Group, most int, addresses ...netip.Addr) (held []*Buffer) {
+	for n := 0; n < most; n++ {
+		for _, a := range addresses {
+			if b, ok := p.OpenShare(a, nil).TryGetIn(g, mib); ok {
+				held = append(held, b)
+			}
+		}
+	}
+	return held
+}
+
+func addresses(sites, each int) (all []netip.Addr) {
+	for i := range sites {
+		for j := range each {
+			all = append(all, site(1+i, 1+j))
+		}
+	}
+	return all
+}
+
+// However many calls of an address, or of the addresses of a site, stall with memory of a file system,
+// half of it is left for others, and a quarter beside two such sites.
+func TestStalledCallsLeaveMemoryOfTheirFileSystem(t *testing.T) {
+	for _, c := range []struct{ sites, each, most, left int }{
+		{1, 1, 15, 7}, {1, 64, 15, 7}, {2, 1, 22, 4}, {2, 64, 25, 4},
+	} {
+		for _, grouped := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d sites of %d in a group %v", c.sites, c.each, grouped), func(t *testing.T) {
+				p := configured(t, Config{Ceiling: 64 * mib})
+				g, scale := p.NewGroup(), 1
+				if !grouped {
+					g, scale = nil, 2 // the main zone has 60 MiB, and a group at most half of it
+				}
+				held := take(p, g, 128, addresses(c.sites, c.each)...)
+				if n := len(held); n > scale*c.most {
+					t.Errorf("those who stall hold %d MiB", n)
+				}
+				mine := take(p, g, 64, site(200, 1))
+				if n := len(mine); n < c.left {
+					t.Errorf("%d MiB are left for another client", n)
+				}
+				audited(t, p)
+				release(append(held, mine...))
+			})
+		}
+	}
+}
+
+// A client that waits for its part delays nobody, and gets memory when its own calls end, in the order
+// of its requests.
+func TestClientWaitsForItsPart(t *testing.T) {
+	p := configured(t, Config{Ceiling: 64 * mib})
+	g := p.NewGroup()
+	held := take(p, g, 64, site(1, 1))
+	s, other := p.OpenShare(site(1, 1), nil), p.OpenShare(site(2, 1), nil)
+	var order []string
+	large := ask(s, g, "large", 4*mib, &order)
+	small := ask(p.OpenShare(site(1, 1), nil), g, "behind it", mib, &order)
+	audited(t, p)
+	if large.calls+small.calls != 0 {
+		t.Fatal("a client has more than its part")
+	}
+	mine := ask(other, g, "other", 4*mib, &order)
+	if mine.calls != 1 {
+		t.Fatal("another client waits behind one that waits for its part")
+	}
+	for i, b := range held {
+		b.Release()
+		audited(t, p)
+		if large.calls == 0 && small.calls > 0 {
+			t.Fatalf("after %d MiB were released, a smaller request is served first", i+1)
+		}
+	}
+	if large.calls+small.calls != 2 {
+		t.Fatal("a client waits although its calls have ended")
+	}
+	release([]*Buffer{large.buffer, small.buffer, mine.buffer})
+}
+
+// While a client waits for its part, the pool ends connections of its site that do not move, and no
+// others.
+func TestOnlyTheSiteLosesConnectionsForItsPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := configured(t, Config{Ceiling: 64 * mib})
+		g, l := p.NewGroup(), &ended{}
+		neighbour := l.connect(p, "10.0.2.1", 0).take(t, g, 4)
+		var stalled []*peer
+		for i := range 10 {
+			stalled = append(stalled, l.connect(p, fmt.Sprintf("10.0.1.%d-%d", i%3, i), 0).take(t, g, 1))
+		}
+		w := ask(p.OpenShare(site(1, 1), nil), g, "waits", 6*mib, nil)
+		if w.calls != 0 {
+			t.Fatal("the request does not wait")
+		}
+		time.Sleep(time.Minute)
+		if w.calls != 1 {
+			t.Error("the request waits although connections of its site do not move")
+		}
+		if neighbour.told.Load() > 0 {
+			t.Error("a neighbour has lost its connection")
+		}
+		release([]*Buffer{w.buffer})
+		neighbour.leave()
+		for _, c := range stalled {
+			if c.told.Load() == 0 {
+				c.leave()
+			}
+		}
+	})
+}
+
+// If more sites stall than there is memory, requests wait until the pool has ended their connections.
+// Then these sites have an eighth of the memory together, however often they come again.
+func TestBlamedSitesHaveAnEighth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := configured(t, Config{Ceiling: 64 * mib})
+		g, l := p.NewGroup(), &ended{}
+		var stalled []*peer
+		storm := func() {
+			for i := range 150 {
+				c := l.connect(p, fmt.Sprintf("10.1.%d.1", i), 0)
+				c.want(g)
+				stalled = append(stalled, c)
+			}
+		}
+		s := p.OpenShare(site(1, 1), nil)
+		for began := time.Now(); len(l.all()) < 150; time.Sleep(5 * time.Second) {
+			if time.Since(began) > 50*time.Second {
+				t.Fatalf("%d connections have ended", len(l.all()))
+			}
+			storm()
+			w := ask(s, g, "waits", mib, nil)
+			defer func() { w.buffer.Release() }()
+		}
+		storm()
+		audited(t, p)
+		mine := take(p, g, 20, site(1, 1))
+		if n := len(mine); n < 6 {
+			t.Errorf("%d MiB are left for another client", n)
+		}
+		release(mine)
+		time.Sleep(time.Minute)
+		for _, c := range stalled {
+			if c.told.Load() == 0 {
+				c.leave()
+			}
+		}
+	})
+}
