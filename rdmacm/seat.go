@@ -16,6 +16,9 @@ type Seats interface {
 	// Arrive asks for a seat for a connection from peer. To end the connection before Seat.Hold, Seats
 	// calls h.End. If Arrive returns an error, the provider closes the connection.
 	Arrive(peer netip.AddrPort, h Holder) (Seat, error)
+	// Knows reports whether an address has a connection whose peer is known (see Seat.Known). New
+	// connections of such addresses come before those of others.
+	Knows(peer netip.Addr) bool
 	// The listener calls AcceptFailed for each error of accept(2). AcceptFailed returns the
 	// time to wait before the next accept.
 	AcceptFailed(err error) (pause time.Duration)

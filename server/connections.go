@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/doorway"
 	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
@@ -83,14 +84,17 @@ func (s *Server) connectionEvent(transport string, what fmt.Stringer, peer netip
 	}
 	text, level, remedy := "connection "+what.String(), zapcore.DebugLevel, ""
 	if fault {
-		text, level, remedy = text+" by a fault", zapcore.InfoLevel, faultRemedy(err)
+		text, level, remedy = text+" by a fault", zapcore.InfoLevel, s.faultRemedy(err)
 	}
 	s.connectionLine(level, text, transport, peer, zap.NamedError("because", err), unlessEmpty("remedy", remedy))
 }
 
 // faultRemedy returns the advice for a connection that ended, or could not be set up, because of
 // err. If the limit of locked memory is too small for a connection, the driver's error is ENOMEM.
-func faultRemedy(err error) string {
+func (s *Server) faultRemedy(err error) string {
+	if m, is := errors.AsType[*doorway.Mistake](err); is {
+		return s.mistakeRemedy(m.Speaks)
+	}
 	switch {
 	case errors.Is(err, rdmacm.ErrNoMemory):
 		return "raise device_memory in [rnic], or the limit of locked memory (LimitMEMLOCK= in the unit, ulimit -l)"
@@ -98,6 +102,25 @@ func faultRemedy(err error) string {
 		return "raise the limit of locked memory (LimitMEMLOCK= in the unit, ulimit -l, --ulimit memlock=-1:-1 for a container): nfsrdmad doctor says how much is needed"
 	}
 	return "nothing, if it is rare: the client connects again. Else see whether the client restarts or stands still, packets are lost on the way, or a firewall or address translation forgets connections"
+}
+
+// mistakeRemedy returns the advice about a client that speaks another protocol than that of the port.
+func (s *Server) mistakeRemedy(speaks doorway.Protocol) string {
+	port := func(of []config.Listen, usual uint16) uint16 {
+		if len(of) > 0 && of[0].Addr.Port() > 0 {
+			return of[0].Addr.Port()
+		}
+		return usual
+	}
+	switch speaks {
+	case doorway.RPC:
+		return fmt.Sprintf("mount with -o proto=tcp,port=%d, or over RDMA with -o proto=rdma", port(s.cfg.TCP, 2049))
+	case doorway.MPA:
+		return fmt.Sprintf("mount with -o proto=rdma,port=%d, or over TCP with -o proto=tcp", port(s.cfg.RDMA, 20049))
+	case doorway.TLS:
+		return "mount without TLS: a connection that begins with TLS is not NFS (RFC 9289 begins with an RPC call)"
+	}
+	return "nothing, if a scanner did this. A health check can connect and close"
 }
 
 // connectionLine writes a log line about a connection. Lines above the level debug are limited in

@@ -2,15 +2,20 @@ package server
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/doorway"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// The advice for a connection that failed for lack of memory names the limit that is too small.
+// The advice for a connection that failed for lack of memory names the limit that is too small. That for
+// a client at the wrong port has the right mount options.
 func TestAdviceForAConnectionNamesTheLimit(t *testing.T) {
+	s := &Server{cfg: &config.Config{RDMA: []config.Listen{{Addr: netip.MustParseAddrPort("0.0.0.0:20050")}}}}
 	for _, c := range []struct {
 		err   error
 		names string
@@ -18,8 +23,12 @@ func TestAdviceForAConnectionNamesTheLimit(t *testing.T) {
 		{fmt.Errorf("96 KiB for messages: ibv_reg_mr: %w", syscall.ENOMEM), "memlock=-1:-1"},
 		{fmt.Errorf("672 KiB for messages: %w", rdmacm.ErrNoMemory), "device_memory"},
 		{rdmacm.ErrTimeout, "packets are lost"},
+		{fmt.Errorf("%w: %w", rdmacm.ErrSetup, &doorway.Mistake{Speaks: doorway.RPC}), "proto=tcp,port=2049"},
+		{&doorway.Mistake{Speaks: doorway.MPA}, "proto=rdma,port=20050"},
+		{&doorway.Mistake{Speaks: doorway.TLS}, "without TLS"},
+		{&doorway.Mistake{Speaks: doorway.HTTP}, "health check"},
 	} {
-		if remedy := faultRemedy(c.err); !strings.Contains(remedy, c.names) {
+		if remedy := s.faultRemedy(c.err); !strings.Contains(remedy, c.names) {
 			t.Errorf("%v: the advice is %q", c.err, remedy)
 		}
 	}

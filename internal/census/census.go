@@ -248,6 +248,14 @@ func (c *Census) EvictStranger() {
 	c.endAndUnlock()
 }
 
+// Knows reports whether an address has a seat in the stage Known.
+func (c *Census) Knows(peer netip.Addr) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.addresses[clientaddr.Of(peer)]
+	return a != nil && a.seats.Count > a.strangers.Count
+}
+
 // Close stops the timer, so that the Census ends no connection at a deadline any more. Connections
 // can still leave their seats.
 func (c *Census) Close() {

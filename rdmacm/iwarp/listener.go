@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/doorway"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -67,20 +68,11 @@ func (l *listener) Close() error {
 // serve accepts connections. It never waits for a peer: each connection that Seats admits is set
 // up on a goroutine of its own.
 func (l *listener) serve() {
-	for {
-		sock, err := l.tcp.AcceptTCP()
-		switch {
-		case err == nil:
-			l.startSetup(sock)
-		case errors.Is(err, net.ErrClosed):
-			return
-		default:
-			select {
-			case <-time.After(l.p.cfg.Seats.AcceptFailed(err)):
-			case <-l.life.Done():
-			}
-		}
+	d := doorway.Door{
+		Enter: func(c net.Conn) { l.startSetup(c.(*net.TCPConn)) },
+		Knows: l.p.cfg.Seats.Knows, Failed: l.p.cfg.Seats.AcceptFailed, Closed: l.life.Done(),
 	}
+	_ = d.Serve(l.tcp) // until l.tcp is closed
 }
 
 // startSetup starts the set-up of a connection.
@@ -89,6 +81,10 @@ func (l *listener) startSetup(sock *net.TCPConn) {
 		request:  request{p: l.p, sock: sock, peer: addrPort(sock.RemoteAddr()), local: addrPort(sock.LocalAddr())},
 		listener: l,
 		lost:     make(chan struct{}),
+	}
+	if l.life.Err() != nil {
+		a.refuse(net.ErrClosed)
+		return
 	}
 	seat, err := l.p.cfg.Seats.Arrive(a.peer, a)
 	if err != nil {
@@ -130,6 +126,15 @@ func (a *arrival) setUp() {
 	// connection.
 	if !keepOpen() && err == nil {
 		err = net.ErrClosed
+	}
+	if _, is := errors.AsType[*doorway.Mistake](err); is {
+		hold := time.NewTimer(doorway.Hold)
+		defer hold.Stop()
+		select {
+		case <-hold.C:
+		case <-l.life.Done():
+		case <-a.lost:
+		}
 	}
 	if err == nil {
 		timer := time.NewTimer(time.Until(a.deadline))

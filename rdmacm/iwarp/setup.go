@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/doorway"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
@@ -26,6 +27,9 @@ func readFrame(r io.Reader, reply bool) (*frame, error) {
 		return nil, fmt.Errorf("%w: start-up frame: %w", rdmacm.ErrSetup, err)
 	}
 	h, err := wire.ParseMPAHeader(head[:])
+	if err == wire.ErrKey && !reply {
+		err = fmt.Errorf("%w: %w", err, &doorway.Mistake{Speaks: doorway.ProtocolOf(head[:]), Port: "NFS over RDMA"})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", rdmacm.ErrSetup, err)
 	}

@@ -51,6 +51,9 @@ func TestResponderClosesOnBadRequests(t *testing.T) {
 				raw.CloseWrite()
 			}
 			raw.ReadEnd()
+			if request == "" {
+				return // the Door may have dropped it before its set-up began
+			}
 			if e := wait(t, events); e.Kind != rdmacm.EventSetupFailed || !errors.Is(e.Err, rdmacm.ErrSetup) {
 				t.Errorf("event %v: %v", e.Kind, e.Err)
 			}

@@ -205,6 +205,7 @@ type oneSeat struct {
 
 func (s *oneSeat) Arrive(netip.AddrPort, rdmacm.Holder) (rdmacm.Seat, error) { return s, nil }
 func (s *oneSeat) AcceptFailed(error) time.Duration                          { return 0 }
+func (s *oneSeat) Knows(netip.Addr) bool                                     { return false }
 func (s *oneSeat) EvictStranger()                                            {}
 func (s *oneSeat) Leave()                                                    { s.left.Add(1) }
 

@@ -20,6 +20,7 @@ var rooms = map[string][]string{
 	"internal/busypoll":   {},
 	"internal/census":     {"internal/clientaddr", "internal/queue"},
 	"internal/clientaddr": {},
+	"internal/doorway":    {"internal/clientaddr", "internal/queue"},
 	"internal/durable":    {},
 	"internal/fair":       {"internal/clientaddr"},
 	"internal/loglimit":   {},
@@ -28,11 +29,11 @@ var rooms = map[string][]string{
 	"internal/queue":      {},
 	"internal/seats":      {"internal/census", "rdmacm"},
 	"internal/turns":      {"internal/queue"},
-	"rdmacm":              {"mem", "internal/ownaddr", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/turns"},
+	"rdmacm":              {"mem", "internal/ownaddr", "internal/census", "internal/doorway", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/turns"},
 	"rpc":                 {"mem", "internal/census", "internal/clientaddr", "internal/fair", "internal/queue", "internal/turns"},
 	"vfs":                 {"mem", "internal/mountinfo", "internal/queue"},
 	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/clientaddr", "internal/queue"},
-	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/turns"},
+	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/doorway", "internal/busypoll", "internal/turns"},
 	// The binding of NFS to RPC imports only the wire types. State, identity and exports import
 	// no protocol's procedures. The minor versions of NFSv4 do not import each other.
 	"ulb/nfs":            {"rpc", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
@@ -52,7 +53,7 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "internal/fair", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients import the wire types and the binding, and no server code.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/queue", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server": {"server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
+	"server": {"server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/doorway", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
 	// The configuration imports packages only for their names and defaults.
 	"server/config": {"rdmacm/providers", "internal/census", "ulb/nfs/export", "ulb/nfs/identity"},
 	// Exports use the configuration, and import no server code.

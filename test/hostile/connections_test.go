@@ -89,6 +89,22 @@ func TestTenThousandIdleClients(t *testing.T) {
 	}
 }
 
+// Honest clients are served, and can connect, while 64 peers connect and close as fast as they can, from
+// one address or from 4,000.
+func TestChurn(t *testing.T) {
+	for _, n := range []int{1, 4000} {
+		if !everything() && n == 1 {
+			continue
+		}
+		t.Run(fmt.Sprint(n, " addresses"), func(t *testing.T) {
+			s := stage(t, Config{})
+			s.Attack(Churn{Peers: 64}, Strangers(n))
+			s.JudgeClients()
+			s.JudgeEnd()
+		})
+	}
+}
+
 // The daemon counts the clients of one IPv6 /64 as one address: of 64 such clients it refuses
 // those beyond connections_per_client. It refuses none of 64 clients in 64 networks.
 func TestAPrefixOfIPv6IsOneAddress(t *testing.T) {

@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/doorway"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
@@ -99,6 +101,9 @@ func (c *conn) run() (over bool, why error) {
 	if !over {
 		return false, nil
 	}
+	if c.mistake != nil {
+		c.hold()
+	}
 	if c.cause.Load() == nil && (err == nil || err == io.EOF || c.leaving.Load()) {
 		c.settle()
 		c.linger()
@@ -162,6 +167,18 @@ func (c *conn) leave() {
 	if !c.leaving.Swap(true) {
 		c.stream.interrupt()
 	}
+}
+
+// hold keeps the connection of a peer that does not speak RPC open for a time, without reading from it.
+func (c *conn) hold() {
+	c.giveBack()
+	t := time.NewTimer(doorway.Hold)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.gone:
+	}
+	c.kill(fmt.Errorf("%w: %w", ErrNoRecord, c.mistake))
 }
 
 // kill ends the connection because of err. It does not wait.

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
+	"github.com/nfsrdmad/nfsrdmad/internal/doorway"
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
@@ -53,6 +54,7 @@ type receiver struct {
 	// ring[start:end], until the record gets memory outside the ring.
 	within     bool
 	heard      bool // true after the first complete record
+	mistake    *doorway.Mistake
 	start, end int
 	left       int  // bytes of the current fragment that are still to come
 	last       bool // true if the current fragment ends the record
@@ -264,7 +266,9 @@ func (c *conn) parse() bool {
 			}
 			if c.left > c.cfg.MaxRecord-c.size {
 				c.count.tooLong.Add(1)
-				c.kill(c.tooLong())
+				if c.mistake = c.mistaken(); c.mistake == nil {
+					c.kill(c.tooLong())
+				}
 				return false
 			}
 			if c.placed && c.size+c.left > c.most {
@@ -281,6 +285,19 @@ func (c *conn) parse() bool {
 			}
 		}
 	}
+}
+
+// mistaken returns the mistake of a peer of a Server whose first record exceeds the limit. It is nil if
+// the peer may speak RPC.
+func (c *conn) mistaken() *doorway.Mistake {
+	if c.seat == nil || c.records.Load() > 1 || c.size > 0 {
+		return nil
+	}
+	speaks := doorway.ProtocolOf(c.ring[c.r-markSize : c.w])
+	if speaks == doorway.Unknown {
+		return nil
+	}
+	return &doorway.Mistake{Speaks: speaks, Port: "NFS over TCP"}
 }
 
 // tooLong returns the reason for the end of a connection whose record exceeds the limit. On a connection

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/doorway"
 )
 
 // ErrServerClosed is the error of Serve after Shutdown or Close.
@@ -61,31 +62,15 @@ func (s *Server) Serve(l net.Listener) error {
 	s.mu.Unlock()
 	defer s.wg.Done()
 	defer l.Close()
-	var pause time.Duration
-	for {
-		nc, err := l.Accept()
-		if err == nil {
-			pause = 0
-			s.serve(nc)
-			continue
-		}
-		s.mu.Lock()
-		closing := s.closing
-		if closing || errors.Is(err, net.ErrClosed) {
-			delete(s.listeners, l)
-			s.mu.Unlock()
-			if closing {
-				return ErrServerClosed
-			}
-			return err
-		}
-		s.mu.Unlock()
-		pause = min(max(2*pause, s.cfg.Census.AcceptFailed(err)), time.Second)
-		select {
-		case <-time.After(pause):
-		case <-s.closed:
-		}
+	d := doorway.Door{Enter: s.serve, Knows: s.cfg.Census.Knows, Failed: s.cfg.Census.AcceptFailed, Closed: s.closed}
+	err := d.Serve(l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, l)
+	if s.closing {
+		return ErrServerClosed
 	}
+	return err
 }
 
 // serve serves a connection on a goroutine of its own, if the Census admits it. Otherwise it closes
