@@ -65,14 +65,14 @@ func (s *Server) seatEvent(e census.Event) {
 	case e.Why == census.NothingServed || e.Why == census.NothingHeard && e.Peer.Transport == "tcp":
 		level = zapcore.DebugLevel
 	}
-	s.connectionLine(level, text, e.Peer.Transport, e.Peer.Addr,
+	s.connectionLine(level, text, text+e.Why.String(), e.Peer.Transport, e.Peer.Addr,
 		zap.String("reason", e.Why.String()), zap.Stringer("stage", e.Stage), zap.Duration("age", e.Age.Round(time.Millisecond)), zap.NamedError("because", e.Why))
 }
 
 // rdmaFault logs a message that the server did not serve. It is the callback rdma.Config.Event.
 // The level is debug, because a peer can cause any number of faults, and metrics count each one.
 func (s *Server) rdmaFault(e rdma.Event) {
-	s.connectionLine(zapcore.DebugLevel, "message not served", "rdma", e.Peer,
+	s.connectionLine(zapcore.DebugLevel, "message not served", "", "rdma", e.Peer,
 		zap.Stringer("reason", e.Fault), zap.Stringer("answer", e.Answer), zap.Uint32("xid", e.XID), zap.NamedError("because", e.Fault))
 }
 
@@ -86,7 +86,7 @@ func (s *Server) connectionEvent(transport string, what fmt.Stringer, peer netip
 	if fault {
 		text, level, remedy = text+" by a fault", zapcore.InfoLevel, s.faultRemedy(err)
 	}
-	s.connectionLine(level, text, transport, peer, zap.NamedError("because", err), unlessEmpty("remedy", remedy))
+	s.connectionLine(level, text, text+remedy, transport, peer, zap.NamedError("because", err), unlessEmpty("remedy", remedy))
 }
 
 // faultRemedy returns the advice for a connection that ended, or could not be set up, because of
@@ -124,12 +124,13 @@ func (s *Server) mistakeRemedy(speaks doorway.Protocol) string {
 }
 
 // connectionLine writes a log line about a connection. Lines above the level debug are limited in
-// number for each client.
-func (s *Server) connectionLine(level zapcore.Level, text, transport string, peer netip.AddrPort, fields ...zap.Field) {
+// number for each client and subject (about). They have a limit of their own, because anybody can
+// connect, so that they hide no line about a call.
+func (s *Server) connectionLine(level zapcore.Level, text, about, transport string, peer netip.AddrPort, fields ...zap.Field) {
 	fields = append([]zap.Field{zap.String("transport", transport), zap.Stringer("client", peer)}, fields...)
 	if level == zapcore.DebugLevel {
 		s.log.Debug(text, fields...)
 		return
 	}
-	s.lines.write(level, text, peer.Addr(), fields...)
+	s.connectionLines.writeAbout(level, text, peer.Addr(), about, fields...)
 }

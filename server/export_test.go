@@ -26,7 +26,9 @@ func NewOver(cfg *config.Config, all ...*export.Export) (*Server, error) {
 }
 
 // LogTo makes s log to l. It is called before Serve.
-func (s *Server) LogTo(l *zap.Logger) { s.log, s.lines.log, s.names.log = l, l, l }
+func (s *Server) LogTo(l *zap.Logger) {
+	s.log, s.lines.log, s.names.log, s.connectionLines.log = l, l, l, l
+}
 
 // Offer replaces the server's exports by exports of file systems that the test provides.
 func (s *Server) Offer(exports ...*export.Export) error { return s.replaceExports(exports...) }

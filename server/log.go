@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
@@ -54,11 +53,12 @@ func (s *Server) panicked(p *rpc.Panic) {
 		zap.String("fault", fmt.Sprint(p.Value)))
 }
 
-// clientLineEvery is the shortest time between two log lines about one client and one subject.
-// mostClientLines is the largest number of lines in that time, for all clients together.
+// clientLineEvery is the shortest time between two log lines about one client and one subject. In that
+// time there are at most eachClientLines lines about one client and mostClientLines about all clients.
 // nameLineEvery is the shortest time between two lines about two clients with the same name.
 const (
 	clientLineEvery = 10 * time.Second
+	eachClientLines = 8
 	mostClientLines = 128
 	nameLineEvery   = time.Minute
 )
@@ -69,19 +69,13 @@ const (
 // goroutine.
 type clientLines struct {
 	log   *zap.Logger
-	limit loglimit.Limit[clientLine]
-}
-
-// A clientLine is a client and a subject. It is the key under which lines are limited and counted.
-type clientLine struct {
-	client netip.Addr
-	about  string
+	limit loglimit.Clients
 }
 
 // newClientLines returns a clientLines. Within the time every it writes at most one line for each pair
-// of client and subject, and at most mostClientLines lines for all of them together.
+// of client and subject.
 func newClientLines(log *zap.Logger, every time.Duration) *clientLines {
-	return &clientLines{log: log, limit: loglimit.Limit[clientLine]{Every: every, Most: mostClientLines}}
+	return &clientLines{log: log, limit: loglimit.Clients{Every: every, Most: mostClientLines, Each: eachClientLines}}
 }
 
 // write writes a line about a client, unless the limit is reached.
@@ -96,7 +90,7 @@ func (c *clientLines) writeAbout(level zapcore.Level, text string, client netip.
 	if line == nil {
 		return
 	}
-	if leftOut, due := c.limit.Due(clientLine{clientaddr.Of(client), about}, time.Now()); due {
+	if leftOut, due := c.limit.Due(client, about, time.Now()); due {
 		line.Write(append(fields, othersBefore(leftOut))...)
 	}
 }
@@ -207,7 +201,7 @@ func (s *Server) mountRefused(r *export.Refusal) {
 	if r.Export != nil {
 		name = r.Export.Name
 	}
-	s.lines.write(level, text, client, zap.Stringer("client", client), zap.Uint16("port", r.Client.Port()), zap.String("path", path),
+	s.lines.writeAbout(level, text, client, fmt.Sprint(text, r.Reason, path), zap.Stringer("client", client), zap.Uint16("port", r.Client.Port()), zap.String("path", path),
 		zap.Stringer("reason", r.Reason), zap.Stringer("answer", r.Status), unlessEmpty("export", name), unlessEmpty("remedy", remedies[r.Reason]))
 }
 
@@ -220,7 +214,7 @@ func (s *Server) flavorRefused(c *rpc.Conn, e *export.Export, as export.Security
 	for _, f := range e.SecurityFor(client) {
 		taken = append(taken, f.String())
 	}
-	s.lines.write(zapcore.InfoLevel, "flavor refused", client,
+	s.lines.writeAbout(zapcore.InfoLevel, "flavor refused", client, fmt.Sprint("flavor", as, e.Name),
 		zap.Stringer("client", client), zap.String("export", e.Name), zap.Stringer("flavor", as), zap.String("sec", strings.Join(taken, ":")),
 		zap.String("remedy", fmt.Sprintf("unless the client goes on by itself, mount with sec=%s, or add %s to the export's option sec", taken[0], as)))
 }

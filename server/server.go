@@ -54,8 +54,9 @@ type Server struct {
 	identity    []byte          // identifies this server to NFSv4 clients
 	nfs4        *nfs4.Program   // nil if NFSv4 is not served
 	nfs40       *nfs40.Minor
-	// lines writes lines about clients, and names those about clients that have the same name.
-	lines, names *clientLines
+	// lines writes lines about clients, names those about clients that have the same name, and
+	// connectionLines those about connections.
+	lines, names, connectionLines *clientLines
 
 	transports   []*running
 	registration *registration
@@ -210,6 +211,7 @@ func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 // into s.exports.
 func (s *Server) start(key [export.KeySize]byte, open func() error) (err error) {
 	s.lines, s.names = newClientLines(s.log, clientLineEvery), newClientLines(s.log, nameLineEvery)
+	s.connectionLines = newClientLines(s.log, clientLineEvery)
 	table := export.NewTable(key)
 	pseudo.Attach(table)
 	s.openUsers()

@@ -23,7 +23,7 @@ var rooms = map[string][]string{
 	"internal/doorway":    {"internal/clientaddr", "internal/queue"},
 	"internal/durable":    {},
 	"internal/fair":       {"internal/clientaddr"},
-	"internal/loglimit":   {},
+	"internal/loglimit":   {"internal/clientaddr", "internal/fair", "internal/queue"},
 	"internal/mountinfo":  {},
 	"internal/ownaddr":    {},
 	"internal/queue":      {},
