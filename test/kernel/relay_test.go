@@ -34,3 +34,12 @@ func TestToolsAgainstKernelServer(t *testing.T) {
 		})
 	}
 }
+
+// A recall of a delegation by Linux's own server, which is reached over siw, passes the relay: Linux's
+// client, which mounts by TCP with NFSv4.1 and 4.2, returns the delegation long before the lease ends.
+func TestRelayCarriesRecalls(t *testing.T) {
+	t.Parallel()
+	options := lab.Options{Kernel: lab.UserMode, Memory: 1000, Limit: 10 * time.Minute, Env: []string{"NFSRDMAD=" + build(t, "cmd/nfsrdmad")}}
+	out := lab.Run(t, lab.NewNetwork(t), options, script(t, "relay_callbacks"))
+	t.Log(out)
+}
