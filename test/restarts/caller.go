@@ -20,8 +20,10 @@ type caller struct {
 	// The following fields are its state at the present daemon.
 	conn     *client.Conn
 	id       uint64
+	proof    nfs4wire.Verifier4 // confirms id in minor version 0
 	session  nfs4wire.SessionID4
-	sequence uint32
+	slot     uint32
+	sequence uint32    // the next one in the slot; before there is a session, that of CREATE_SESSION
 	heard    time.Time // when the caller sent its last call that was answered
 	owners   int       // number of its open-owners at all daemons
 }
@@ -37,10 +39,23 @@ type lock struct {
 }
 
 // arrive connects to a daemon and creates a client ID there, and a session in minor version 1.
-func (c *caller) arrive(at client.Target) (err error) {
+func (c *caller) arrive(at client.Target) error {
+	if err := c.introduce(at); err != nil {
+		return err
+	}
+	return c.confirm()
+}
+
+func (c *caller) dial(at client.Target) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if c.conn, err = client.Dial(ctx, at); err != nil {
+	c.conn, err = client.Dial(ctx, at)
+	return err
+}
+
+// introduce connects to a daemon and gets a client ID, which is not confirmed yet.
+func (c *caller) introduce(at client.Target) (err error) {
+	if err = c.dial(at); err != nil {
 		return err
 	}
 	if c.minor == 0 {
@@ -49,29 +64,38 @@ func (c *caller) arrive(at client.Target) (err error) {
 			Client:   nfs4wire.NFSClientID4{ID: []byte(c.name), Verifier: c.verifier},
 			Callback: nfs4wire.CBClient4{CBProgram: 0x40000000, CBLocation: nfs4wire.NetAddr4{RNetid: []byte("tcp"), RAddr: []byte("0.0.0.0.0.0")}},
 		}, Res: &res})
-		if err != nil {
-			return err
-		}
-		c.id = res.ResOK.Clientid
-		return c.do(nil, client.Op{Number: nfs4wire.OpSetClientIDConfirm, Args: &nfs4wire.SetClientIDConfirm4Args{
-			Clientid: c.id, SetclientidConfirm: res.ResOK.SetclientidConfirm,
-		}})
+		c.id, c.proof = res.ResOK.Clientid, res.ResOK.SetclientidConfirm
+		return err
 	}
 	var who nfs4wire.ExchangeID4Res
 	err = c.do(nil, client.Op{Number: nfs4wire.OpExchangeID, Args: &nfs4wire.ExchangeID4Args{
 		Clientowner: nfs4wire.ClientOwner4{Ownerid: []byte(c.name), Verifier: c.verifier},
 	}, Res: &who})
-	if err != nil {
-		return err
+	c.id, c.sequence = who.ResOK.Clientid, who.ResOK.Sequenceid
+	return err
+}
+
+// confirm confirms the client ID, in minor version 1 by creating a session.
+func (c *caller) confirm() error {
+	if c.minor == 0 {
+		return c.do(nil, client.Op{Number: nfs4wire.OpSetClientIDConfirm, Args: &nfs4wire.SetClientIDConfirm4Args{
+			Clientid: c.id, SetclientidConfirm: c.proof,
+		}})
 	}
-	c.id = who.ResOK.Clientid
-	channel := nfs4wire.ChannelAttrs4{Maxrequestsize: 64 << 10, Maxresponsesize: 64 << 10, MaxresponsesizeCached: 4 << 10, Maxoperations: 16, Maxrequests: 1}
+	channel := nfs4wire.ChannelAttrs4{Maxrequestsize: 64 << 10, Maxresponsesize: 64 << 10, MaxresponsesizeCached: 4 << 10, Maxoperations: 16, Maxrequests: 2}
 	var made nfs4wire.CreateSession4Res
-	err = c.do(nil, client.Op{Number: nfs4wire.OpCreateSession, Args: &nfs4wire.CreateSession4Args{
-		Clientid: c.id, Sequence: who.ResOK.Sequenceid, ForeChanAttrs: channel, BackChanAttrs: channel, CBProgram: 0x40000000,
+	err := c.do(nil, client.Op{Number: nfs4wire.OpCreateSession, Args: &nfs4wire.CreateSession4Args{
+		Clientid: c.id, Sequence: c.sequence, ForeChanAttrs: channel, BackChanAttrs: channel, CBProgram: 0x40000000,
 	}, Res: &made})
 	c.session, c.sequence = made.ResOK.Sessionid, 1
 	return err
+}
+
+// beside returns the same client on another connection, and in minor version 1 in the session's second slot. So one of
+// its calls may hang while the client makes others.
+func (c *caller) beside(at client.Target) (*caller, error) {
+	b := &caller{name: c.name + ", beside", minor: c.minor, id: c.id, session: c.session, slot: 1, sequence: 1}
+	return b, b.dial(at)
 }
 
 // leave closes the connection.
@@ -116,7 +140,7 @@ func (c *caller) call(make func() []client.Op) error {
 		ops := make()
 		if c.minor > 0 {
 			ops = append([]client.Op{{Number: nfs4wire.OpSequence, Args: &nfs4wire.Sequence4Args{
-				Sessionid: c.session, Sequenceid: c.sequence,
+				Sessionid: c.session, Sequenceid: c.sequence, Slotid: c.slot, HighestSlotid: 1,
 			}, Res: new(nfs4wire.Sequence4Res)}}, ops...)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -154,9 +178,10 @@ func (c *caller) done() error {
 	})
 }
 
-// A file is one of the files that callers lock.
+// A file is one of the files that callers lock. dir is the handle of its directory, or nil for the server's root.
 type file struct {
 	name   string
+	dir    client.Handle
 	handle client.Handle
 }
 
@@ -176,7 +201,7 @@ func (c *caller) take(f *file, claims bool) (*lock, error) {
 			args.Claim.Claim = nfs4wire.ClaimPrevious
 		} else {
 			args.Claim = nfs4wire.OpenClaim4{Claim: nfs4wire.ClaimNull, File: nfs4wire.UTF8String(f.name)}
-			at = client.Op{Number: nfs4wire.OpPutRootFH}
+			at = put(f.dir)
 		}
 		l.openSeq++
 		return []client.Op{at, {Number: nfs4wire.OpOpen, Args: args, Res: &opened}}
@@ -215,6 +240,25 @@ func (c *caller) take(f *file, claims bool) (*lock, error) {
 	return l, err
 }
 
+// read reads the first byte of a file that the caller has locked.
+func (c *caller) read(f *file, l *lock) error {
+	return c.call(func() []client.Op {
+		return []client.Op{put(f.handle), {Number: nfs4wire.OpRead, Args: &nfs4wire.Read4Args{Stateid: l.lock, Count: 1}, Res: new(nfs4wire.Read4Res)}}
+	})
+}
+
+// find returns the handle of a name in a directory.
+func (c *caller) find(dir client.Handle, name string) (client.Handle, error) {
+	var fh ownHandle
+	err := c.call(func() []client.Op {
+		return []client.Op{
+			put(dir), {Number: nfs4wire.OpLookup, Args: &nfs4wire.Lookup4Args{Objname: nfs4wire.UTF8String(name)}},
+			{Number: nfs4wire.OpGetFH, Res: &fh},
+		}
+	})
+	return fh.own, err
+}
+
 // giveBack unlocks a file and closes it.
 func (c *caller) giveBack(f *file, l *lock) error {
 	err := c.call(func() []client.Op {
@@ -237,5 +281,8 @@ func (c *caller) close(f *file, l *lock) error {
 }
 
 func put(h client.Handle) client.Op {
+	if h == nil {
+		return client.Op{Number: nfs4wire.OpPutRootFH}
+	}
 	return client.Op{Number: nfs4wire.OpPutFH, Args: &nfs4wire.PutFH4Args{Object: nfs4wire.NFSFH4(h)}}
 }

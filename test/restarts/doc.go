@@ -2,7 +2,9 @@
 // and tests that each new daemon lets them reclaim these locks. A life is the time from one start
 // of the daemon to its end.
 //
-// Its test has the build tag hostile, and needs user 0 and /dev/fuse:
+// TestExportThatHangs lets clients restart, and the daemon too, while the file system of one of its exports hangs.
+//
+// The tests have the build tag hostile, and need user 0 and /dev/fuse:
 //
 //	go test -tags hostile ./test/restarts -v
 //	go test -tags hostile ./test/restarts -v -timeout 1h -restarts 200
@@ -31,6 +33,14 @@
 //   - until the client has reclaimed the lock, no other client gets it before the grace period ends;
 //   - after the client has reclaimed the lock, no other client gets it before the client unlocks it
 //     or has been silent for the lease time.
+//
+// While an export hangs in which clients have locks, and calls that hang there:
+//
+//   - the same clients work in another export;
+//   - a client that restarts gets its client ID, and its locks in the other export are free;
+//   - a silent client loses its locks in the other export, although a call of it hangs;
+//   - the grace period ends, and the daemon forgets client IDs that were never confirmed;
+//   - the export can be removed, and the daemon ends after SIGTERM.
 //
 // This process judges by its own clock whether a grace period or a lease may have ended. So on a
 // slow machine the test accepts more, but it never fails for that reason.

@@ -40,16 +40,8 @@ func run(m *testing.M) int {
 // When the daemon is killed between two writes of its records and starts again, clients can
 // reclaim the locks that they hold, and no other client gets these locks.
 func TestRestarts(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounts need root")
-	}
-	program := filepath.Join(t.TempDir(), "nfsrdmad")
-	build := exec.Command("go", "build", "-o", program, "./cmd/nfsrdmad")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the daemon: %v\n%s", err, out)
-	}
-	w := newWorld(t, program, *seed)
+	needsRoot(t)
+	w := newWorld(t, daemon(t), *seed)
 	for i := range *lives {
 		w.live(1 + i)
 		if t.Failed() {
@@ -58,4 +50,22 @@ func TestRestarts(t *testing.T) {
 	}
 	t.Logf("%d lives, %d killed before they served, %d within the time of grace; %d claims given back, %d too late, %d locks refused to others; %d other clients came",
 		*lives, w.killedEarly, w.killedInGrace, w.given, w.lost, w.refused, w.crowded.Load())
+}
+
+// daemon builds the daemon and returns its path.
+func daemon(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "nfsrdmad")
+	build := exec.Command("go", "build", "-o", program, "./cmd/nfsrdmad")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the daemon: %v\n%s", err, out)
+	}
+	return program
+}
+
+func needsRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts need root")
+	}
 }

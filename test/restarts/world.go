@@ -292,17 +292,11 @@ func (l *life) find(c *caller) error {
 		if f.handle != nil {
 			continue
 		}
-		var fh ownHandle
-		err := c.call(func() []client.Op {
-			return []client.Op{
-				{Number: nfs4wire.OpPutRootFH}, {Number: nfs4wire.OpLookup, Args: &nfs4wire.Lookup4Args{Objname: nfs4wire.UTF8String(f.name)}},
-				{Number: nfs4wire.OpGetFH, Res: &fh},
-			}
-		})
+		handle, err := c.find(nil, f.name)
 		if err != nil {
 			return l.ended("LOOKUP", err)
 		}
-		f.handle = fh.own
+		f.handle = handle
 	}
 	return nil
 }
