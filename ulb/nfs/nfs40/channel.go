@@ -20,6 +20,10 @@ const (
 	// farewellTime is the time limit for telling a client that the connection's context of
 	// RPCSEC_GSS is no longer needed.
 	farewellTime = time.Second
+	// probes is the number of times that Probe calls a client that ends the connection instead of answering, and
+	// probePause the time between two calls.
+	probes     = 4
+	probePause = 2 * time.Second
 )
 
 // Errors of callbacks. A callback may also fail with an error of the connection or *rpc.ReplyError.
@@ -79,12 +83,22 @@ func (ch *Channel) close() {
 }
 
 // Probe finds out in the background whether the client can be reached. It does nothing if a
-// probe is running.
+// probe is running. Linux's client ends the connection if its rpc.svcgssd has not accepted a context in time, and
+// expects the server to come again, so Probe does that.
 func (ch *Channel) Probe() {
 	if ch.probing.CompareAndSwap(false, true) {
 		go func() {
 			defer ch.probing.Store(false)
-			ch.Null(ch.dialer.ctx)
+			for range probes {
+				if err := ch.Null(ch.dialer.ctx); !errors.Is(err, rpc.ErrCallLost) {
+					return
+				}
+				select {
+				case <-ch.dialer.ctx.Done():
+					return
+				case <-time.After(probePause):
+				}
+			}
 		}()
 	}
 }

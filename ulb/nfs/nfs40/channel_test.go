@@ -240,6 +240,34 @@ func TestCallbackIsBoundedInTime(t *testing.T) {
 	})
 }
 
+// If the client ends the connection instead of answering, as Linux's client does while it cannot accept a context, the
+// server probes it again. It does so a few times only.
+func TestCallbackIsProbedAgain(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		inBubble(t, func(t *testing.T, c *called) {
+			c.callbacks.set(false, true)
+			id := c.known(t, "x", own)
+			synctest.Wait()
+			c.callbacks.cut()
+			if answers {
+				c.callbacks.set(false, false)
+			}
+			for range 10 {
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				c.callbacks.cut()
+			}
+			dialed, _, open := c.callbacks.seen()
+			if up := nfs40.ChannelOf(c.State.Client(id)).Up(); up != answers || open != 0 {
+				t.Errorf("answers %v: up %v, %d connections are left", answers, up, open)
+			}
+			if answers && dialed != 2 || !answers && dialed != 4 {
+				t.Errorf("answers %v: %d connections", answers, dialed)
+			}
+		})
+	}
+}
+
 // The connection of a callback ends with the callback.
 func TestCallbackConnectionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *called) {
