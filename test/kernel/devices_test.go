@@ -271,6 +271,36 @@ func TestDeviceClientDiesIdle(t *testing.T) {
 	})
 }
 
+// Strangers at five addresses open as many connections as a daemon can have that may open few files. The daemon lives,
+// and a client mounts the export meanwhile. limits.connections asks for more than the limit of open files allows.
+func TestDeviceDescriptors(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "nfsrdmad.toml")
+	text := "[limits]\nconnections = 10000\nfirst_call_timeout = \"1h\"\n[memory]\nceiling = \"64M\"\n[rnic]\ncredits = 16\ndevice_memory = \"500M\"\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, network: lab.NewNetworkOf(t, jumbo)}
+	addresses := "for i in 0 1 2 3 4; do ip addr add 10.0.3.$((100 + i))/24 dev \"$NIC\"; done\n"
+	d := s.runOnDevice("rxe", lab.Options{Limit: 30 * time.Minute}, addresses, build(t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo"),
+		"serve", "--config", config, "--state-dir", "/tmp/state", "--rdma-provider", "verbs", "--export", "/srv/work:/work,rw,insecure,no_root_squash")
+	connector := build(t, "test/kernel/connector", "-tags", "verbs,netgo,osusergo")
+	limits := []int{460}
+	if everything() {
+		limits = append(limits, 512, 1024)
+	}
+	for _, limit := range limits {
+		d.scene(fmt.Sprint("descriptors", limit))
+		g := d.boot(lab.Options{Limit: 10 * time.Minute, Address: 15}, "press", connector, fmt.Sprint(limit/7), "100")
+		g.Await("pressed")
+		d.scene("lives")
+		g.Signal("leave")
+		t.Log(lastLine(g.Succeed()))
+	}
+	d.scene("forgets")
+	d.stop()
+}
+
 // After many connections, of which a tenth end because their process is killed, the daemon has as
 // many open descriptors and goroutines as before, and the device has as many objects.
 func TestDeviceConnections(t *testing.T) {

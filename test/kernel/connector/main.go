@@ -2,7 +2,12 @@
 // sends nothing over them. With "leave" it disconnects them and exits. With "stay" it prints
 // "connected" and keeps them open until it is killed.
 //
+// With "press" it tries to have COUNT connections to each of the servers, replaces those that end, and
+// makes a NULL call over each. It prints what has become of the connections when it has tried as many, and
+// continues until it is killed.
+//
 //	connector ADDRESS:PORT COUNT leave|stay
+//	connector ADDRESS:PORT,... COUNT press
 package main
 
 import (
@@ -25,7 +30,14 @@ func (silent) Received(m *rdmacm.Recv) { m.Release() }
 func (silent) Closed(error)            {}
 
 func main() {
-	if err := run(os.Args[1], os.Args[2], os.Args[3] == "stay"); err != nil {
+	to, count, what := os.Args[1], os.Args[2], os.Args[3]
+	var err error
+	if what == "press" {
+		err = press(to, count)
+	} else {
+		err = run(to, count, what == "stay")
+	}
+	if err != nil {
 		fmt.Println("connector:", err)
 		os.Exit(1)
 	}

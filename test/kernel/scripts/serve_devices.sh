@@ -13,7 +13,7 @@ mkdir /srv/work/{0..7}
 
 start() {
 	rm -f "$SHARED/log"
-	"${command[@]}" >"$SHARED/log" 2>&1 &
+	( [ -z "$descriptors" ] || ulimit -n "$descriptors"; exec "${command[@]}" ) >"$SHARED/log" 2>&1 &
 	daemon=$!
 	until grep -qs "serving.*exports" "$SHARED/log"; do kill -0 $daemon 2>/dev/null || { cat "$SHARED/log"; fail "the daemon did not start"; }; sleep 0.1; done
 }
@@ -39,6 +39,15 @@ down20() { down 20; }
 
 # killed: kill the daemon and start another one.
 killed() { kill -9 $daemon; wait $daemon; start; }
+
+# descriptors460, ...: end the daemon, and start one that can open only so many files.
+limited() { kill $daemon; wait $daemon; equal $? 0 "the daemon's exit status"; descriptors=$1; start; }
+descriptors460() { limited 460; }
+descriptors512() { limited 512; }
+descriptors1024() { limited 1024; }
+
+# lives: fail unless the daemon still runs. Print its holdings while clients press it.
+lives() { kill -0 $daemon || { cat "$SHARED/log"; fail "the daemon has ended"; }; step "of $descriptors descriptors: $(holdings)"; }
 
 # holdings: print the kernel's objects of the device and the number of the daemon's descriptors.
 holdings() { echo "$(rdma resource show), $(ls /proc/$daemon/fd | wc -l) descriptors"; }
