@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,36 +21,64 @@ func main() {
 	limit := flag.Duration("timeout", 2*time.Minute, "how long the tests of one mutant may take: longer than any wait in a test")
 	jobs := flag.Int("jobs", max(1, runtime.GOMAXPROCS(0)/2), "how many mutants run at a time")
 	root := flag.String("root", ".", "the work tree")
+	number := flag.Int("draw", 0, "draw this number of mutants at random, instead of those of the lists")
+	seed := flag.Uint64("seed", 1, "determines, with the code, what -draw draws")
 	flag.Parse()
 	wanted, err := regexp.Compile(*run)
 	if err != nil || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "mutants: -run takes a regular expression, and there are no arguments:", err, flag.Args())
 		os.Exit(2)
 	}
-	var chosen []mutant
-	for _, m := range all() {
-		if wanted.MatchString(m.String()) {
-			chosen = append(chosen, m)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	r := newRunner(*root, *limit)
+	trials := r.listed()
+	if *number > 0 {
+		if trials, err = r.drawn(ctx, *number, *seed); err != nil {
+			fmt.Fprintf(os.Stderr, "mutants: drawing %d mutants from the code in %s: %v\n", *number, *root, err)
+			os.Exit(2)
 		}
 	}
+	trials = slices.DeleteFunc(trials, func(t trial) bool { return !wanted.MatchString(t.String()) })
 	if *list {
-		for _, m := range chosen {
-			fmt.Println(m)
+		for _, t := range trials {
+			fmt.Println(t)
 		}
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if !report(ctx, os.Stdout, newRunner(*root, *limit), chosen, *jobs) {
+	if !report(ctx, os.Stdout, trials, *jobs) {
 		os.Exit(1)
 	}
 }
 
+// A trial is a mutant, and the function that runs its tests.
+type trial struct {
+	fmt.Stringer
+	run func(context.Context) (outcome, string)
+}
+
+// listed returns the trials of the mutants in the lists.
+func (r *runner) listed() (trials []trial) {
+	for _, m := range all() {
+		trials = append(trials, trial{m, func(ctx context.Context) (outcome, string) { return r.run(ctx, m) }})
+	}
+	return trials
+}
+
+// drawn returns the trials of n mutants that it draws.
+func (r *runner) drawn(ctx context.Context, n int, seed uint64) (trials []trial, err error) {
+	all, err := r.draw(ctx, n, seed)
+	for _, d := range all {
+		trials = append(trials, trial{d, func(ctx context.Context) (outcome, string) { return r.runDrawn(ctx, d) }})
+	}
+	return trials, err
+}
+
 // report runs mutants, `jobs` of them at a time, and prints their outcomes. It reports whether all
 // of them were killed.
-func report(ctx context.Context, w io.Writer, r *runner, mutants []mutant, jobs int) bool {
+func report(ctx context.Context, w io.Writer, trials []trial, jobs int) bool {
 	type result struct {
-		mutant
+		trial
 		outcome
 		said string
 		took time.Duration
@@ -59,12 +88,12 @@ func report(ctx context.Context, w io.Writer, r *runner, mutants []mutant, jobs 
 		defer close(results)
 		var all errgroup.Group
 		all.SetLimit(jobs)
-		for _, m := range mutants {
+		for _, t := range trials {
 			all.Go(func() error {
 				if ctx.Err() == nil {
 					begin := time.Now()
-					o, said := r.run(ctx, m)
-					results <- result{m, o, said, time.Since(begin)}
+					o, said := t.run(ctx)
+					results <- result{t, o, said, time.Since(begin)}
 				}
 				return nil
 			})
@@ -76,7 +105,7 @@ func report(ctx context.Context, w io.Writer, r *runner, mutants []mutant, jobs 
 	for res := range results {
 		done++
 		count[res.outcome]++
-		fmt.Fprintf(w, "%-9v %5.1fs  %v\n", res.outcome, res.took.Seconds(), res.mutant)
+		fmt.Fprintf(w, "%-9v %5.1fs  %v\n", res.outcome, res.took.Seconds(), res.trial)
 		if res.said != "" {
 			fmt.Fprintf(w, "%18s%s\n", "", res.said)
 		}
@@ -85,9 +114,9 @@ func report(ctx context.Context, w io.Writer, r *runner, mutants []mutant, jobs 
 		}
 	}
 	fmt.Fprintf(w, "%d of %d mutants: %d killed, %d panicked, %d timed out, %d survived, %d broken\n",
-		done, len(mutants), count[killed], count[panicked], count[timedOut], count[survived], count[broken])
+		done, len(trials), count[killed], count[panicked], count[timedOut], count[survived], count[broken])
 	for _, a := range alive {
-		fmt.Fprintf(w, "%-9v %v\n", a.outcome, a.mutant)
+		fmt.Fprintf(w, "%-9v %v\n", a.outcome, a.trial)
 	}
-	return len(alive) == 0 && done == len(mutants)
+	return len(alive) == 0 && done == len(trials)
 }

@@ -60,17 +60,22 @@ func (r *runner) run(ctx context.Context, m mutant) (outcome, string) {
 	if err := r.sane(ctx, m); err != nil {
 		return broken, err.Error()
 	}
+	out, err := r.changed(m, func(overlay string) ([]byte, error) { return r.test(ctx, m, overlay) })
+	return judge(out, err)
+}
+
+// changed calls f with the path of the list that makes the go command use the mutant's file.
+func (r *runner) changed(m mutant, f func(overlay string) ([]byte, error)) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "mutant-*")
 	if err != nil {
-		return broken, err.Error()
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	overlay, err := r.overlay(dir, m)
 	if err != nil {
-		return broken, err.Error()
+		return nil, err
 	}
-	out, err := r.test(ctx, m, overlay)
-	return judge(out, err)
+	return f(overlay)
 }
 
 // overlay writes the changed file, and the list that makes go test use it instead of the real
@@ -107,7 +112,7 @@ func (r *runner) sane(ctx context.Context, m mutant) error {
 		switch {
 		case err != nil:
 			s.err = fmt.Errorf("without the mutant the tests fail: %w\n%s", err, out)
-		case bytes.Contains(out, []byte("no tests to run")):
+		case bytes.Contains(out, []byte(noTests)):
 			s.err = fmt.Errorf("%s has no test %s", m.testDir, m.tests)
 		}
 	})
@@ -117,7 +122,7 @@ func (r *runner) sane(ctx context.Context, m mutant) error {
 // test runs the mutant's tests and returns their output. The parameter overlay is the path of the
 // list that the method overlay has written, or "" to run the tests without the mutant.
 func (r *runner) test(ctx context.Context, m mutant, overlay string) ([]byte, error) {
-	c := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.pattern(), "./"+m.testDir)
+	c := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout", r.limit.String(), "-run", m.pattern(), "./"+m.testDir)
 	// Without this variable, the library rapid would store failed cases in the work tree and run
 	// them first the next time.
 	c.Env = append(os.Environ(), "RAPID_NOFAILFILE=true")
@@ -131,14 +136,17 @@ func (r *runner) test(ctx context.Context, m mutant, overlay string) ([]byte, er
 	return c.CombinedOutput()
 }
 
+// noTests is what go test prints if no test has a name that was asked for.
+const noTests = "no tests to run"
+
 // judge returns the outcome that go test's output shows, and a message, for example the first
 // message of a failed test.
 func judge(out []byte, err error) (outcome, string) {
 	said := string(out)
 	var exit *exec.ExitError
 	switch {
-	case err == nil && strings.Contains(said, "no tests to run"):
-		return broken, "no tests to run"
+	case err == nil && strings.Contains(said, noTests):
+		return broken, noTests
 	case err == nil:
 		return survived, ""
 	case !errors.As(err, &exit):

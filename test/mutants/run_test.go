@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,7 +84,7 @@ func TestOutcomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mutants []mutant
+	var trials []trial
 	for _, c := range []struct {
 		decl, old, new, tests string
 		want                  outcome
@@ -101,7 +102,7 @@ func TestOutcomes(t *testing.T) {
 		{"Double", "2 * n", "3 * n", "TestFails", broken, "without the mutant the tests fail"},
 	} {
 		m := mutant{"a rule", "p", c.decl, c.old, c.new, "p", c.tests}
-		mutants = append(mutants, m)
+		trials = append(trials, trial{m, func(ctx context.Context) (outcome, string) { return r.run(ctx, m) }})
 		if got, said := r.run(t.Context(), m); got != c.want || !strings.Contains(said, c.says) {
 			t.Errorf("%s instead of %s: %v, %q, want %v, %q", c.new, c.old, got, said, c.want, c.says)
 		}
@@ -116,14 +117,14 @@ func TestOutcomes(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	if report(t.Context(), &out, r, mutants[:2], 2) {
+	if report(t.Context(), &out, trials[:2], 2) {
 		t.Error("a survivor is no failure")
 	}
 	if s := out.String(); !strings.Contains(s, "2 of 2 mutants: 1 killed, 0 panicked, 0 timed out, 1 survived, 0 broken") ||
 		!strings.Contains(s, "survived  p Double: a rule") {
 		t.Errorf("the report is\n%s", s)
 	}
-	if !report(t.Context(), &out, r, mutants[:1], 1) {
+	if !report(t.Context(), &out, trials[:1], 1) {
 		t.Error("a killed mutant is a failure")
 	}
 }
