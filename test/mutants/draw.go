@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -49,7 +50,11 @@ type changeable struct {
 // are generated code, the packages that only tests use, and the declarations that the lists of
 // mutants change. If a change does not compile, another line is drawn.
 func (r *runner) draw(ctx context.Context, n int, seed uint64) ([]drawn, error) {
-	lines, err := changeableLines(r.root)
+	listed := make(map[[2]string]bool)
+	for _, m := range all() {
+		listed[[2]string{m.dir, m.decl}] = true
+	}
+	lines, err := changeableLines(r.root, listed)
 	if err != nil {
 		return nil, err
 	}
@@ -61,21 +66,43 @@ func (r *runner) draw(ctx context.Context, n int, seed uint64) ([]drawn, error) 
 		}
 		l := lines[i]
 		c := l.changes[random.IntN(len(l.changes))]
-		old := string(l.text[c.from:c.to])
-		m := mutant{c.what, l.dir, c.decl, old, old[:c.at-c.from] + c.new + old[c.end-c.from:], l.dir, ".*"}
-		if r.compiles(ctx, m) {
+		if m := l.mutant(c); r.compiles(ctx, m) {
 			all = append(all, drawn{m, len(all) + 1, l.file, l.line, suitesFor(l.dir)})
 		}
 	}
 	return all, ctx.Err()
 }
 
-// changeableLines returns the lines of the product that a draw may change, by file and line.
-func changeableLines(root string) ([]changeable, error) {
-	listed := make(map[[2]string]bool)
-	for _, m := range all() {
-		listed[[2]string{m.dir, m.decl}] = true
+// each returns a mutant for each change of the lines that match a regular expression, as in
+// "rpc/admit.go:2[01][0-9]".
+func (r *runner) each(ctx context.Context, where *regexp.Regexp) (all []drawn, err error) {
+	lines, err := changeableLines(r.root, nil)
+	if err != nil {
+		return nil, err
 	}
+	for _, l := range lines {
+		if !where.MatchString(fmt.Sprintf("%s:%d", l.file, l.line)) {
+			continue
+		}
+		for _, c := range l.changes {
+			if m := l.mutant(c); r.compiles(ctx, m) {
+				all = append(all, drawn{m, len(all) + 1, l.file, l.line, nil})
+			}
+		}
+	}
+	return all, ctx.Err()
+}
+
+// mutant returns the mutant that makes one of the changes of l. All tests of l's package are its
+// tests.
+func (l *changeable) mutant(c change) mutant {
+	old := string(l.text[c.from:c.to])
+	return mutant{c.what, l.dir, c.decl, old, old[:c.at-c.from] + c.new + old[c.end-c.from:], l.dir, ".*"}
+}
+
+// changeableLines returns the lines of the product that can be changed, by file and line, without
+// those in declarations that are listed by package and name.
+func changeableLines(root string, listed map[[2]string]bool) ([]changeable, error) {
 	var lines []changeable
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -111,7 +138,7 @@ func onlyForTests(dir string) bool {
 		name == "rawpeer" || name == "fakedevice" || strings.HasSuffix(name, "test")
 }
 
-// linesOf returns the lines of one file that a draw may change.
+// linesOf returns the lines of one file that can be changed, as changeableLines does.
 func linesOf(root, file string, listed map[[2]string]bool) ([]changeable, error) {
 	dir := filepath.Dir(file)
 	fset := token.NewFileSet()

@@ -23,6 +23,8 @@ func main() {
 	root := flag.String("root", ".", "the work tree")
 	number := flag.Int("draw", 0, "draw this number of mutants at random, instead of those of the lists")
 	seed := flag.Uint64("seed", 1, "determines, with the code, what -draw draws")
+	lines := flag.String("lines", "", "each change of the lines that match this regular expression, as in rpc/admit.go:2.., instead of the lists")
+	tests := flag.String("tests", ".*", "with -lines: the tests of the package that run")
 	flag.Parse()
 	wanted, err := regexp.Compile(*run)
 	if err != nil || flag.NArg() > 0 {
@@ -33,9 +35,9 @@ func main() {
 	defer stop()
 	r := newRunner(*root, *limit)
 	trials := r.listed()
-	if *number > 0 {
-		if trials, err = r.drawn(ctx, *number, *seed); err != nil {
-			fmt.Fprintf(os.Stderr, "mutants: drawing %d mutants from the code in %s: %v\n", *number, *root, err)
+	if *number > 0 || *lines != "" {
+		if trials, err = r.drawn(ctx, *number, *seed, *lines, *tests); err != nil {
+			fmt.Fprintf(os.Stderr, "mutants: making mutants of the code in %s: %v\n", *root, err)
 			os.Exit(2)
 		}
 	}
@@ -65,10 +67,22 @@ func (r *runner) listed() (trials []trial) {
 	return trials
 }
 
-// drawn returns the trials of n mutants that it draws.
-func (r *runner) drawn(ctx context.Context, n int, seed uint64) (trials []trial, err error) {
-	all, err := r.draw(ctx, n, seed)
+// drawn returns the trials of n mutants that it draws, or of all those of the lines that match.
+func (r *runner) drawn(ctx context.Context, n int, seed uint64, lines, tests string) (trials []trial, err error) {
+	var all []drawn
+	if lines == "" {
+		all, err = r.draw(ctx, n, seed)
+	} else {
+		where, wrong := regexp.Compile(lines)
+		if wrong != nil {
+			return nil, wrong
+		}
+		all, err = r.each(ctx, where)
+	}
 	for _, d := range all {
+		if lines != "" {
+			d.tests = tests
+		}
 		trials = append(trials, trial{d, func(ctx context.Context) (outcome, string) { return r.runDrawn(ctx, d) }})
 	}
 	return trials, err
