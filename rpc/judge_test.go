@@ -131,3 +131,46 @@ func TestVersionsOfOneNumber(t *testing.T) {
 	}()
 	s.Register(&versioned{Program: rpctest.NewProgram(), version: 4, low: 4, high: 4})
 }
+
+// A program is told how many bytes of results have room in the reply, next to the reply's header and
+// the protection. Results of this size are sent, and larger ones are not.
+func TestProgramIsToldTheRoomForItsResults(t *testing.T) {
+	const inline = 4096
+	for _, service := range []uint32{rpctest.SealNone, rpctest.SealWrap} {
+		s, p, conn := newServer(t, rpc.Config{})
+		s.Protect(rpctest.FlavorSeal, rpctest.NewSeal())
+		key := newKey(t, s, conn)
+		told := -1
+		p.Judging = func(_ *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+			told = j.Room
+			return rpc.Done
+		}
+		xid := uint32(2)
+		echo := func(results, room int) error {
+			xid++
+			args := func(w *xdr.Writer) { w.Opaque(make([]byte, results-4)) }
+			h := rpc.CallHeader{XID: xid, Program: rpctest.Number, Version: 1, Procedure: rpctest.ECHO}
+			h.Cred = rpctest.SealCred(h, service, key)
+			if service == rpctest.SealWrap {
+				args = rpctest.SealArgs(args, key)
+			}
+			c := rpctest.NewCall(conn, rpctest.CallMessage(h, args))
+			c.Space = rpc.Room{Inline: room}
+			_, err := c.Run(s).Results()
+			return err
+		}
+		if err := echo(100, inline); err != nil || told <= 0 || told%4 != 0 {
+			t.Fatalf("service %d: room for %d bytes, %v", service, told, err)
+		}
+		room := told
+		if err := echo(room, inline); err != nil {
+			t.Errorf("service %d: results of %d bytes, for which there is room: %v", service, room, err)
+		}
+		if err := echo(room+4, inline); err == nil {
+			t.Errorf("service %d: results of %d bytes were sent, and there is room for %d", service, room+4, room)
+		}
+		if _ = echo(100, 16); told != 0 {
+			t.Errorf("service %d: room for %d bytes in a reply of 16", service, told)
+		}
+	}
+}

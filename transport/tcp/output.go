@@ -239,7 +239,7 @@ func (o *output) flush(apart bool) {
 // goroutine writes, and also writes the messages that are appended before it runs.
 func (o *output) writeAndUnlock(apart bool) {
 	if o.writing || o.closed || o.head == len(o.queue) {
-		o.mu.Unlock()
+		o.chargeAndUnlock() // what was appended may wait for the peer behind the writer
 		return
 	}
 	o.writing = true
@@ -382,7 +382,7 @@ func (o *output) takeBack(x *rpc.Exchange) {
 			o.heap += p.heap()
 		}
 	}
-	o.mu.Unlock()
+	o.chargeAndUnlock()
 	done.release()
 }
 

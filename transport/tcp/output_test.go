@@ -1,9 +1,11 @@
 package tcp
 
 import (
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
@@ -110,6 +112,66 @@ func TestPartOfAPieceWakesTheConnection(t *testing.T) {
 			t.Error("half of the piece is written, and the connection waits")
 			c.kill(nil)
 			<-went
+		}
+	})
+}
+
+// Whatever is appended, written and taken back, the bytes that are queued and charged are those of the
+// pieces in the queue.
+func TestChargeIsOfWhatWaits(t *testing.T) {
+	withDrip(t, func(t *testing.T, c *conn, d *drip) {
+		o, random := &c.out, rand.New(rand.NewPCG(1, 0))
+		var exchanges []*rpc.Exchange
+		check := func(step string) {
+			t.Helper()
+			synctest.Wait()
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			queued := 0
+			for _, p := range o.queue[o.head:] {
+				queued += len(p.data)
+			}
+			if n := o.queued.Load(); n != int64(queued) {
+				t.Errorf("%s: %d bytes are counted as queued, %d are", step, n, queued)
+			}
+			if heap := o.queue[o.head:].heap(); o.heap != heap {
+				t.Errorf("%s: %d bytes are counted on the heap, %d are there", step, o.heap, heap)
+			}
+			if want := o.heap + cap(o.queue)*pieceCost; o.waits && o.owed != want {
+				t.Errorf("%s: %d bytes are charged, %d wait", step, o.owed, want)
+			}
+		}
+		for range 300 {
+			switch random.IntN(4) {
+			case 0, 1:
+				x := new(rpc.Exchange)
+				exchanges = append(exchanges, x)
+				words := make([]byte, markSize+random.IntN(2*smallReply))
+				payloads := []xdr.Payload{{Position: random.IntN(len(words) - markSize + 1), Data: make([]byte, random.IntN(9000))}}
+				o.mu.Lock()
+				o.appendLocked(nil, words, payloads, x)
+				o.pushAndUnlock()
+				check("appended")
+			case 2:
+				if n := int(o.queued.Load()); n > 0 {
+					d.allowed = 1 + random.IntN(n)
+					d.may <- struct{}{}
+					check("written in part")
+				}
+			case 3:
+				if len(exchanges) > 0 {
+					o.takeBack(exchanges[random.IntN(len(exchanges))])
+					check("taken back")
+				}
+			}
+			if t.Failed() {
+				break
+			}
+		}
+		if n := int(o.queued.Load()); n > 0 {
+			d.allowed = n
+			d.may <- struct{}{}
+			check("written")
 		}
 	})
 }
