@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -85,6 +86,11 @@ func newFake4Behind(t testing.TB, front rpc.Program) (*fake4, *testserver.Server
 		front = f
 	}
 	s.RPC.Register(front)
+	t.Cleanup(func() { // after the sessions have ended
+		await.Until(t, "the connections of the ended sessions are closed", func() bool {
+			return s.RDMA.Stats().Connections.Load() == 0
+		})
+	})
 	return f, s
 }
 

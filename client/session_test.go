@@ -146,6 +146,21 @@ func TestSessionLostReply(t *testing.T) {
 	}
 }
 
+// A session closes each connection that it replaces, also if the server still has it.
+func TestReplacedConnectionsAreClosed(t *testing.T) {
+	f, server := newFront4(t)
+	s := f.session(server.Targets()["memory"], client.SessionConfig{})
+	for range 3 {
+		f.react(nth(wire.OpPutRootFH, reaction{status: wire.NFS4ErrConnNotBoundToSession}, 1))
+		_, err := s.NFS4().Getattr(testserver.Within(t), nil, wire.Bits(wire.Fattr4Size))
+		must(t, err)
+		await.Until(t, "the session has one connection", func() bool { return server.RDMA.Stats().Connections.Load() == 1 })
+	}
+	if n := f.count(wire.OpBindConnToSession); n != 3 {
+		t.Errorf("%d connections were bound, want 3", n)
+	}
+}
+
 // If the server has forgotten a session, the client makes a new one. If the server has forgotten
 // the client too, the client gets a new client ID, and sends RECLAIM_COMPLETE before everything
 // else.
