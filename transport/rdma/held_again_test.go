@@ -5,6 +5,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
@@ -38,4 +39,34 @@ func TestHeldCallsGoOnWhenOthersGiveBack(t *testing.T) {
 	others.Close()
 	await.Until(t, "the held call goes on", func() bool { return k.responder.held.count.Load() == 0 })
 	b.program.Release(1)
+}
+
+// A message that arrives while its connection ends is not held: nobody would start its call, nor release
+// its receive. No timer waits for a call of a connection that has ended.
+func TestNothingIsHeldAfterTheEnd(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	b.alive(p)
+	var k *connection
+	for _, k = range b.server.connections() {
+	}
+	s := k.responder
+	s.held.mu.Lock()
+	s.lookLaterLocked()
+	s.held.mu.Unlock()
+	p.Conn().Disconnect()
+	await.Until(t, "the connection has ended", func() bool { return len(b.server.connections()) == 0 })
+	s.held.mu.Lock()
+	if look := s.held.look; look != nil && look.Stop() {
+		t.Error("the timer of held calls runs after the end")
+	}
+	s.held.look = nil
+	if s.lookLaterLocked(); s.held.look != nil {
+		t.Error("a timer was started after the end")
+	}
+	s.held.going = true // should a message be held, no goroutine may start its call
+	s.held.mu.Unlock()
+	if s.hold(&inbound{recv: &rdmacm.Recv{Bytes: make([]byte, 100)}}) || s.held.count.Load() != 0 {
+		t.Error("a message is held after the end")
+	}
 }
