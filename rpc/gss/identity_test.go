@@ -176,6 +176,54 @@ func TestPrincipalsAreAskedForOnce(t *testing.T) {
 	})
 }
 
+// The number of principals in the cache is bounded, and at the bound the cache keeps half of them: those
+// whose numbers are not outdated, if they are not more than half.
+func TestHalfOfThePrincipalsAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(map[string]int)
+		var mu sync.Mutex
+		s := newSite(t, gss.Config{Identify: func(p string) (uid, gid uint32, groups []uint32, ok bool, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[p]++
+			return 1000, 100, nil, true, nil
+		}})
+		const most = gss.MaxRemembered
+		remember := func(kind string, n int) {
+			for i := range n {
+				s.gss.Identify(fmt.Sprint(kind, i))
+			}
+		}
+		is := func(what string, want int) {
+			t.Helper()
+			if n := s.gss.Remembered(); n != want {
+				t.Errorf("%s: %d principals are remembered, want %d", what, n, want)
+			}
+		}
+		remember("a", most)
+		is("at the bound", most)
+		remember("b", 1)
+		is("one beyond", most/2+1)
+		remember("c", most/2-1)
+		is("at the bound again", most)
+		time.Sleep(11 * time.Minute) // all are outdated
+		remember("d", 1)
+		is("one beyond, and the others are outdated", 1)
+		remember("e", most/2)
+		time.Sleep(6 * time.Minute)
+		remember("f", most/2-1)
+		is("at the bound, half are older", most)
+		time.Sleep(5 * time.Minute) // of e and d all are outdated, of f none
+		remember("g", 1)
+		is("one beyond, and half are outdated", most/2)
+		clear(asked)
+		remember("f", most/2-1)
+		if len(asked) != 0 {
+			t.Errorf("%d principals were forgotten in the place of outdated ones", len(asked))
+		}
+	})
+}
+
 // callers makes calls under one context, and records the credentials that the program gets.
 type callers struct {
 	*raw

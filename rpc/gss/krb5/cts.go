@@ -147,14 +147,11 @@ type cursor struct {
 	at     int // offset in pieces[0]
 }
 
-// run returns the bytes from the cursor to the end of the current piece. The result is empty only
-// at the end of all pieces.
+// run returns the bytes from the cursor to the end of the current piece. It panics at the end of all
+// pieces.
 func (c *cursor) run() []byte {
-	for len(c.pieces) > 0 && c.at == len(c.pieces[0]) {
+	for c.at == len(c.pieces[0]) {
 		c.pieces, c.at = c.pieces[1:], 0
-	}
-	if len(c.pieces) == 0 {
-		return nil
 	}
 	return c.pieces[0][c.at:]
 }

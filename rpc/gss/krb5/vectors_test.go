@@ -41,6 +41,25 @@ func TestCiphertextStealingMatchesTheVectors(t *testing.T) {
 	}
 }
 
+// A text of any length, divided into pieces in any way, also empty ones at both ends, gives the same
+// ciphertext as in one piece.
+func TestPiecesAreEncryptedAsOneText(t *testing.T) {
+	k := newCTSKey([]byte("chicken teriyaki"))
+	for n := blockSize; n <= 5*blockSize+1; n++ {
+		whole := text(n)
+		k.encrypt([][]byte{whole})
+		for a := range n + 1 {
+			for _, b := range []int{a, min(a+1, n), min(a+blockSize-1, n), min(a+blockSize, n), n} {
+				parts := text(n)
+				k.encrypt([][]byte{nil, parts[:a], {}, parts[a:b], parts[b:], nil})
+				if !bytes.Equal(parts, whole) {
+					t.Fatalf("%d bytes, divided at %d and %d: %x, want %x", n, a, b, parts, whole)
+				}
+			}
+		}
+	}
+}
+
 // The base keys and the usage of the vectors in RFC 8009 appendix A.
 var (
 	base128 = "3705D96080C17728A0E800EAB6E0D23C"
