@@ -94,6 +94,9 @@ func nothingLeft(t interface {
 	if u := m.Usage(); u != (Usage{}) {
 		t.Errorf("left over: %+v", u)
 	}
+	if n := len(m.files.unconfirmed); n != 0 {
+		t.Errorf("%d unconfirmed open-owners are left, of no client", n)
+	}
 	if n := m.files.denials.all.Load(); n != 0 {
 		t.Errorf("%d files are still denied to others, or may be", n)
 	}
@@ -108,4 +111,22 @@ func givenUp(m *Manager) {
 	for _, domain := range domains {
 		w.wait(domain)
 	}
+}
+
+// An open-owner of minor version 0 that was never confirmed ends with its client.
+func TestUnconfirmedOwnersEndWithTheirClient(t *testing.T) {
+	m := newManager(t)
+	c := newClient(m, 0, "c")
+	for i := range 3 {
+		o, s := m.Open(&OpenArgs{Client: c, OwnerName: fmt.Append(nil, i), Key: fileKey(i), Access: AccessRead})
+		is(t, "OPEN", s, ok)
+		_ = o
+	}
+	if n := len(m.files.unconfirmed); n != 3 {
+		t.Fatalf("%d unconfirmed owners", n)
+	}
+	g := m.acquire()
+	g.dropAll(c)
+	g.release()
+	nothingLeft(t, m)
 }

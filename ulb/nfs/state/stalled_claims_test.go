@@ -3,6 +3,7 @@ package state
 import (
 	"runtime"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,6 +176,87 @@ func TestLockWaitsForTheClaimsOfItsFile(t *testing.T) {
 		for !same.Load() {
 			runtime.Gosched()
 		}
+		m.Close()
+	})
+}
+
+// A domainOf is the domain of a file system that shows the volume, as others do.
+type domainOf struct{ volume, name string }
+
+func (d domainOf) Volume() any { return d.volume }
+
+// A kernelOf is the Claimer of one of several file systems that show one file: as in the kernel, the claims
+// of one conflict with those of the others. DropClaims of a handle in stalled waits until gate is closed.
+type kernelOf struct {
+	name    string
+	owner   map[vfs.Handle]string // by file: the file system with a claim
+	stalled vfs.Handle
+	gate    chan struct{}
+}
+
+func (k *kernelOf) Claim(h vfs.Handle, _, _ uint64, mode vfs.ClaimMode) error {
+	if o := k.owner[h]; o != "" && o != k.name {
+		return syscall.EAGAIN
+	}
+	k.owner[h] = k.name
+	return nil
+}
+
+func (k *kernelOf) TestClaim(h vfs.Handle, _, _ uint64, _ vfs.ClaimMode) (vfs.Claimed, bool, error) {
+	o := k.owner[h]
+	return vfs.Claimed{}, o != "" && o != k.name, nil
+}
+
+func (k *kernelOf) DropClaims(h vfs.Handle) {
+	if h == k.stalled {
+		<-k.gate
+	}
+	if k.owner[h] == k.name {
+		delete(k.owner, h)
+	}
+}
+
+// A LOCK, or a LOCKT, through one file system first has the claims given up that an ended client left on the
+// file in another one, even if that one is still busy with the claims on other files.
+func TestLockGivesUpTheClaimsOfOtherFileSystems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, Config{Records: &disk{}})
+		gate, owner := make(chan struct{}), make(map[vfs.Handle]string)
+		shown := func(n int, name string) (FileKey, *kernelOf) {
+			key := FileKey{domainOf{"volume", name}, fileKey(n).Handle}
+			return key, &kernelOf{name: name, owner: owner, stalled: fileKey(1).Handle, gate: gate}
+		}
+		lock := func(c *Client, n int, name string) Status {
+			key, claimer := shown(n, name)
+			o, st := m.Open(&OpenArgs{Client: c, OwnerName: []byte("o"), Key: key, Access: AccessBoth})
+			is(t, "OPEN", st, ok)
+			_, _, st = m.Lock(&LockArgs{
+				Ref: Ref{ID: o.ID, Client: c, Key: key}, New: true, OwnerName: []byte("l"), Length: 1, Write: true, Claimer: claimer,
+			})
+			return st
+		}
+		x, y := complete(t, m, identity("x", 1, "me")), complete(t, m, identity("y", 1, "me"))
+		for n := 1; n <= 3; n++ {
+			is(t, "LOCK through one", lock(x, n, "one"), ok)
+		}
+		w := &m.giving
+		key, _ := shown(1, "one")
+		g := m.acquire()
+		c := m.files.claims[key]
+		c.users++
+		g.release()
+		w.soon(m, c) // the queue is busy with file 1
+		synctest.Wait()
+		m.Confirm(unconfirmed(t, m, identity("x", 2, "me")))
+		synctest.Wait()
+		is(t, "LOCK of file 2 through the other", lock(y, 2, "other"), ok)
+		key, claimer := shown(3, "other")
+		d, st := m.TestLock(y, []byte("l"), key, 0, 1, true, claimer, nil)
+		if st != ok {
+			t.Errorf("LOCKT of file 3 through the other: %v, %+v", st, d)
+		}
+		close(gate)
+		synctest.Wait()
 		m.Close()
 	})
 }

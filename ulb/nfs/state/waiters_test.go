@@ -100,6 +100,29 @@ func TestWaitersComeFirst(t *testing.T) {
 	})
 }
 
+// A waiter gets the lock that is reserved for it also if it asks with the stateid of locks that it has
+// already, without the name of its owner.
+func TestWaiterAsksByTheStateidOfItsLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		m.NotifyLocks(func(LockNotice) {})
+		holder, first := newLocker(t, m, "holder"), newLocker(t, m, "first")
+		is(t, "the holder", holder.lock(false, 0, 10, true), ok)
+		is(t, "the first, elsewhere", first.lock(false, 100, 1, true), ok)
+		more := func() Status {
+			_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: first.id, Client: first.c, Key: fileKey(1)}, Offset: 0, Length: 10, Write: true, Wait: true, Tag: "first"})
+			return s
+		}
+		is(t, "the first, who waits", more(), nfs4wire.NFS4ErrDenied)
+		is(t, "the first, who waits by its name", first.lock(true, 0, 10, true), nfs4wire.NFS4ErrDenied)
+		if n := m.Usage().Waiters; n != 1 {
+			t.Errorf("one owner is %d waiters", n)
+		}
+		holder.unlock(0, 10)
+		is(t, "the first, for what is reserved for it", more(), ok)
+	})
+}
+
 // When the clients are gone, neither their waiters nor their locks keep a file in the table.
 func TestWaitersGoWithTheirClients(t *testing.T) {
 	m := newManager(t)
