@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"reflect"
@@ -40,6 +41,9 @@ func TestProbeOurselves(t *testing.T) {
 				t.Errorf("exports are %v, %s", p.Exports, p.ExportsFault)
 			}
 			x := p.Transports[0]
+			if want := net.JoinHostPort(target.Host, fmt.Sprint(target.Port)); x.Transport != target.Transport || x.Address != want {
+				t.Errorf("the report is of %v at %s, want %v at %s", x.Transport, x.Address, target.Transport, want)
+			}
 			if len(x.Programs) != 2 || x.Programs[0].Number != 100003 || x.Programs[0].Low != 3 || x.Programs[0].High != 3 || x.Programs[0].Versions[0] != 3 {
 				t.Errorf("programs are %+v", x.Programs)
 			}

@@ -7,7 +7,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
 // create4 returns an OPEN that creates the file in the current directory if it does not exist.
@@ -26,6 +28,22 @@ func lock4(open wire.StateID4, owner string) nfs4test.Op {
 	args.Locker.NewLockOwner = true
 	args.Locker.OpenOwner = wire.OpenToLockOwner4{OpenStateid: open, LockOwner: wire.StateOwner4{Owner: []byte(owner)}}
 	return op(wire.OpLock, args)
+}
+
+// A Minor with exports has the Manager tell it of locks that become free. Without exports it could not name
+// the file.
+func TestMinorIsToldOfLocks(t *testing.T) {
+	for _, exports := range []*export.Table{nil, export.NewTable([export.KeySize]byte{1})} {
+		m, err := state.New(state.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		New(Config{State: m, Exports: exports})
+		if got, want := m.NotifiesLocks(), exports != nil; got != want {
+			t.Errorf("with exports %v: told %v", want, got)
+		}
+	}
 }
 
 // When a lock becomes free, the server sends CB_NOTIFY_LOCK to a client that waits for it.
