@@ -199,6 +199,22 @@ func TestOffers(t *testing.T) {
 	big := func(n int) *rpc.Exchange {
 		return &rpc.Exchange{Program: 5, Version: 1, Binding: &rpc.Procedure{MaxResults: n}}
 	}
+	// The size of the results follows two payloads that the server reads.
+	behind := func(n uint32) *rpc.Exchange {
+		return &rpc.Exchange{
+			Program: 5, Version: 1, MaxArgs: 6000,
+			Binding: &rpc.Procedure{Walk: func(args *xdr.Decoder, s *rpc.Shape) {
+				s.Item(args)
+				s.Item(args)
+				s.Words = int(args.Uint32())
+			}},
+			Args: func(w *xdr.Writer) {
+				w.Payload(make([]byte, 2001), true, nil)
+				w.Payload(make([]byte, 3003), true, nil)
+				w.Uint32(n)
+			},
+		}
+	}
 	const header = 24 + 400
 	const limit = 1024 - 28 - header
 	for name, c := range map[string]struct {
@@ -217,6 +233,7 @@ func TestOffers(t *testing.T) {
 		"inline, then a sink (V1-62)":    {x: getTo(5, nil, make([]byte, 7)), writes: []int{-1, 7}},
 		"all inline (V1-62)":             {x: getTo(5, nil)},
 		"the echo is part of the reply":  {x: func() *rpc.Exchange { x := big(limit - 20); x.Sinks = [][]byte{make([]byte, 9)}; return x }(), writes: []int{9}, reply: padded(header + limit - 20)},
+		"a size behind two payloads":     {x: behind(5000), reply: header + 5000},
 		"a sink needs a binding (V1-28)": {x: &rpc.Exchange{Program: 5, Version: 1, Sinks: [][]byte{make([]byte, 4000)}}, reply: header + 4000},
 	} {
 		t.Run(name, func(t *testing.T) {
