@@ -4,8 +4,9 @@
 // To enter costs more than to be accepted: memory, a seat, a goroutine. If connections entered in the
 // order of the kernel's queue, a peer that connects and closes a few thousand times a second would keep
 // everybody else waiting in that queue until it overflows. Here known addresses come first, then sites
-// take turns (clientaddr.Site), and the connections of a site enter in their order. At most Most
-// connections wait. One more displaces the oldest of the site that has most.
+// take turns (clientaddr.Site), and the connections of a site enter in their order. While Most connections
+// wait, the others stay in the kernel's queue: after a restart hundreds of clients come at once, so none
+// is turned away here.
 package doorway
 
 import (
@@ -23,7 +24,7 @@ import (
 )
 
 // Most is the number of connections of one Door that may wait to enter. Each has a descriptor.
-const Most = 64
+const Most = 32
 
 // A Door lets the connections of one listener enter. Set its fields before Serve, which runs once.
 type Door struct {
@@ -40,8 +41,8 @@ type Door struct {
 	mu             sync.Mutex
 	known, unknown queue.List[site, *site]
 	sites          map[key]*site
-	waiting        int
 	wake           chan struct{} // of capacity 1
+	places         chan struct{} // has an element for each connection that waits, and one for Accept
 }
 
 // A key names a site among the known addresses or among the others.
@@ -60,18 +61,24 @@ type site struct {
 // Serve accepts connections from l until l is closed, and returns the error of l. When it returns, each
 // connection has entered or is closed.
 func (d *Door) Serve(l net.Listener) error {
-	d.sites, d.wake = make(map[key]*site), make(chan struct{}, 1)
+	d.sites, d.wake, d.places = make(map[key]*site), make(chan struct{}, 1), make(chan struct{}, Most)
 	var entering sync.WaitGroup
 	entering.Go(d.enter)
 	defer entering.Wait()
 	defer d.close()
 	var pause time.Duration
 	for {
+		d.places <- struct{}{}
 		c, err := l.Accept()
-		switch {
-		case err == nil:
+		if err == nil && !gone(c) {
 			pause = 0
 			d.arrive(c)
+			continue
+		}
+		<-d.places
+		switch {
+		case err == nil:
+			c.Close()
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:
@@ -89,15 +96,10 @@ func (d *Door) Serve(l net.Listener) error {
 	}
 }
 
-// arrive lets c wait for its turn, unless the peer has closed it.
+// arrive lets c wait for its turn.
 func (d *Door) arrive(c net.Conn) {
-	if gone(c) {
-		c.Close()
-		return
-	}
 	client := clientaddr.Of(addr(c))
 	k := key{clientaddr.Site(client), d.Knows(client)}
-	var displaced net.Conn
 	d.mu.Lock()
 	s := d.sites[k]
 	if s == nil {
@@ -106,13 +108,7 @@ func (d *Door) arrive(c net.Conn) {
 		d.line(k).Add(s)
 	}
 	s.waiting = append(s.waiting, c)
-	if d.waiting++; d.waiting > Most {
-		displaced = d.takeLocked(d.mostLocked())
-	}
 	d.mu.Unlock()
-	if displaced != nil {
-		displaced.Close()
-	}
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -127,25 +123,10 @@ func (d *Door) line(k key) *queue.List[site, *site] {
 	return &d.unknown
 }
 
-// mostLocked returns the site with the most connections: one of strangers, if there is any.
-func (d *Door) mostLocked() (most *site) {
-	line := &d.unknown
-	if line.First == nil {
-		line = &d.known
-	}
-	for s := line.First; s != nil; s = s.Next {
-		if most == nil || len(s.waiting) > len(most.waiting) {
-			most = s
-		}
-	}
-	return most
-}
-
 // takeLocked takes the oldest connection of s out. s becomes the last in its line.
 func (d *Door) takeLocked(s *site) net.Conn {
 	c := s.waiting[0]
 	s.waiting = s.waiting[1:]
-	d.waiting--
 	d.line(s.key).Remove(s)
 	if len(s.waiting) > 0 {
 		d.line(s.key).Add(s)
@@ -171,6 +152,7 @@ func (d *Door) next() net.Conn {
 func (d *Door) enter() {
 	for range d.wake {
 		for c := d.next(); c != nil; c = d.next() {
+			<-d.places
 			if gone(c) {
 				c.Close()
 			} else {
