@@ -2,6 +2,7 @@ package mem
 
 import (
 	"fmt"
+	"net/netip"
 	"runtime"
 	"testing"
 	"time"
@@ -122,9 +123,6 @@ func (p *Pool) auditSums() error {
 		if err := same(&c.holding, is); err != nil {
 			return fmt.Errorf("client: %w", err)
 		}
-		if c.part != nil && c.part.Held() != int64(is.main) {
-			return fmt.Errorf("a client holds %d pages of the main zone, counted %d", is.main, c.part.Held())
-		}
 		if c.small != is.small {
 			return fmt.Errorf("a client holds %d pages of the reserve, counted %d", is.small, c.small)
 		}
@@ -236,7 +234,7 @@ func (p *Pool) auditWaits() error {
 				if p.mayTakeLocked(s.client, n) && p.reserve.has(n) {
 					return fmt.Errorf("a small request waits, and the reserve has room for it")
 				}
-				if p.current == nil && !g.blocked && g.roomLocked(n) && !s.client.boundedLocked(g) && s.client.mayLocked(g, n) && p.main.has(n) {
+				if p.current == nil && !g.blocked && g.roomLocked(n) && !g.bounded[s.client.site] && s.client.mayLocked(g, n) && p.main.has(n) {
 					return fmt.Errorf("a small request waits, and the main zone has room for it")
 				}
 			}
@@ -263,7 +261,7 @@ func (w *waitingPlace) mayGoOn(p *Pool) bool {
 			case w.group.blocked && !w.group.roomLocked(n):
 				return false // its share may have reached its limit since
 			case !s.roomLocked(n) || s.fullLocked() != nil && s.full != q:
-			case !s.client.mayLocked(w.group, n) || c.bounded && c.waitsForPart():
+			case w.group.bounded[s.client.site] && w.waitsForPart(s.client.site), !s.client.mayLocked(w.group, n):
 				break client
 			case !w.group.roomLocked(n):
 				return false
@@ -275,12 +273,14 @@ func (w *waitingPlace) mayGoOn(p *Pool) bool {
 	return false
 }
 
-// waitsForPart reports whether a request of c waits for the part of the client. It may not be the first
-// one any more: its share may have reached its limit since.
-func (c *clientQueue) waitsForPart() bool {
-	for q := c.First; q != nil; q = q.Next {
-		if !c.client.mayLocked(q.group, q.need()) {
-			return true
+// waitsForPart reports whether a request of a site waits for the part of its client. It may not be the
+// first one of its client any more: its share may have reached its limit since.
+func (w *waitingPlace) waitsForPart(site netip.Addr) bool {
+	for _, s := range w.group.pool.shares {
+		for _, q := range s.queues {
+			if q.group == w.group && s.client.site == site && !s.client.mayLocked(q.group, q.need()) {
+				return true
+			}
 		}
 	}
 	return false

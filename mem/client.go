@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -11,10 +12,11 @@ import (
 type Client struct {
 	pool *Pool
 	key  any // nil for the Client of a single share without a key
+	// address and site are set if the key is an address.
+	address, site netip.Addr
 
 	// Guarded by pool.mu.
 	holding
-	part   part           // what it holds of the main zone
 	small  int32          // pages of the reserve that it holds
 	heap   atomic.Int64   // bytes of Go heap charged to its shares; changed only under pool.mu
 	shares int            // number of open shares
@@ -38,8 +40,8 @@ func (p *Pool) clientLocked(key any) *Client {
 		return c
 	}
 	p.clientIDs++
-	c := &Client{pool: p, key: key, id: p.clientIDs}
-	c.part = c.newPart(&p.parts)
+	c := &Client{pool: p, id: p.clientIDs}
+	c.setKey(key)
 	if key != nil {
 		p.clients[key] = c
 	}

@@ -83,7 +83,7 @@ func (p *Pool) grantLocked() {
 		p.grantSmallLocked()
 	}
 	if p.waiting == 0 {
-		p.unfittable, p.starved = 0, 0
+		p.unfittable, p.starved, p.beyond = 0, 0, 0
 	}
 }
 
@@ -127,18 +127,20 @@ func (p *Pool) nextLargeLocked() (next *requestQueue) {
 // nextOfGroupLocked returns the queue of g to serve next from the main zone, or nil. within is true if
 // its client is within its fair part; such clients come first. A request that the limit of the group
 // does not allow makes those behind it wait, because smaller requests would starve it. One that the
-// part of its client does not allow makes those of its client wait.
+// part of its client does not allow makes those of its site wait.
 func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
-	g.bounded = false
+	clear(g.bounded)
 	for c := g.waiting.First; c != nil; c = c.Next {
-		c.bounded = false
+		if g.bounded[c.client.site] {
+			continue
+		}
 	client:
 		for q := c.First; q != nil; q = q.Next {
 			switch n := q.need(); {
 			case !q.fitsShareLocked():
 			case !c.client.mayLocked(g, n):
 				p.passLocked(q)
-				c.bounded, g.bounded = true, true
+				g.boundLocked(c.client.site)
 				break client
 			case !g.roomLocked(n):
 				p.again = p.again || !g.blocked // other queues of a share may now continue; see fullLocked
@@ -205,7 +207,7 @@ func (p *Pool) passLocked(q *requestQueue) {
 func (p *Pool) grantSmallLocked() {
 	for again := true; again; {
 		again = false
-		p.starved = 0
+		p.starved, p.beyond = 0, 0
 		for c := p.small.First; c != nil; {
 			next := c.Next
 			again = p.serveSmallLocked(c) || again
@@ -231,7 +233,11 @@ func (p *Pool) serveSmallLocked(c *clientQueue) bool {
 			p.serveLocked(q, e)
 			return true
 		}
-		p.starved++
+		if s.client.mayLocked(g, n) {
+			p.starved++
+		} else {
+			p.beyond++
+		}
 	}
 	return false
 }

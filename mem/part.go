@@ -7,66 +7,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 )
 
-// The rule of package fair bounds what the clients of a site, and a client, hold of the main zone, and
-// of the memory of each Group. A request beyond it waits, does not count as held memory, and delays no
-// other client. So a client whose calls stall, because its peer is slow or for another reason, leaves
-// room for others at once: they need not wait until the pool has ended its connections.
+// In each Group, the rule of package fair (Tree.MayBorrow) bounds what the clients of a site, and a
+// client, hold of the memory that the Group may have. A request beyond it waits, does not count as held
+// memory, and delays no other site. So a client whose calls stall, because its peer is slow or for another
+// reason, leaves room for others at once: they need not wait until the pool has ended its connections.
+//
+// Each Group has its own bounds, so what stalls in one file system costs a client nothing in another.
 
-// parts counts the pages of the main zone, or of a Group, by site and client.
+// parts counts the pages of the main zone that a Group has, by site and client.
 type parts = fair.Tree[*Client]
 
 // A part is what a client holds in a parts. It is nil for a client that is bounded nowhere, because
 // its key is no address.
 type part = *fair.Node[*Client]
 
-// newPart returns a part of t for c, which holds nothing there.
-func (c *Client) newPart(t *parts) part {
-	a, ok := c.key.(netip.Addr)
-	if !ok {
-		return nil
+// setKey sets the key of c, and its site if the key is an address.
+func (c *Client) setKey(key any) {
+	c.key = key
+	if a, ok := key.(netip.Addr); ok {
+		c.address = a
+		c.site = clientaddr.Site(clientaddr.Of(a))
 	}
-	n := &fair.Node[*Client]{Of: c, Address: a}
-	t.SetStranger(n, c.blamed)
-	return n
-}
-
-// blameLocked sets c.blamed. In each parts, a blamed client counts as a stranger.
-func (c *Client) blameLocked(is bool) {
-	c.blamed = is
-	if c.part == nil {
-		return
-	}
-	c.pool.parts.SetStranger(c.part, is)
-	for i := range c.in {
-		if in := &c.in[i]; in.part != nil {
-			in.group.parts.SetStranger(in.part, is)
-		}
-	}
-}
-
-// site returns the site of c. It is the zero Addr if the key of c is no address.
-func (c *Client) site() (site netip.Addr) {
-	if a, ok := c.key.(netip.Addr); ok {
-		site = clientaddr.Site(clientaddr.Of(a))
-	}
-	return site
-}
-
-// mayLocked reports whether the rule allows c to hold n more pages of the main zone in g, now or when
-// pages are free. Like the limit of a Group, the rule allows any request if nothing is held.
-func (c *Client) mayLocked(g *Group, n int32) bool {
-	if c.part == nil {
-		return true
-	}
-	p := c.pool
-	if !may(&p.parts, c.part, p.main.total, n) {
-		return false
-	}
-	limit := g.limitLocked()
-	if limit == noLimit {
-		return true
-	}
-	return may(&g.parts, c.partIn(g), limit, n)
 }
 
 // partIn returns what c holds in g.
@@ -76,36 +37,44 @@ func (c *Client) partIn(g *Group) part {
 		in = c.add(g, 0)
 	}
 	if in.part == nil {
-		in.part = c.newPart(&g.parts)
+		in.part = &fair.Node[*Client]{Of: c, Address: c.address}
+		g.parts.SetStranger(in.part, c.blamed)
 	}
 	return in.part
 }
 
-func may(t *parts, of part, size, n int32) bool {
-	t.Size = int64(size)
-	return t.Held() == 0 || t.Entitled(of, int64(n)) || t.May(of, int64(n))
-}
-
-// holdPartLocked adds n pages of the main zone, which may be negative, to what c holds there and in the
-// Group of its entry in.
-func (c *Client) holdPartLocked(in *heldIn, n int32) {
-	if c.part == nil {
-		return
-	}
-	c.pool.parts.Add(c.part, int64(n), 0)
-	if in.part == nil {
-		in.part = c.newPart(&in.group.parts)
-	}
-	in.group.parts.Add(in.part, int64(n), 0)
-}
-
-// boundedLocked reports whether a request of c waits in g for the part of c. Then others of c wait, too,
-// because smaller ones would starve it.
-func (c *Client) boundedLocked(g *Group) bool {
-	for _, w := range c.waits {
-		if w.place == &g.waiting {
-			return w.bounded
+// blameLocked sets c.blamed. A blamed client counts as a stranger.
+func (c *Client) blameLocked(is bool) {
+	c.blamed = is
+	for i := range c.in {
+		if in := &c.in[i]; in.part != nil {
+			in.group.parts.SetStranger(in.part, is)
 		}
 	}
-	return false
+}
+
+// mayLocked reports whether the rule allows c to hold n more pages of the main zone in g, now or when
+// pages are free. Like the limit of a Group, the rule allows any request if nothing is held.
+func (c *Client) mayLocked(g *Group, n int32) bool {
+	if !c.site.IsValid() || g.parts.Held() == 0 {
+		return true
+	}
+	g.parts.Size = int64(min(g.limitLocked(), c.pool.main.total))
+	return g.parts.MayBorrow(c.partIn(g), int64(n))
+}
+
+// holdPartLocked adds n pages of the main zone, which may be negative, to what c holds in g.
+func (c *Client) holdPartLocked(g *Group, n int32) {
+	if c.site.IsValid() {
+		g.parts.Add(c.partIn(g), int64(n), 0)
+	}
+}
+
+// boundLocked notes that a request waits for the part of its client. Until the next scan, the other
+// requests of the site wait, too, because smaller ones would starve it.
+func (g *Group) boundLocked(site netip.Addr) {
+	if g.bounded == nil {
+		g.bounded = make(map[netip.Addr]bool)
+	}
+	g.bounded[site] = true
 }

@@ -35,11 +35,13 @@ func addresses(sites, each int) (all []netip.Addr) {
 	return all
 }
 
-// However many calls of an address, or of the addresses of a site, stall with memory of a file system,
-// half of it is left for others, and a quarter beside two such sites.
+// However many calls of an address, or of the addresses of a site, stall with memory of a file system, a
+// quarter of it is left for others. A newcomer in their own site has something at once, too, while the
+// addresses that stall are few. Two sites with many addresses can have all of it, until the pool has ended
+// their connections (TestBlamedSitesHaveAnEighth).
 func TestStalledCallsLeaveMemoryOfTheirFileSystem(t *testing.T) {
-	for _, c := range []struct{ sites, each, most, left int }{
-		{1, 1, 15, 7}, {1, 64, 15, 7}, {2, 1, 22, 4}, {2, 64, 25, 4},
+	for _, c := range []struct{ sites, each, most, left, neighbour int }{
+		{1, 1, 17, 7, 3}, {1, 64, 23, 7, 0}, {2, 1, 24, 5, 1}, {2, 64, 30, 0, 0},
 	} {
 		for _, grouped := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%d sites of %d in a group %v", c.sites, c.each, grouped), func(t *testing.T) {
@@ -52,14 +54,75 @@ func TestStalledCallsLeaveMemoryOfTheirFileSystem(t *testing.T) {
 				if n := len(held); n > scale*c.most {
 					t.Errorf("those who stall hold %d MiB", n)
 				}
+				near := take(p, g, 64, site(1, 200))
+				if n := len(near); n < c.neighbour {
+					t.Errorf("%d MiB are left for a neighbour", n)
+				}
+				release(near)
 				mine := take(p, g, 64, site(200, 1))
 				if n := len(mine); n < c.left {
-					t.Errorf("%d MiB are left for another client", n)
+					t.Errorf("%d MiB are left for another site", n)
 				}
 				audited(t, p)
 				release(append(held, mine...))
 			})
 		}
+	}
+}
+
+// What stalls in some file systems costs a client nothing in another.
+func TestStalledFileSystemsDoNotBoundAnother(t *testing.T) {
+	p := configured(t, Config{Ceiling: 64 * mib})
+	var held []*Buffer
+	for range 3 {
+		held = append(held, take(p, p.NewGroup(), 64, addresses(1, 16)...)...)
+	}
+	mine := take(p, p.NewGroup(), 64, addresses(1, 2)...)
+	if len(mine) < 3 {
+		t.Errorf("%d MiB are left in another file system", len(mine))
+	}
+	audited(t, p)
+	release(append(held, mine...))
+}
+
+// A large request that waits for the part of its site is not starved by smaller ones of its neighbours.
+func TestNeighboursDoNotStarveALargeRequest(t *testing.T) {
+	p := configured(t, Config{Ceiling: 64 * mib})
+	g := p.NewGroup()
+	held := take(p, g, 128, addresses(1, 64)...)
+	busy := p.OpenShare(site(1, 1), nil)
+	var small []*wish
+	for range 8 {
+		small = append(small, ask(busy, g, "small", 128<<10, nil))
+	}
+	released := 0
+	large := ask(p.OpenShare(site(1, 99), nil), g, "large", mib, nil)
+	if large.calls != 0 {
+		t.Fatal("the site is not at its bound")
+	}
+	for i := 0; large.calls == 0; i++ {
+		if i == 1000 {
+			t.Fatal("1,000 smaller requests of a neighbour are served first")
+		}
+		if i%8 == 7 && released < len(held) {
+			held[released].Release()
+			released++
+		}
+		for j, w := range small {
+			if w.calls == 1 {
+				w.buffer.Release()
+				small[j] = ask(busy, g, "small", 128<<10, nil)
+			}
+		}
+		audited(t, p)
+	}
+	large.buffer.Release()
+	release(held[released:])
+	for _, w := range small {
+		if w.calls == 0 {
+			t.Fatal("a small request waits, and nothing is held")
+		}
+		w.buffer.Release()
 	}
 }
 
@@ -102,7 +165,7 @@ func TestOnlyTheSiteLosesConnectionsForItsPart(t *testing.T) {
 		g, l := p.NewGroup(), &ended{}
 		neighbour := l.connect(p, "10.0.2.1", 0).take(t, g, 4)
 		var stalled []*peer
-		for i := range 10 {
+		for i := range 16 {
 			stalled = append(stalled, l.connect(p, fmt.Sprintf("10.0.1.%d-%d", i%3, i), 0).take(t, g, 1))
 		}
 		w := ask(p.OpenShare(site(1, 1), nil), g, "waits", 6*mib, nil)

@@ -74,7 +74,6 @@ type Pool struct {
 	heap      atomic.Int64 // bytes of Go heap charged to all shares; changed only under mu
 	heapPages int64
 
-	parts     parts // what clients hold of the main zone
 	ungrouped Group
 	grouped   int32 // pages of the main zone that Groups other than ungrouped hold, and those for which current waits
 
@@ -126,7 +125,6 @@ func NewPool(cfg Config) (*Pool, error) {
 		clients:    make(map[any]*Client),
 	}
 	p.fits = anySize
-	p.parts.Lent = true
 	p.ungrouped.init(p)
 	p.trimDone.L = &p.mu
 	return p, nil

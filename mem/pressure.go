@@ -97,11 +97,11 @@ func (p *Pool) strainedLocked() bool {
 	if short != p.Pressed() {
 		p.pressed.Store(short)
 	}
-	if short || p.swollenLocked() {
+	if short || p.beyond > 0 || p.swollenLocked() {
 		return true
 	}
 	for w := p.crowded.First; w != nil; w = w.Next {
-		if w.group.blocked || w.group.bounded {
+		if w.group.blocked || len(w.group.bounded) > 0 {
 			return true
 		}
 	}
@@ -192,13 +192,14 @@ func (p *Pool) tickLocked() {
 
 // If the first request of a queue of small requests has waited too long, promoteLocked moves the
 // queue from the waitingPlace of the reserve to that of its group, for the main zone. There its
-// turn comes, even if smaller requests keep taking every free page of the reserve.
+// turn comes, even if smaller requests keep taking every free page of the reserve. A client that has its
+// part gets nothing there.
 func (p *Pool) promoteLocked() {
 	for c := p.small.First; c != nil; {
 		nextClient := c.Next
 		for q := c.First; q != nil; {
 			next := q.Next
-			if p.lateLocked(q) {
+			if p.lateLocked(q) && q.share.client.mayLocked(q.group, q.need()) {
 				p.leaveLocked(q)
 				p.joinLocked(&q.group.waiting, q)
 			}
@@ -257,10 +258,23 @@ func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 }
 
 // A want says whose memory helps a request that has waited too long: that of any share if the want is
-// zero, or only that in a group, or only that of the clients of a site.
+// zero, or only that in a group, or in a group that of the clients of a site.
 type want struct {
-	group *Group
-	site  netip.Addr
+	group  *Group
+	site   netip.Addr
+	blamed bool // only that of blamed clients, which have one part together
+}
+
+// helpedBy reports whether the release of the memory of s helps the request.
+func (w want) helpedBy(s *Share) bool {
+	switch {
+	case s.pages == 0,
+		w.group != nil && s.of(w.group) == 0,
+		w.site.IsValid() && w.site != s.client.site,
+		w.blamed && !s.client.blamed:
+		return false
+	}
+	return true
 }
 
 // wantsLocked returns how many pages the requests of these shares want that have waited too long. The
@@ -277,8 +291,12 @@ func (p *Pool) wantsLocked(shares ...*Share) map[want]int64 {
 			case q == p.current:
 				wants[want{}] += q.pages
 			case s.fullLocked() != nil && s.full != q || !s.roomLocked(n):
-			case q.in.place == &g.waiting && !s.client.mayLocked(g, n):
-				wants[want{site: s.client.site()}] += q.pages
+			case !s.client.mayLocked(g, n):
+				w := want{group: g, blamed: s.client.blamed}
+				if !w.blamed {
+					w.site = s.client.site
+				}
+				wants[w] += q.pages
 			case q.in.place == &g.waiting && (g.blocked || !g.roomLocked(n)):
 				wants[want{group: g}] += q.pages
 			default:
@@ -298,7 +316,7 @@ func (p *Pool) helpsLocked(s *Share, wants map[want]int64) bool {
 	}
 	own := p.wantsLocked(s)
 	for w, n := range wants {
-		if n > own[w] && s.pages > 0 && (w.group == nil || s.of(w.group) > 0) && (!w.site.IsValid() || w.site == s.client.site()) {
+		if n > own[w] && w.helpedBy(s) {
 			return true
 		}
 	}

@@ -18,6 +18,7 @@ type waits struct {
 
 	again      bool  // true if grantLocked has to try all queues again
 	starved    int   // number of queues of small requests for which grantLocked found no memory
+	beyond     int   // number of queues of small requests that wait for the part of their client
 	unfittable int   // number of queues of large requests that grantLocked passed over, because no block is long enough
 	unfitLeast int32 // size of the smallest request for which there is no block, in pages
 	fits       int32 // size of the largest block that can become free, in pages
@@ -52,9 +53,7 @@ type clientQueue struct {
 	queue.List[requestQueue, *requestQueue]
 	client *Client
 	place  *waitingPlace
-	// bounded is true if its next request waits for the part of the client (part.go).
-	bounded bool
-	turn    uint64 // Pool.turns when it joined or was last served
+	turn   uint64 // Pool.turns when it joined or was last served
 }
 
 // before reports whether c is served before d, which waits in another group. Blamed clients
@@ -199,7 +198,8 @@ func (p *Pool) leaveLocked(q *requestQueue) {
 	w.Remove(c)
 	if w.First == nil && w.group != nil {
 		p.crowded.Remove(w)
-		w.group.blocked, w.group.bounded = false, false
+		w.group.blocked = false
+		clear(w.group.bounded)
 	}
 	c.client.waits = slices.DeleteFunc(c.client.waits, func(other *clientQueue) bool { return other == c })
 	*c = clientQueue{}

@@ -127,10 +127,10 @@ func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
 }
 
 // takeIdleLocked takes n pages of the main zone for a request of c in g. It fails if another request is
-// next in the main zone (p.current), if g is at its limit, if c has its part or another request of c
-// waits for it, or if no block of n pages is free.
+// next in the main zone (p.current), if g is at its limit, if c has its part or another request of its
+// site waits for one, or if no block of n pages is free.
 func (p *Pool) takeIdleLocked(c *Client, g *Group, n int32) (extent, bool) {
-	if p.current != nil || g.blocked || !g.roomLocked(n) || c.boundedLocked(g) || !c.mayLocked(g, n) {
+	if p.current != nil || g.blocked || !g.roomLocked(n) || g.bounded[c.site] || !c.mayLocked(g, n) {
 		return extent{}, false
 	}
 	return p.main.alloc(n)
@@ -145,9 +145,9 @@ func (p *Pool) chargeLocked(s *Share, g *Group, n int32, main bool) {
 	g.holdLocked(n, main)
 	s.add(g, n)
 	c := s.client
-	in := c.add(g, n)
+	c.add(g, n)
 	if main {
-		c.holdPartLocked(in, n)
+		c.holdPartLocked(g, n)
 	}
 	if c.pages == n && c.queues == 0 {
 		p.active++
@@ -241,10 +241,10 @@ func (p *Pool) dischargeLocked(s *Share, g *Group, n int32, main bool) {
 	g.holdLocked(-n, main)
 	s.add(g, -n)
 	c := s.client
-	in := c.add(g, -n)
 	if main {
-		c.holdPartLocked(in, -n)
+		c.holdPartLocked(g, -n)
 	}
+	c.add(g, -n)
 	if c.pages == 0 && c.queues == 0 {
 		p.active--
 		c.forgetLocked()

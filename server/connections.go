@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -106,17 +108,21 @@ func (s *Server) faultRemedy(err error) string {
 
 // mistakeRemedy returns the advice about a client that speaks another protocol than that of the port.
 func (s *Server) mistakeRemedy(speaks doorway.Protocol) string {
-	port := func(of []config.Listen, usual uint16) uint16 {
-		if len(of) > 0 && of[0].Addr.Port() > 0 {
-			return of[0].Addr.Port()
+	var options []string
+	for _, transport := range []struct {
+		proto string
+		at    []config.Listen
+	}{{"tcp", s.cfg.TCP}, {"rdma", s.cfg.RDMA}} {
+		for _, l := range transport.at {
+			if !l.None {
+				options = append(options, fmt.Sprintf("-o proto=%s,port=%d", transport.proto, l.Addr.Port()))
+			}
 		}
-		return usual
 	}
 	switch speaks {
-	case doorway.RPC:
-		return fmt.Sprintf("mount with -o proto=tcp,port=%d, or over RDMA with -o proto=rdma", port(s.cfg.TCP, 2049))
-	case doorway.MPA:
-		return fmt.Sprintf("mount with -o proto=rdma,port=%d, or over TCP with -o proto=tcp", port(s.cfg.RDMA, 20049))
+	case doorway.RPC, doorway.MPA:
+		slices.Sort(options)
+		return "mount with " + strings.Join(slices.Compact(options), ", or ")
 	case doorway.TLS:
 		return "mount without TLS: a connection that begins with TLS is not NFS (RFC 9289 begins with an RPC call)"
 	}

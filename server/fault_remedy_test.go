@@ -15,7 +15,10 @@ import (
 // The advice for a connection that failed for lack of memory names the limit that is too small. That for
 // a client at the wrong port has the right mount options.
 func TestAdviceForAConnectionNamesTheLimit(t *testing.T) {
-	s := &Server{cfg: &config.Config{RDMA: []config.Listen{{Addr: netip.MustParseAddrPort("0.0.0.0:20050")}}}}
+	s := &Server{cfg: &config.Config{
+		RDMA: []config.Listen{{Addr: netip.MustParseAddrPort("0.0.0.0:20050")}},
+		TCP:  []config.Listen{{Addr: netip.MustParseAddrPort("0.0.0.0:2050")}},
+	}}
 	for _, c := range []struct {
 		err   error
 		names string
@@ -23,7 +26,7 @@ func TestAdviceForAConnectionNamesTheLimit(t *testing.T) {
 		{fmt.Errorf("96 KiB for messages: ibv_reg_mr: %w", syscall.ENOMEM), "memlock=-1:-1"},
 		{fmt.Errorf("672 KiB for messages: %w", rdmacm.ErrNoMemory), "device_memory"},
 		{rdmacm.ErrTimeout, "packets are lost"},
-		{fmt.Errorf("%w: %w", rdmacm.ErrSetup, &doorway.Mistake{Speaks: doorway.RPC}), "proto=tcp,port=2049"},
+		{fmt.Errorf("%w: %w", rdmacm.ErrSetup, &doorway.Mistake{Speaks: doorway.RPC}), "-o proto=rdma,port=20050, or -o proto=tcp,port=2050"},
 		{&doorway.Mistake{Speaks: doorway.MPA}, "proto=rdma,port=20050"},
 		{&doorway.Mistake{Speaks: doorway.TLS}, "without TLS"},
 		{&doorway.Mistake{Speaks: doorway.HTTP}, "health check"},

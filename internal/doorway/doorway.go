@@ -3,7 +3,7 @@
 //
 // To enter costs more than to be accepted: memory, a seat, a goroutine. If connections entered in the
 // order of the kernel's queue, a peer that connects and closes a few thousand times a second would keep
-// everybody else waiting in that queue until it overflows. Here known addresses come first, then sites
+// everybody else waiting in that queue until it overflows. Here known addresses come first, but for every fifth turn, and sites
 // take turns (clientaddr.Site), and the connections of a site enter in their order. While Most connections
 // wait, the others stay in the kernel's queue: after a restart hundreds of clients come at once, so none
 // is turned away here.
@@ -24,7 +24,7 @@ import (
 )
 
 // Most is the number of connections of one Door that may wait to enter. Each has a descriptor.
-const Most = 32
+const Most = 16
 
 // A Door lets the connections of one listener enter. Set its fields before Serve, which runs once.
 type Door struct {
@@ -41,6 +41,7 @@ type Door struct {
 	mu             sync.Mutex
 	known, unknown queue.List[site, *site]
 	sites          map[key]*site
+	entered        int           // known connections since the last of another address
 	wake           chan struct{} // of capacity 1
 	places         chan struct{} // has an element for each connection that waits, and one for Accept
 }
@@ -70,8 +71,10 @@ func (d *Door) Serve(l net.Listener) error {
 	for {
 		d.places <- struct{}{}
 		c, err := l.Accept()
-		if err == nil && !gone(c) {
+		if err == nil {
 			pause = 0
+		}
+		if err == nil && !gone(c) {
 			d.arrive(c)
 			continue
 		}
@@ -136,16 +139,24 @@ func (d *Door) takeLocked(s *site) net.Conn {
 	return c
 }
 
+// knownTurns is the number of known connections that enter one after the other while others wait.
+const knownTurns = 4
+
 // next returns the connection whose turn it is, or nil.
 func (d *Door) next() net.Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, line := range [...]*queue.List[site, *site]{&d.known, &d.unknown} {
-		if line.First != nil {
-			return d.takeLocked(line.First)
-		}
+	line := &d.known
+	if line.First == nil || d.entered >= knownTurns && d.unknown.First != nil {
+		line = &d.unknown
 	}
-	return nil
+	if line.First == nil {
+		return nil
+	}
+	if d.entered++; line == &d.unknown {
+		d.entered = 0
+	}
+	return d.takeLocked(line.First)
 }
 
 // enter lets connections enter until Serve ends.

@@ -104,13 +104,13 @@ func isClosed(c net.Conn) bool {
 func TestSitesTakeTurns(t *testing.T) {
 	e := open(t)
 	for _, from := range []string{"127.1.0.1", "127.1.0.2", "127.1.0.3"} {
-		e.dial(from, 4)
+		e.dial(from, 3)
 	}
 	e.dial("127.2.0.1", 2)
 	e.dial("127.9.0.1", 2)
-	e.arrived(17)
+	e.arrived(14)
 	e.shut.Unlock()
-	entered := e.has(17)
+	entered := e.has(14)
 	e.end()
 	var got []string
 	for _, a := range entered[1:7] {
@@ -169,6 +169,22 @@ func TestWaitingIsBounded(t *testing.T) {
 	e.shut.Unlock()
 	e.has(1 + 4*doorway.Most)
 	e.end()
+}
+
+// Connections of known addresses, however many, leave each fifth turn to others.
+func TestKnownAddressesLeaveTurns(t *testing.T) {
+	e := open(t)
+	e.dial("127.9.0.1", doorway.Most-2)
+	e.dial("127.2.0.1", 2)
+	e.arrived(doorway.Most)
+	e.shut.Unlock()
+	entered := e.has(doorway.Most + 1)
+	e.end()
+	for i, a := range entered[1:11] {
+		if known := a.As4()[1] == 9; known != (i%5 != 4) {
+			t.Errorf("turn %d is that of %v", i, a)
+		}
+	}
 }
 
 // When Serve has returned, each connection that it has accepted has entered or is closed.

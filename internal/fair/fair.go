@@ -24,8 +24,10 @@
 //     within their parts, or had nothing before.
 //   - Another asker may borrow them if, after the grant, as many units are free as its address holds,
 //     and at least an eighth of the resource. So an address that is alone can have half, and the last
-//     eighth is always for those who are entitled. If the units are Lent, this holds for what its site
-//     holds, because nobody can take them back, and strangers borrow nothing.
+//     eighth is always for those who are entitled.
+//
+// For units that nobody can take back, such as memory of calls that are under way, the rule is another:
+// see MayBorrow.
 //
 // If no unit is free for an asker, the user of the package takes single units back, from the holder
 // that Victim returns:
@@ -68,6 +70,8 @@ const (
 	strangersPart = 8
 	// spare is a divisor: an asker beyond its part leaves Size/spare free.
 	spare = 8
+	// Of what its siblings leave, a node may borrow lentParts parts, and leaves one for the next sibling.
+	lentParts = 3
 )
 
 // A Tree counts the units of one resource. Its zero value with a Size is an empty Tree. Node.Of has
@@ -75,9 +79,6 @@ const (
 type Tree[T any] struct {
 	// Size is the number of units. More may be held: Add counts, and refuses nothing.
 	Size int64
-	// Lent is true if no unit is taken back: its holder returns it. Set it before the first Add.
-	Lent bool
-
 	// known.held does not include strangers.held.
 	known, strangers group[T]
 	idle             []*Node[T] // addresses that hold nothing, at most mostIdle

@@ -14,7 +14,6 @@ import (
 // A model counts who holds what by looking at all holders.
 type model struct {
 	size int64
-	lent bool
 	all  []*Node[int]
 }
 
@@ -89,12 +88,32 @@ func (m *model) may(n *Node[int], units int64) bool {
 	if left < 0 {
 		return false
 	}
-	alone := levels[1]
-	if m.lent {
-		alone = levels[0]
-	}
 	return m.firstBeyond(n, units) == len(levels) ||
-		!(m.lent && n.stranger) && m.held(alone, alone(n))+units <= left && left >= m.size/8
+		m.held(levels[1], levels[1](n))+units <= left && left >= m.size/8
+}
+
+// mayBorrow is MayBorrow, by looking at all holders.
+func (m *model) mayBorrow(n *Node[int], units int64) bool {
+	may, siblings, equal := m.size, m.group(n.stranger), true
+	if n.stranger {
+		if may /= 8; siblings > 0 && siblings+units > may {
+			return false
+		}
+	}
+	for at, of := range levels[:2] {
+		held := m.held(of, of(n))
+		part := may / (m.active(n, at) + 1)
+		may = max(part, (may-(siblings-held))*3/4)
+		if held == 0 {
+			may = max(may, units)
+		} else if held+units > may {
+			return false
+		} else if held+units > part {
+			equal = false
+		}
+		siblings = held
+	}
+	return equal || m.size-m.group(true)-m.group(false) >= units
 }
 
 // checkVictim returns an error if the Tree's Victim for n is not one of those that the rule allows.
@@ -205,8 +224,8 @@ func TestTreeAgainstModel(t *testing.T) {
 	mostIdle = 4
 	defer func() { mostIdle = most }()
 	rapid.Check(t, func(t *rapid.T) {
-		tree := &Tree[int]{Size: rapid.Int64Range(1, 60).Draw(t, "size"), Lent: rapid.Bool().Draw(t, "lent")}
-		m := &model{size: tree.Size, lent: tree.Lent}
+		tree := &Tree[int]{Size: rapid.Int64Range(1, 60).Draw(t, "size")}
+		m := &model{size: tree.Size}
 		for i := range 24 {
 			// 4 sites, of IPv4 and IPv6, with 3 addresses each, with 2 holders each.
 			n := &Node[int]{Of: i, Address: netip.MustParseAddr(fmt.Sprintf("192.0.%d.%d", i/12, i/2%3))}
@@ -230,6 +249,9 @@ func TestTreeAgainstModel(t *testing.T) {
 				if entitled := tree.Entitled(n, units); entitled != (m.firstBeyond(n, units) == len(levels)) {
 					t.Fatalf("%v is entitled to %d more: %v", n.Address, units, entitled)
 				}
+				if got, want := tree.MayBorrow(n, units), m.mayBorrow(n, units); got != want {
+					t.Fatalf("%v may borrow %d more: %v, want %v", n.Address, units, got, want)
+				}
 				if tree.May(n, units) {
 					tree.Add(n, units, 0)
 				}
@@ -237,8 +259,8 @@ func TestTreeAgainstModel(t *testing.T) {
 			// An asker that gets no free unit takes one back, and then gets it.
 			"take": func(t *rapid.T) {
 				n := some(t)
-				if tree.May(n, 1) || tree.Lent {
-					t.Skip("there are free units, or none is taken back")
+				if tree.May(n, 1) {
+					t.Skip("there are free units")
 				}
 				if err := m.checkVictim(tree, n); err != nil {
 					t.Fatal(err)

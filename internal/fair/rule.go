@@ -188,19 +188,52 @@ func (t *Tree[T]) May(n *Node[T], units int64) bool {
 	if t.Entitled(n, units) {
 		return true
 	}
-	p := t.pathOf(n)
-	alone := p[1]
-	if t.Lent {
-		if n.stranger {
-			return false
-		}
-		alone = p[0]
-	}
 	held := units
-	if alone != nil {
-		held += alone.held
+	if address := t.pathOf(n)[1]; address != nil {
+		held += address.held
 	}
 	return held <= left && left >= t.Size/spare
+}
+
+// MayBorrow reports whether n may get this number of units that nobody can take back: its holder gives
+// them back. n's site, and its address in the site, may each have an equal part, of as many as there are
+// siblings that hold units and one more, or three quarters of what the siblings leave, if that is more. The
+// parts of addresses are parts of what their site may have. A first request is not too large for its part.
+// Strangers together have an eighth of Size. Holders of one address are not bounded among each other.
+//
+// The units need not be free, if n has no more than its equal parts: then n may wait for them in line.
+func (t *Tree[T]) MayBorrow(n *Node[T], units int64) bool {
+	g := t.groupOf(n)
+	may, at, equal := t.Size, &g.Node, true
+	if n.stranger {
+		if may /= strangersPart; g.held > 0 && g.held+units > may {
+			return false
+		}
+	}
+	path := t.pathOf(n)
+	for _, c := range path[:2] {
+		active, siblings, held := int64(1), int64(0), int64(0)
+		if at != nil {
+			active, siblings = int64(len(at.children))+1, at.held
+		}
+		if c != nil {
+			held = c.held
+		}
+		if siblings -= held; held == 0 {
+			active++
+		}
+		part := may / active
+		may = max(part, (may-siblings)*lentParts/(lentParts+1))
+		switch {
+		case held == 0:
+			may = max(may, units)
+		case held+units > may:
+			return false
+		}
+		equal = equal && (held == 0 || held+units <= part)
+		at = c
+	}
+	return equal || t.Free() >= units
 }
 
 // Victim returns the holder from which the user of the package takes a unit, so that n gets more

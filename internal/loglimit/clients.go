@@ -12,8 +12,8 @@ import (
 
 // Clients allows one line about each client and subject in each period Every. In that time it allows at
 // most Each lines about one client, and Most lines about all of them, which it shares among sites and
-// addresses by the rule of package fair. So a client that causes many lines hides no line about another
-// client, nor one about itself that has another subject. Any goroutine may call Due.
+// addresses by the rule of package fair. So a site whose clients cause many lines hides no line about
+// another site, and a client has lines about several subjects. Any goroutine may call Due.
 type Clients struct {
 	Every      time.Duration
 	Most, Each int
@@ -56,8 +56,8 @@ func (l *Clients) Due(client netip.Addr, about string, now time.Time) (leftOut i
 	if of == nil {
 		of = &fair.Node[struct{}]{Address: s.client}
 	}
-	l.room.Size, l.room.Lent = int64(l.Most), true
-	if of.Held() >= int64(l.Each) || !l.room.May(of, 1) {
+	l.room.Size = int64(l.Most)
+	if of.Held() >= int64(l.Each) || l.room.Free() == 0 || !l.room.MayBorrow(of, 1) {
 		l.leftOut++
 		return 0, false
 	}

@@ -171,6 +171,7 @@ func (c *conn) leave() {
 
 // hold keeps the connection of a peer that does not speak RPC open for a time, without reading from it.
 func (c *conn) hold() {
+	c.r, c.w, c.within = 0, 0, false // nothing is kept of what came
 	c.giveBack()
 	t := time.NewTimer(doorway.Hold)
 	defer t.Stop()

@@ -77,6 +77,12 @@ func (s *Server) Serve(l net.Listener) error {
 // the connection.
 func (s *Server) serve(nc net.Conn) {
 	peer, local := addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
+	select {
+	case <-s.closed: // before another connection loses its seat
+		s.refuse(nc, peer, local, errClosing)
+		return
+	default:
+	}
 	seat, err := s.cfg.Census.Enter(census.Peer{Addr: peer, Transport: "tcp"}, &fresh{nc})
 	if err != nil {
 		s.refuse(nc, peer, local, err)
