@@ -57,3 +57,46 @@ func TestRenameWithinADirectoryWithTwoNodes(t *testing.T) {
 		t.Errorf("the rename: %v, %+v", err, from)
 	}
 }
+
+// A rename from one directory to another is a change of both: each has another Change afterwards, and the reply
+// says of each how it was before.
+func TestRenameChangesBothDirectories(t *testing.T) {
+	root := t.TempDir()
+	fs, err := New(Config{Root: root, StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { fs.Close() })
+	op := &daemonOp
+	var dirs [2]vfs.Handle
+	var before [2]vfs.Attr
+	for i, name := range []string{"one", "other"} {
+		o, _, err := fs.Mkdir(op, fs.Root(), []byte(name), &vfs.SetAttr{SetMode: true, Mode: 0o755})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs[i] = o.Handle
+	}
+	if err := os.WriteFile(filepath.Join(root, "one", "a"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range dirs {
+		if err := fs.GetAttr(op, d, &before[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from, to, err := fs.Rename(op, dirs[0], []byte("a"), dirs[1], []byte("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, ch := range []vfs.Change{from, to} {
+		var after vfs.Attr
+		if err := fs.GetAttr(op, dirs[i], &after); err != nil {
+			t.Fatal(err)
+		}
+		if !ch.HasBefore || !ch.HasAfter || ch.Before.Change != before[i].Change || ch.After.Change != after.Change || after.Change <= before[i].Change {
+			t.Errorf("directory %d: %d, then %d; the rename says %v %d, %v %d", i, before[i].Change, after.Change,
+				ch.HasBefore, ch.Before.Change, ch.HasAfter, ch.After.Change)
+		}
+	}
+}
