@@ -35,6 +35,40 @@ func TestPartsOfADirectoryHaveEachNameOnce(t *testing.T) {
 	}
 }
 
+// The last name of a listing that lies just before the highest name of a part is in that part, and is not
+// skipped between this part and the next.
+func TestNameBeforeTheEndOfAPartIsListed(t *testing.T) {
+	cookies := make([]uint64, 2*fewAhead)
+	var names []string
+	for i := range cookies {
+		names = append(names, fmt.Sprint("f", i))
+		cookies[i] = cookieOfName([]byte(names[i]))
+	}
+	slices.Sort(cookies)
+	between := func(name string) bool {
+		c := cookieOfName([]byte(name))
+		return cookies[fewAhead-2] < c && c < cookies[fewAhead-1]
+	}
+	i := 0
+	for ; !between(fmt.Sprint("g", i)); i++ {
+	}
+	last := []string{fmt.Sprint("g", i)}
+	// One of the two directories lists the name as its last one.
+	for _, all := range [][]string{slices.Concat(names, last), slices.Concat(last, names)} {
+		root := t.TempDir()
+		if err := unix.Mount("local-test", root, "tmpfs", 0, ""); err != nil {
+			t.Skip("tmpfs cannot be mounted here:", err)
+		}
+		defer unix.Unmount(root, unix.MNT_DETACH)
+		for _, name := range all {
+			if err := unix.Mknod(filepath.Join(root, name), unix.S_IFREG|0o600, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Run(all[0]+" first", func(t *testing.T) { partsOfADirectory(t, root, all, false) })
+	}
+}
+
 func partsOfADirectory(t *testing.T, root string, names []string, memory bool) {
 	fs, err := New(Config{Root: root, StateDir: t.TempDir()})
 	if err != nil {
