@@ -29,6 +29,23 @@ func TestDataOfAWriteIsFound(t *testing.T) {
 			if found := f.item != nil; found != (spare == 0) || found && !bytes.Equal(f.item, data) {
 				t.Errorf("%d bytes of data, %d behind them: found %d bytes", n, spare, len(f.item))
 			}
+			if sent := sentArgs(&f); !bytes.Equal(sent, f.args) {
+				t.Errorf("%d bytes of data, %d behind them: the server gets other arguments than the relay", n, spare)
+			}
 		}
 	}
+}
+
+// sentArgs returns the arguments that a server without chunks gets.
+func sentArgs(f *forward) (args []byte) {
+	var w xdr.Writer
+	w.Reset(make([]byte, 0, 8192))
+	f.encodeArgs(&w)
+	at := 0
+	for _, p := range w.Payloads() {
+		args = append(args, w.Bytes()[at:p.Position]...)
+		args = append(append(args, p.Data...), make([]byte, xdr.Pad(len(p.Data)))...)
+		at = p.Position
+	}
+	return append(args, w.Bytes()[at:]...)
 }

@@ -4,9 +4,11 @@
 //	go run ./test/mutants                    all of them
 //	go run ./test/mutants -list              what there is
 //	go run ./test/mutants -run 'V1-54|mem'   those whose description matches
+//	go run ./test/mutants -draw 50 -seed 7   50 changes of lines at random
+//	go run ./test/mutants -lines 'rpc/admit.go:2..'    each change of these lines
 //
-// A mutant breaks the rule in one numbered row of docs/conformance*.md. It replaces text within
-// one declaration, and names the tests that must then fail. The work tree stays unchanged: go
+// A mutant of the lists breaks the rule in one numbered row of docs/conformance*.md. It replaces text
+// within one declaration, and names the tests that must then fail. The work tree stays unchanged: go
 // test gets the changed file by -overlay, and so does each go build that a test runs. First the
 // program runs the tests without the mutant; they must pass. A mutant has one of these outcomes:
 //
