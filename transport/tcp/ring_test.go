@@ -114,3 +114,30 @@ func TestRingIsHandedOn(t *testing.T) {
 		<-s.peers
 	}
 }
+
+// While another connection waits for a ring, a connection reads at most turnInput bytes into its own at a time,
+// and otherwise as many as have room.
+func TestInputIsShortWhileOthersWaitForARing(t *testing.T) {
+	all := rings
+	rings = &turns.Pool[*ring]{Most: 1, New: func() *ring { return new(ring) }}
+	defer func() { rings = all }()
+	s, _ := toyServer(t)
+	defer s.Close()
+	cfg := Config{RPC: s}.withDefaults()
+	c := testConn(&cfg, nil, new(script))
+	if b, direct := c.space(); len(b) != ringSize || direct {
+		t.Errorf("room for %d bytes, direct %v; nobody waits", len(b), direct)
+	}
+	other, done := new(turns.Borrower[*ring]), make(chan struct{})
+	go func() {
+		defer close(done)
+		r, _ := rings.Borrow(other)
+		rings.GiveBack(r)
+	}()
+	await.Until(t, "another waits", func() bool { return rings.Waits(other) })
+	if b, _ := c.space(); len(b) != turnInput {
+		t.Errorf("room for %d bytes while another waits, want %d", len(b), turnInput)
+	}
+	c.giveBack()
+	<-done
+}
