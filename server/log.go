@@ -149,9 +149,9 @@ func (s *Server) clientEvent(e *state.Event) {
 			zap.Stringer("client", c.Address), zap.String("name", nameOf(&c)), zap.String("reason", whys[e.Why][0]), zap.String("remedy", whys[e.Why][1]))
 	case state.NameInUse:
 		c := e.Clients[0]
-		s.names.writeAbout(zapcore.WarnLevel, "two clients have one name: the second waits until the first is gone", e.By, "name of "+c.Address.String(),
+		s.names.writeAbout(zapcore.WarnLevel, "two clients have one name, and different users: the second waits until the first is gone", e.By, "name of "+c.Address.String(),
 			zap.Stringer("client", e.By), zap.Stringer("first", c.Address), zap.String("name", nameOf(&c)),
-			zap.String("remedy", "nothing, if the client has got another address: it waits for a lease_time at most. Else give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id, and mount again"))
+			zap.String("remedy", "nothing, if the client has changed its user: it waits for a lease_time at most. Else give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id, and mount again"))
 	}
 }
 

@@ -229,7 +229,7 @@ func (l *longest) version40(placed bool) {
 	var confirmed wire.OpenConfirm4Res
 	do(putFH(fh), op(wire.OpOpenConfirm, &wire.OpenConfirm4Args{OpenStateid: opened.ResOK.Stateid, Seqid: 2})).Ops[1].Into(l.t, &confirmed)
 	stateid := confirmed.ResOK.Stateid
-	another := l.Other(0)
+	another := l.Peer(0) // at another address it would be another client
 	another.UID = 1000
 	if r := set(another); r.Status != wire.NFS4ErrClIDInUse {
 		l.t.Errorf("SETCLIENTID of a name in use: %v", r.Status)

@@ -1,11 +1,8 @@
 package nfs4
 
 import (
-	"encoding/hex"
 	"errors"
-	"strconv"
 
-	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -353,18 +350,6 @@ func (k *Compound) principal(o *Object) state.Principal {
 	var as vfs.Cred
 	anonymous := o.Export.Identify(&k.Call.Cred, &k.looked, &as)
 	return state.Principal{Proven: k.Call.Cred.Principal, UID: as.UID, Anonymous: anonymous}
-}
-
-// PrincipalOf returns a caller's identity as a string, for state.Client.Principal. Equal
-// strings mean the same caller.
-func PrincipalOf(c *rpc.Cred) string {
-	switch c.Flavor {
-	case rpc.AuthGSS:
-		return "gss " + hex.EncodeToString(c.Mechanism) + " " + c.Principal
-	case rpc.AuthSys, rpc.AuthTLS:
-		return "uid " + strconv.FormatUint(uint64(c.UID), 10)
-	}
-	return "flavor " + strconv.FormatUint(uint64(c.Flavor), 10)
 }
 
 // FS returns the file system of the current file handle.

@@ -49,10 +49,10 @@ func (c *client) opened(principal string) bool {
 
 func companion(c *state.Client) *client { return c.Companion().(*client) }
 
-// Client implements nfs4.Identifier: it returns the confirmed client with a client ID and
-// renews its lease (RFC 7530 §9.5).
+// Client implements nfs4.Identifier: it returns the confirmed client with a client ID, for which the caller
+// may speak, and renews its lease (RFC 7530 §9.5).
 func (m *Minor) Client(k *nfs4.Compound, id uint64) (*state.Client, nfs4.Status) {
-	c, s := m.client(id)
+	c, s := m.client(k, id)
 	if s != wire.NFS4OK {
 		return nil, s
 	}
@@ -69,26 +69,24 @@ func (m *Minor) Opened(k *nfs4.Compound, c *state.Client) {
 
 // client returns the client with a client ID. It returns NFS4ERR_EXPIRED if the server has removed the
 // client since its start or is evicting it, and NFS4ERR_STALE_CLIENTID if the ID is from another run of
-// the server, or the client has another minor version or has not confirmed itself.
-func (m *Minor) client(id uint64) (*state.Client, nfs4.Status) {
+// the server, the client has another minor version or has not confirmed itself, or the caller does not speak
+// for it: a client with a new address then sends SETCLIENTID again.
+func (m *Minor) client(k *nfs4.Compound, id uint64) (*state.Client, nfs4.Status) {
 	c := m.state.Client(id)
 	switch {
-	case c == nil && uint32(id>>32)-m.state.Epoch() < epochs, c != nil && c.Dying():
+	case c == nil && m.state.Issued(id), c != nil && c.Dying() && k.SpeaksFor(c):
 		return nil, wire.NFS4ErrExpired
-	case c == nil, c.Minor != 0, !m.state.Confirmed(c):
+	case c == nil, c.Minor != 0, !m.state.Confirmed(c), !k.SpeaksFor(c):
 		return nil, wire.NFS4ErrStaleClientID
 	}
 	return c, wire.NFS4OK
 }
 
-// epochs is the smallest difference between the epochs of two runs of the server: see state.Manager.Epoch.
-const epochs = 256
-
 // renew is RENEW (RFC 7530 §16.28). The client's own principal and every principal that has opened files
 // for the client may renew the lease. If a client with delegations cannot be called back, renew also
 // answers NFS4ERR_CB_PATH_DOWN, and tries to reach the client in the background.
 func (m *Minor) renew(k *nfs4.Compound, args *wire.Renew4Args) nfs4.Status {
-	c, s := m.client(args.Clientid)
+	c, s := m.client(k, args.Clientid)
 	if s != wire.NFS4OK {
 		return s
 	}

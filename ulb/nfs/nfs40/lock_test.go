@@ -58,7 +58,7 @@ func TestLockAndUnlock(t *testing.T) {
 		t.Errorf("%v after %v", next, s.lock)
 	}
 	if d := s.tested(t, wire.NFS4ErrDenied, wire.WriteLt, 0, 50); d.Offset != 10 || d.Length != 10 || d.Locktype != wire.WriteLt ||
-		d.Owner.Clientid != s.id0() || string(d.Owner.Owner) != "l" {
+		d.Owner.Clientid == s.id0() || string(d.Owner.Owner) != "l" {
 		t.Errorf("%+v", d)
 	}
 	s.tested(t, ok, wire.ReadLt, 100, 5)

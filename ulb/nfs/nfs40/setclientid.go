@@ -21,7 +21,7 @@ func (m *Minor) setClientID(k *nfs4.Compound, args *wire.SetClientID4Args) nfs4.
 	}
 	from := k.Call.Conn.Peer.Addr()
 	id := state.Identity{
-		Owner: args.Client.ID, Verifier: args.Client.Verifier, Principal: nfs4.PrincipalOf(&k.Call.Cred), Proven: k.Call.Cred.Flavor == rpc.AuthGSS, Address: from,
+		Owner: args.Client.ID, Verifier: args.Client.Verifier, Caller: k.Caller(),
 		Companion: &client{channel: m.channel(&k.Call.Cred)},
 	}
 	cb := callbackOf(args, from)

@@ -13,11 +13,13 @@ const sessionFlags = wire.CreateSession4FlagPersist | wire.CreateSession4FlagCon
 func (m *Minor) createSession(k *nfs4.Compound, args *wire.CreateSession4Args) nfs4.Status {
 	owner := m.state.Client(args.Clientid)
 	c := clientOf(owner)
-	if c == nil || !m.mayManage(k, owner) {
-		return wire.NFS4ErrStaleClientID // a client with a new address has to send EXCHANGE_ID again
-	}
-	if !c.protect.permits(&k.Call.Cred, wire.OpCreateSession) {
+	switch {
+	case c == nil:
+		return wire.NFS4ErrStaleClientID
+	case !c.protect.permits(&k.Call.Cred, wire.OpCreateSession):
 		return wire.NFS4ErrWrongCred
+	case !mayManage(k, owner) && !m.collides(k, owner):
+		return wire.NFS4ErrStaleClientID // a client with a new address has to send EXCHANGE_ID again
 	}
 	switch {
 	case !k.Call.Try:
@@ -50,6 +52,11 @@ func (m *Minor) createSession(k *nfs4.Compound, args *wire.CreateSession4Args) n
 	return s
 }
 
+// collides reports whether a call would confirm a client that another principal made (RFC 8881 §18.36.4).
+func (m *Minor) collides(k *nfs4.Compound, owner *state.Client) bool {
+	return !m.state.Confirmed(owner) && owner.Principal != nfs4.PrincipalOf(&k.Call.Cred)
+}
+
 // replayLocked writes the stored result of the latest CREATE_SESSION, and returns its status. If
 // there is none, it returns NFS4ERR_SEQ_MISORDERED.
 func (c *client) replayLocked(k *nfs4.Compound) nfs4.Status {
@@ -66,7 +73,7 @@ func (c *client) replayLocked(k *nfs4.Compound) nfs4.Status {
 // makes the session. The caller holds client.creating.
 func (m *Minor) createLocked(k *nfs4.Compound, owner *state.Client, args *wire.CreateSession4Args) (*created, nfs4.Status) {
 	c := clientOf(owner)
-	if !m.state.Confirmed(owner) && owner.Principal != nfs4.PrincipalOf(&k.Call.Cred) {
+	if m.collides(k, owner) {
 		return nil, wire.NFS4ErrClIDInUse
 	}
 	if args.Flags&^sessionFlags != 0 {
@@ -149,10 +156,10 @@ func (m *Minor) destroyClientID(k *nfs4.Compound, args *wire.DestroyClientID4Arg
 		return wire.NFS4ErrStaleClientID
 	case found == k.Client:
 		return wire.NFS4ErrClientIDBusy
-	case !m.mayManage(k, found):
-		return wire.NFS4ErrStaleClientID
 	case !c.protect.permits(&k.Call.Cred, wire.OpDestroyClientID):
 		return wire.NFS4ErrWrongCred
+	case !mayManage(k, found):
+		return wire.NFS4ErrStaleClientID
 	}
 	return m.state.Destroy(found)
 }

@@ -34,8 +34,7 @@ func (m *Minor) exchangeID(k *nfs4.Compound, args *wire.ExchangeID4Args) nfs4.St
 	}
 	id := state.Identity{
 		Owner: args.Clientowner.Ownerid, Verifier: args.Clientowner.Verifier,
-		Principal: nfs4.PrincipalOf(&k.Call.Cred), Proven: proven(&k.Call.Cred), Intact: intact(&k.Call.Cred),
-		Guarded: protect.machine(), Address: k.Call.Conn.Peer.Addr(),
+		Caller: k.Caller(), Guarded: protect.machine(),
 		Companion: &client{protect: protect},
 	}
 	for {

@@ -60,7 +60,7 @@ func TestExchangeIDResult(t *testing.T) {
 	if v := res.ServerImplID.Value; string(v.Domain) != "example.org" || string(v.Name) != "nfsrdmad" || v.Date.Seconds != 1700000000 || v.Date.Nseconds != 5 {
 		t.Errorf("%+v", v)
 	}
-	if uint32(res.Clientid>>32) != m.state.Epoch() || res.StateProtect.How != wire.Sp4None {
+	if !m.state.Issued(res.Clientid) || res.StateProtect.How != wire.Sp4None {
 		t.Errorf("%+v", res)
 	}
 	newSession(p, res.Clientid, res.Sequenceid)

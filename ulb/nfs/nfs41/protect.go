@@ -68,16 +68,9 @@ func protectionOf(cred *rpc.Cred, a *wire.StateProtect4A) (protection, nfs4.Stat
 // requests (RFC 8881 §18.35.3).
 func (p *protection) binds() bool { return p.enforce.Has(uint32(wire.OpBindConnToSession)) }
 
-// proven reports whether the caller has proved its principal, not only claimed it.
-func proven(c *rpc.Cred) bool { return c.Flavor == rpc.AuthGSS }
-
-// mayManage reports whether a call may create sessions of the client c or end it: it must come from an
-// address from which the client has sent EXCHANGE_ID, in one of its sessions, or from its proven
-// principal. The client ID is no secret: a client that is denied a lock learns the holder's client ID.
-func (m *Minor) mayManage(k *nfs4.Compound, c *state.Client) bool {
-	cred := &k.Call.Cred
-	return k.Client == c || proven(cred) && nfs4.PrincipalOf(cred) == c.Principal || m.state.Met(c, k.Call.Conn.Peer.Addr())
-}
+// mayManage reports whether a call may create sessions of the client c or end it: it comes in one of its
+// sessions, or from a caller that speaks for it (state.Manager.SpeaksFor).
+func mayManage(k *nfs4.Compound, c *state.Client) bool { return k.Client == c || k.SpeaksFor(c) }
 
 // intact reports whether a call came over RPCSEC_GSS with integrity or privacy.
 func intact(c *rpc.Cred) bool {

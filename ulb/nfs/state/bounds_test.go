@@ -72,7 +72,7 @@ func TestUsage(t *testing.T) {
 // clientFrom makes a client at an address. The client may open files.
 func clientFrom(t *testing.T, m *Manager, address, owner string) *Client {
 	t.Helper()
-	x := m.ExchangeID(&Identity{Owner: []byte(owner), Address: netip.MustParseAddr(address)}, false)
+	x := m.ExchangeID(&Identity{Owner: []byte(owner), Caller: Caller{Address: netip.MustParseAddr(address)}}, false)
 	if s := m.Confirm(x.Client); s != ok {
 		t.Fatal(s)
 	}

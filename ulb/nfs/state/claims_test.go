@@ -60,13 +60,18 @@ func TestNameOfAClientThatMayClaimIsKept(t *testing.T) {
 			before Status // answer to the thief before the client is back
 			after  Status // answer to the thief when the client is back, but has reclaimed nothing yet
 		}{
-			{"from another address", func() *Identity { return from(there, identity("client", 7, "me")) }, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrDelay},
+			{"from another address", func() *Identity { return from(there, identity("client", 7, "me")) }, nfs4wire.NFS4ErrDelay, ok},
 			{"as another principal", func() *Identity { return from(here, identity("client", 7, "thief")) }, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrClIDInUse},
 			{"as another principal that is proven", func() *Identity {
 				id := from(there, identity("client", 7, "thief"))
 				id.Proven = true
 				return id
-			}, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrClIDInUse},
+			}, ok, ok},
+			{"from a port that is not privileged", func() *Identity {
+				id := from(here, identity("client", 7, "me"))
+				id.Privileged = false
+				return id
+			}, nfs4wire.NFS4ErrDelay, ok},
 		} {
 			t.Run(fmt.Sprintf("4.%d %s", minor, c.name), func(t *testing.T) {
 				d := &disk{}
@@ -101,7 +106,7 @@ func mayClaim(t *testing.T, m *Manager, c *Client) {
 	is(t, "a claim", m.mayHoldNow(c, true), ok)
 }
 
-// A client that comes from a new address waits for half of the grace period. If its principal is
+// A client that comes from a new address, or from a port of lower rank, waits for half of the grace period. If its principal is
 // proven, it does not wait. A client with another principal waits until the grace period ends.
 func TestClientThatHasMovedClaims(t *testing.T) {
 	const there = "10.0.0.2"
@@ -116,8 +121,22 @@ func TestClientThatHasMovedClaims(t *testing.T) {
 			mayClaim(t, m, client)
 		})
 		lives(t, &disk{}, recorded(minor), func(t *testing.T, m *Manager) {
-			id := from(there, identity("client", 2, "me"))
+			id := identity("client", 2, "me")
+			id.Privileged = false
+			_, s := comes(t, m, minor, id)
+			is(t, "from a port that is not privileged, at once", s, nfs4wire.NFS4ErrDelay)
+			pass(leaseTime / 2)
+			client, s := comes(t, m, minor, id)
+			is(t, "in the second half", s, ok)
+			mayClaim(t, m, client)
+		})
+		proven := Record{Minor: minor, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.1"), Proven: true}
+		lives(t, &disk{records: map[name]Record{proven.name(): proven}}, func(t *testing.T, m *Manager) {
+			id := from(there, identity("client", 2, "other"))
 			id.Proven = true
+			_, s := comes(t, m, minor, id)
+			is(t, "another principal", s, nfs4wire.NFS4ErrDelay)
+			id.Principal = "me"
 			client, s := comes(t, m, minor, id)
 			is(t, "proven", s, ok)
 			mayClaim(t, m, client)
@@ -130,6 +149,34 @@ func TestClientThatHasMovedClaims(t *testing.T) {
 			pass(2 * time.Second)
 			_, s = comes(t, m, minor, other())
 			is(t, "after grace", s, ok)
+		})
+	}
+}
+
+// A client whose record an earlier version wrote, without the rank of its port, claims at once. Then its record
+// says the rank.
+func TestClientOfAnEarlierVersionClaims(t *testing.T) {
+	for minor := range uint32(2) {
+		old := Record{Minor: minor, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.1"), Held: HeldOpens}
+		d := &disk{records: map[name]Record{old.name(): old}}
+		lives(t, d, func(t *testing.T, m *Manager) {
+			client, s := comes(t, m, minor, me())
+			is(t, "the client", s, ok)
+			mayClaim(t, m, client)
+			if minor == 1 {
+				m.ReclaimComplete(client, nil)
+			} else {
+				is(t, "its record", m.Record(client, 0, nil), ok)
+			}
+			pass(leaseTime / 4)
+		})
+		if _, is := d.records[old.name()]; is || len(d.records) != 1 {
+			t.Errorf("records %+v", d.records)
+		}
+		lives(t, d, func(t *testing.T, m *Manager) {
+			client, s := comes(t, m, minor, me())
+			is(t, "the client", s, ok)
+			mayClaim(t, m, client)
 		})
 	}
 }

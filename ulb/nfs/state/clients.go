@@ -3,7 +3,6 @@ package state
 import (
 	"container/list"
 	"net/netip"
-	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -14,17 +13,20 @@ type Status = nfs4wire.NFSStat4
 
 // A Client is one incarnation of a client. An EXCHANGE_ID or a SETCLIENTID creates it.
 type Client struct {
-	// ID is never used again. Its upper 32 bits are the server's epoch: see clients.epoch.
+	// ID is never used again, and no other client can guess it: see clients.nextID.
 	ID uint64
 	// Minor is 0 for a client of minor version 0, and 1 for one of a later version.
 	Minor uint32
 	// Owner is the client's own name for itself. Verifier tells its incarnations apart.
 	Owner    string
 	Verifier nfs4wire.Verifier4
-	// Principal is the caller that made the client, in the notation of nfs40 or nfs41.
+	// Principal is the caller that made the client, in the notation of nfs4.PrincipalOf.
 	Principal string
 	// Guarded is true if the client asked for SP4_MACH_CRED (RFC 8881 §2.4.3): see Identity.of.
 	Guarded bool
+
+	prover     prover // of the request that made the client
+	privileged bool   // Caller.Privileged of that request
 
 	known   lease    // lease and identity; see lease.go
 	holding holdings // opens and locks; see files.go
@@ -42,10 +44,12 @@ const (
 
 // clients holds all clients, by client ID and by name.
 type clients struct {
-	// epoch is the upper half of the next client ID. nextID computes the lower half from last, a counter.
-	epoch, last uint32
+	// epoch is Manager.epoch, and last counts the client IDs: see nextID.
+	epoch       uint32
+	last        uint64
 	byID        map[uint64]*Client
 	byName      map[name]incarnations
+	byInstance  map[instance]*Client // the confirmed clients
 	from        map[netip.Addr]*origin
 	unconfirmed list.List // the oldest first
 	confirmed   int       // number of confirmed clients
@@ -54,10 +58,12 @@ type clients struct {
 }
 
 // A name identifies a client across restarts of the client and of the server. Clients of minor version
-// 0 and of later versions are different clients, even if they send the same name.
+// 0 and of later versions are different clients, even if they send the same name, and so are clients with
+// different provers.
 type name struct {
-	minor uint32
-	owner string
+	minor  uint32
+	owner  string
+	prover prover
 }
 
 // incarnations are the clients with one name: at most one confirmed and one unconfirmed.
@@ -68,6 +74,7 @@ type incarnations struct {
 // An origin counts what the clients of one address (clientaddr.Of) hold.
 type origin struct {
 	confirmed   int
+	minor0      int       // how many of the confirmed clients have minor version 0
 	unconfirmed list.List // the oldest first
 	address     netip.Addr
 	waiters     int // number of denied locks for which its clients wait
@@ -96,15 +103,11 @@ type Companion interface {
 // An Identity is a client's description of itself, and how well the server could check it.
 type Identity struct {
 	// Owner is the client's name for itself. The Manager copies it.
-	Owner     []byte
-	Verifier  nfs4wire.Verifier4
-	Principal string
-	// Proven is true if the RPC flavor proves the principal. Otherwise the client only claims it.
-	Proven bool
-	// Intact is true if the RPC flavor protects the integrity of the request. Guarded is the
-	// Client.Guarded of a client that the request creates.
-	Intact, Guarded bool
-	Address         netip.Addr
+	Owner    []byte
+	Verifier nfs4wire.Verifier4
+	Caller
+	// Guarded is the Client.Guarded of a client that the request creates.
+	Guarded bool
 	// Companion belongs to the client that the request creates, if it creates one.
 	Companion Companion
 }
@@ -116,18 +119,24 @@ func (id *Identity) of(c *Client) bool {
 	return id.Principal == c.Principal && (id.Intact || !c.Guarded)
 }
 
-// nextID returns a client ID that was never used before and that no client can guess, because in
-// minor version 0 the ID is all that a request needs to act as the client. When c.last overflows,
-// nextID adds 1 to the epoch. The epochs of two starts differ by 256, so this may happen 255 times.
+// idBits is the number of bits of a client ID that are scrambled. The other bits number the server's start.
+const idBits = 48
+
+// start returns the upper bits of the client IDs of this start of the server: see Manager.Epoch.
+func (c *clients) start() uint64 { return uint64(uint16(c.epoch >> 8)) }
+
+// nextID returns a client ID that was never used before and that no client can guess.
 func (c *clients) nextID() uint64 {
-	if c.last++; c.last == 0 {
-		c.epoch++
-		c.last = 1
-	}
-	return uint64(c.epoch)<<32 | uint64(c.scramble.of(c.epoch, c.last))
+	c.last++
+	return c.start()<<idBits | c.scramble.of(c.epoch, c.last, idBits)
 }
 
-func (c *Client) name() name { return name{c.Minor, c.Owner} }
+// Issued reports whether a client ID may be one that the server has given out since its start.
+func (m *Manager) Issued(id uint64) bool { return id>>idBits == m.clients.start() }
+
+func (c *Client) name() name { return name{c.Minor, c.Owner, c.prover} }
+
+func (id *Identity) name(minor uint32) name { return name{minor, string(id.Owner), id.prover()} }
 
 // Companion returns the data that the protocol package keeps for the client.
 func (c *Client) Companion() Companion { return c.known.companion }
@@ -137,35 +146,6 @@ func (m *Manager) Client(id uint64) *Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.clients.byID[id]
-}
-
-// maxMet is the largest number of addresses in lease.met of one client.
-const maxMet = 8
-
-// meet stores that a request with the client's verifier came from a. It keeps the last maxMet addresses.
-func (g *guard) meet(c *Client, a netip.Addr) {
-	if a = clientaddr.Of(a); !slices.Contains(c.known.met, a) {
-		c.known.met = append(c.known.met, a)
-		if n := len(c.known.met); n > maxMet {
-			c.known.met = slices.Delete(c.known.met, 0, n-maxMet)
-		}
-	}
-}
-
-// Met reports whether the Manager remembers that the client has sent its verifier, which no other
-// client knows, from the address a, in an EXCHANGE_ID or SETCLIENTID.
-func (m *Manager) Met(c *Client, a netip.Addr) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Contains(c.known.met, clientaddr.Of(a))
-}
-
-// contested reports whether a request that has the name of old, but another verifier, may come from a
-// different client: its principal is not proven, it comes from an address that is not in
-// old.known.met, and old is at work. The request then has to wait until old is gone or its lease runs
-// out. A client that moved to another machine and restarted waits as well.
-func (g *guard) contested(old *Client, proven bool, from netip.Addr) bool {
-	return !proven && !slices.Contains(old.known.met, clientaddr.Of(from)) && g.atWork(old)
 }
 
 // Confirmed reports whether the client has confirmed itself.
@@ -180,7 +160,7 @@ func (g *guard) add(minor uint32, id *Identity) *Client {
 	t := &g.clients
 	c := &Client{
 		ID: t.nextID(), Minor: minor, Owner: string(id.Owner),
-		Verifier: id.Verifier, Principal: id.Principal, Guarded: id.Guarded,
+		Verifier: id.Verifier, Principal: id.Principal, Guarded: id.Guarded, prover: id.prover(), privileged: id.Privileged,
 	}
 	c.holding = holdings{
 		states: make(map[*State]struct{}), revoked: make(map[*State]struct{}), waiting: make(map[*file]int),
@@ -188,8 +168,7 @@ func (g *guard) add(minor uint32, id *Identity) *Client {
 	}
 	c.known.address = clientaddr.Of(id.Address)
 	c.holding.place.Of, c.holding.place.Address = c, c.known.address
-	c.known.proven = id.Proven
-	g.meet(c, id.Address)
+	c.meet(id.source())
 	c.known.renewed.Store(int64(g.now()))
 	c.known.companion = id.Companion
 	g.makeRoom(c)
@@ -223,9 +202,9 @@ func (g *guard) makeRoom(c *Client) {
 // confirm makes an unconfirmed client a confirmed one, and removes the earlier incarnation with all its
 // state. c takes over the stored record of that incarnation if the record describes c as well.
 //
-// confirm returns NFS4ERR_DELAY if there are too many clients, if the name is contested, or if the
-// earlier incarnation is being evicted, because the eviction may be removing the record and the right
-// to reclaim state that c would take over.
+// confirm returns NFS4ERR_DELAY if there are too many clients, or if the earlier incarnation is being
+// evicted, because the eviction may be removing the record and the right to reclaim state that c would take
+// over.
 func (g *guard) confirm(c *Client) Status {
 	t := &g.clients
 	old, o := t.byName[c.name()].confirmed, c.known.origin
@@ -233,7 +212,7 @@ func (g *guard) confirm(c *Client) Status {
 	case old == nil && !o.mayConfirm(t):
 		g.relieve(g.ofPlaces(), o.confirmed < t.part(maxClients)/2)
 		return nfs4wire.NFS4ErrDelay
-	case old != nil && (old.known.dying.Load() || g.contested(old, c.known.proven, c.known.address)):
+	case old != nil && old.known.dying.Load():
 		return nfs4wire.NFS4ErrDelay
 	}
 	if old != nil {
@@ -247,12 +226,17 @@ func (g *guard) confirm(c *Client) Status {
 	o.unconfirmed.Remove(c.known.inOrigin)
 	c.known.inAll, c.known.inOrigin = nil, nil
 	t.byName[c.name()] = incarnations{confirmed: c}
+	t.byInstance[c.instance()] = c
 	c.known.confirmed = true
 	c.known.renewed.Store(int64(g.now()))
 	t.confirmed++
 	if o.confirmed++; o.confirmed == 1 {
 		t.origins++
 	}
+	if c.Minor == 0 {
+		o.minor0++
+	}
+	g.takeClaim(c)
 	if g.mayReclaim(c) {
 		c.known.reclaim.needed.Store(true)
 		g.grace.claimed = g.now() // the client gets time to reclaim its state
@@ -272,9 +256,15 @@ func (g *guard) remove(c *Client) {
 	in, o := t.byName[c.name()], c.known.origin
 	if c.known.confirmed {
 		in.confirmed = nil
+		if i := c.instance(); t.byInstance[i] == c {
+			delete(t.byInstance, i)
+		}
 		t.confirmed--
 		if o.confirmed--; o.confirmed == 0 {
 			t.origins--
+		}
+		if c.Minor == 0 {
+			o.minor0--
 		}
 	} else {
 		in.unconfirmed = nil
@@ -294,16 +284,6 @@ func (g *guard) remove(c *Client) {
 
 // inUse reports whether a client holds state or has a session.
 func (g *guard) inUse(c *Client) bool { return g.holds(c) || c.known.sessions.Load() > 0 }
-
-// yields reports whether c gives up its name to the client of id, which has another principal: c is not
-// at work. If the principal of id is proven and that of c is not, the sessions of c do not count,
-// because anyone can create sessions and renew them.
-func (g *guard) yields(c *Client, id *Identity) bool {
-	if id.Proven && !c.known.proven {
-		return !g.holds(c) && g.claimOf(c) == nil
-	}
-	return !g.atWork(c)
-}
 
 // atWork reports whether a client is in use, or may still reclaim state from before the restart.
 func (g *guard) atWork(c *Client) bool { return g.inUse(c) || g.claimOf(c) != nil }

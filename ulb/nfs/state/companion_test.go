@@ -60,7 +60,7 @@ func (d *disk) change(f func()) error {
 func (d *disk) Put(more []Record) error {
 	return d.change(func() {
 		for _, r := range more {
-			d.records[name{r.Minor, r.Owner}] = r
+			d.records[r.name()] = r
 		}
 	})
 }
@@ -68,7 +68,7 @@ func (d *disk) Put(more []Record) error {
 func (d *disk) Remove(gone []Record) error {
 	return d.change(func() {
 		for _, r := range gone {
-			delete(d.records, name{r.Minor, r.Owner})
+			delete(d.records, r.name())
 		}
 	})
 }
@@ -77,8 +77,12 @@ func (d *disk) Remove(gone []Record) error {
 func (d *disk) has(minor uint32, owner string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, ok := d.records[name{minor, owner}]
-	return ok
+	for n := range d.records {
+		if n.minor == minor && n.owner == owner {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *disk) breakDown(broken bool) {
@@ -104,8 +108,8 @@ func manager(t testing.TB, cfg Config) *Manager {
 // identity returns the Identity of a client with a companion.
 func identity(owner string, verifier byte, principal string) *Identity {
 	return &Identity{
-		Owner: []byte(owner), Verifier: nfs4wire.Verifier4{verifier}, Principal: principal,
-		Address: netip.MustParseAddr("10.0.0.1"), Companion: &companion{},
+		Owner: []byte(owner), Verifier: nfs4wire.Verifier4{verifier}, Companion: &companion{},
+		Caller: Caller{Principal: principal, Address: netip.MustParseAddr("10.0.0.1"), Privileged: true},
 	}
 }
 

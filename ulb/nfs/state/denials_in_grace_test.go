@@ -121,7 +121,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 				use(t, m, 1, Yes)
 			}
 		})
-		lives(t, &disk{records: map[name]Record{{minor, "client"}: {Minor: minor, Owner: "client", Principal: "me"}}}, func(t *testing.T, m *Manager) {
+		lives(t, &disk{records: map[name]Record{{minor: minor, owner: "client"}: {Minor: minor, Owner: "client", Principal: "me"}}}, func(t *testing.T, m *Manager) {
 			use(t, m, 1, AfterGrace) // an earlier version wrote the record
 			pass(2 * leaseTime)
 			use(t, m, 1, Yes)
@@ -129,7 +129,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 		d := &disk{}
 		lives(t, d, func(t *testing.T, m *Manager) {
 			opens(0)(t, m)
-			c := m.clients.byName[name{minor, "client"}].confirmed
+			c := m.clients.byName[identity("client", 1, "me").name(minor)].confirmed
 			d.breakDown(true)
 			_, s := tries(t, m, c, 1, 0, false)
 			is(t, "OPEN that the record covers", s, ok)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // told collects the Events of a Manager.
@@ -74,7 +76,7 @@ func TestManagerReportsTakenState(t *testing.T) {
 		}},
 		"another client has its name": {Named, func(t *testing.T, m *Manager) {
 			time.Sleep(m.Lease() + m.unwritten() + 1)
-			id := &Identity{Owner: []byte("holder"), Verifier: [8]byte{1}, Address: netip.MustParseAddr("192.0.2.9")}
+			id := &Identity{Owner: []byte("holder"), Verifier: [8]byte{1}, Caller: Caller{Principal: "another user"}}
 			if x := m.ExchangeID(id, false); x.Expired == nil || m.Evict(x.Expired) != nil {
 				t.Errorf("%+v", x)
 			}
@@ -102,20 +104,21 @@ func TestManagerReportsTakenState(t *testing.T) {
 	}
 }
 
-// Of two clients with one name, the second waits while the first has a valid lease, and the Manager
-// reports both addresses. After that the Manager accepts the second client.
+// Of two principals of one machine with one name, the second waits while the first has a valid lease, and
+// the Manager reports it. After that the Manager accepts the second one.
 func TestTwoClientsWithOneName(t *testing.T) {
-	first, second := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	for minor, exchange := range map[string]func(m *Manager, verifier byte, from netip.Addr) (*Client, Status, *Client){
-		"4.0": func(m *Manager, verifier byte, from netip.Addr) (*Client, Status, *Client) {
-			r := m.SetClientID(&Identity{Owner: []byte("clone"), Verifier: [8]byte{verifier}, Principal: "uid 0", Address: from}, Callback{})
+	here := netip.MustParseAddr("192.0.2.1")
+	const first, second, inUse = "uid 1", "uid 2", nfs4wire.NFS4ErrClIDInUse
+	for minor, exchange := range map[string]func(m *Manager, verifier byte, from string) (*Client, Status, *Client){
+		"4.0": func(m *Manager, verifier byte, from string) (*Client, Status, *Client) {
+			r := m.SetClientID(&Identity{Owner: []byte("clone"), Verifier: [8]byte{verifier}, Caller: Caller{Principal: from, Address: here}}, Callback{})
 			if r.Client != nil {
-				m.ConfirmClientID(r.Client.ID, r.Confirm, "uid 0")
+				m.ConfirmClientID(r.Client.ID, r.Confirm, from)
 			}
 			return r.Client, r.Status, r.Expired
 		},
-		"4.1": func(m *Manager, verifier byte, from netip.Addr) (*Client, Status, *Client) {
-			x := m.ExchangeID(&Identity{Owner: []byte("clone"), Verifier: [8]byte{verifier}, Principal: "uid 0", Address: from}, false)
+		"4.1": func(m *Manager, verifier byte, from string) (*Client, Status, *Client) {
+			x := m.ExchangeID(&Identity{Owner: []byte("clone"), Verifier: [8]byte{verifier}, Caller: Caller{Principal: from, Address: here}}, false)
 			if x.Client != nil {
 				m.Confirm(x.Client)
 				m.ReclaimComplete(x.Client, nil)
@@ -131,7 +134,7 @@ func TestTwoClientsWithOneName(t *testing.T) {
 				c, _, _ := exchange(m, 1, first)
 				open(t, m, c, "owner", fileKey(1), AccessRead, 0)
 				for range 3 {
-					if c, s, _ := exchange(m, 2, second); c != nil || s != delay {
+					if c, s, _ := exchange(m, 2, second); c != nil || s != inUse {
 						t.Errorf("the second gets on beside the first: %v", s)
 					}
 					m.Renew(c)
@@ -139,7 +142,7 @@ func TestTwoClientsWithOneName(t *testing.T) {
 				}
 				all := e.take()
 				if len(all) != 3 || slices.ContainsFunc(all, func(e Event) bool {
-					return e.Kind != NameInUse || e.By != second || e.Clients[0].Address != first || e.Clients[0].Owner != "clone"
+					return e.Kind != NameInUse || e.By != here || e.Clients[0].Principal != first || e.Clients[0].Owner != "clone"
 				}) {
 					t.Errorf("%+v", all)
 				}

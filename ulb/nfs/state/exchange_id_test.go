@@ -76,7 +76,7 @@ func TestNewOwner(t *testing.T) { // cases 1 and 7
 	defer m.Close()
 	is(t, "update of nothing", m.ExchangeID(identity("a", 1, "me"), true).Status, nfs4wire.NFS4ErrNoEnt)
 	a, b := unconfirmed(t, m, identity("a", 1, "me")), unconfirmed(t, m, identity("b", 1, "me"))
-	if a.ID == b.ID || uint32(a.ID>>32) != m.Epoch() {
+	if a.ID == b.ID || !m.Issued(a.ID) {
 		t.Errorf("%#x, %#x in %#x", a.ID, b.ID, m.Epoch())
 	}
 }
@@ -151,7 +151,7 @@ func TestConfirmedClientsAreBounded(t *testing.T) {
 	id := identity("other", 1, "me")
 	id.Address = netip.MustParseAddr("10.0.0.2")
 	is(t, "one of another address", m.Confirm(unconfirmed(t, m, id)), nfs4wire.NFS4OK)
-	is(t, "one that goes", m.Destroy(m.clients.byName[name{1, "7"}].confirmed), nfs4wire.NFS4OK)
+	is(t, "one that goes", m.Destroy(m.clients.byName[identity("7", 1, "me").name(1)].confirmed), nfs4wire.NFS4OK)
 	is(t, "the place that is free", m.Confirm(c), nfs4wire.NFS4OK)
 }
 
@@ -214,14 +214,14 @@ func TestDestroy(t *testing.T) {
 func TestIdentitiesDoNotComeAgain(t *testing.T) {
 	m := manager(t, Config{Records: &disk{}})
 	defer m.Close()
-	m.clients.last = 1<<32 - 1000
+	m.clients.last = 1<<32 - 1000 // the 32 bits of earlier versions
 	seen := map[uint64]bool{}
 	for range 5000 {
 		id := m.clients.nextID()
 		if seen[id] {
 			t.Errorf("%#x comes again", id)
 		}
-		if seen[id] = true; id>>32 < uint64(m.Epoch()) || id>>32 >= uint64(2<<8) {
+		if seen[id] = true; !m.Issued(id) {
 			t.Errorf("%#x belongs to another start", id)
 		}
 	}
@@ -241,85 +241,6 @@ func TestIdentitiesAreNotGuessed(t *testing.T) {
 	}
 	if near > 5 {
 		t.Errorf("%d of 1000 identities are near the one before", near)
-	}
-}
-
-// A client with state does not lose its name to a client at another address before its lease runs
-// out. The client itself may use a new address with its old verifier, and a new verifier at its old
-// address.
-func TestNameOfAClientAtWorkIsNotTaken(t *testing.T) {
-	const delay = nfs4wire.NFS4ErrDelay
-	for minor, take := range map[uint32]func(m *Manager, id *Identity) (*Client, Status, bool){
-		1: func(m *Manager, id *Identity) (*Client, Status, bool) {
-			x := m.ExchangeID(id, false)
-			if x.Client != nil {
-				return x.Client, m.Confirm(x.Client), false
-			}
-			return nil, x.Status, x.Expired != nil
-		},
-		0: func(m *Manager, id *Identity) (*Client, Status, bool) {
-			r := m.SetClientID(id, Callback{})
-			if r.Client != nil {
-				return r.Client, m.ConfirmClientID(r.Client.ID, r.Confirm, id.Principal), false
-			}
-			return nil, r.Status, r.Expired != nil
-		},
-	} {
-		timed(t, Config{}, func(t *testing.T, m *Manager) {
-			at := func(address string, verifier byte) *Identity {
-				id := identity("client", verifier, "me")
-				id.Address = netip.MustParseAddr(address)
-				return id
-			}
-			took := func(what string, id *Identity, want Status) *Client {
-				t.Helper()
-				c, s, _ := take(m, id)
-				is(t, fmt.Sprint(what, ", minor version ", minor), s, want)
-				return c
-			}
-			holds := func(c *Client) {
-				t.Helper()
-				m.ReclaimComplete(c, nil)
-				if minor == 0 {
-					o, _ := m.OwnerOf(c, []byte("owner"), false)
-					if _, s := m.Open(&OpenArgs{Client: c, Owner: o, Key: fileKey(1), Access: AccessRead}); s != ok {
-						t.Fatal(s)
-					}
-					return
-				}
-				open(t, m, c, "owner", fileKey(1), AccessRead, 0)
-			}
-			took("a client", at("10.0.0.1", 1), ok)
-			took("one of its name that holds nothing", at("10.0.0.9", 7), ok)
-			took("it again", at("10.0.0.1", 1), ok)
-			early, _, _ := take(m, at("10.0.0.9", 7))
-			c := took("it again", at("10.0.0.1", 1), ok)
-			holds(c)
-			if m.Confirm(early) == ok {
-				t.Error("a client that was made early takes the name")
-			}
-			took("another one at another address", at("10.0.0.9", 2), delay)
-			if m.Client(c.ID) == nil {
-				t.Fatal("the client is gone")
-			}
-			if minor == 1 {
-				took("the client at another address", at("10.0.0.2", 1), ok)
-				if !m.Met(c, netip.MustParseAddr("10.0.0.2")) || m.Met(c, netip.MustParseAddr("10.0.0.9")) {
-					t.Error("where the client is is not known")
-				}
-			}
-			proven := at("10.0.0.9", 3)
-			proven.Proven = true
-			c = took("another one that is proven", proven, ok)
-			holds(c)
-			c = took("one that starts anew where it was", at("10.0.0.9", 4), ok)
-			holds(c)
-			took("another one at another address", at("10.0.0.3", 5), delay)
-			pass(2 * leaseTime)
-			if _, s, expired := take(m, at("10.0.0.3", 5)); s != ok && !expired {
-				t.Error("a lease that ran out keeps a client from its name")
-			}
-		})
 	}
 }
 
@@ -343,7 +264,7 @@ func TestGuardedClientIsKnownByIntegrityAlone(t *testing.T) {
 		is(t, "EXCHANGE_ID without integrity", m.ExchangeID(id, false).Status, inUse)
 	}
 	is(t, "an update without integrity", m.ExchangeID(request(1, false), true).Status, perm)
-	if m.Client(next.ID) == nil || m.Met(c, netip.MustParseAddr("10.0.0.9")) {
+	if m.Client(next.ID) == nil || c.hasMet(source{netip.MustParseAddr("10.0.0.9"), true}) {
 		t.Error("a request without integrity has changed what is known of the client")
 	}
 	is(t, "an update", m.ExchangeID(request(1, true), true).Status, ok)
@@ -395,24 +316,4 @@ func TestGuardedClientIsKnownByIntegrityAloneAfterARestart(t *testing.T) {
 		holds(2, true, false)(t, m)
 	}, claims(2, false, false))
 	lives(t, &disk{}, holds(1, false, false), claims(1, true, true), refused)
-}
-
-// A client with an unproven principal keeps its name against a client with a proven principal if it
-// has opens, but not if it only has sessions.
-func TestNameGoesToTheProvenPrincipal(t *testing.T) {
-	m := manager(t, Config{})
-	defer m.Close()
-	proven := identity("client", 2, "machine")
-	proven.Proven = true
-	c := confirmed(t, m, identity("client", 1, "user 0"))
-	c.AddSessions(1)
-	m.ReclaimComplete(c, nil)
-	id := open(t, m, c, "owner", fileKey(1), AccessRead, 0)
-	is(t, "while a file is open", m.ExchangeID(proven, false).Status, nfs4wire.NFS4ErrClIDInUse)
-	if _, s := m.CloseOpen(&Ref{ID: id, Client: c, Key: fileKey(1)}, false); s != ok {
-		t.Fatal(s)
-	}
-	machine := confirmed(t, m, proven)
-	machine.AddSessions(1)
-	is(t, "the one that only says who it is", m.ExchangeID(identity("client", 1, "user 0"), false).Status, nfs4wire.NFS4ErrClIDInUse)
 }

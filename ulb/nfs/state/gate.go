@@ -159,8 +159,8 @@ func (s *State) allows(access Access) bool {
 // exempts reports whether the access i is allowed in spite of the deny modes of the opens that the
 // client c has in the group: because the caller uses the stateid of the only one of these opens, or
 // of one of its locks; or because it changes a name of a file that its own client has open, as with
-// Linux's server. A request of minor version 0 that changes a name does not identify its client, so
-// exempts compares the addresses. A caller of NFSv3 has no opens.
+// Linux's server. A request of minor version 0 that changes a name does not identify its client. It counts
+// as a request of the only client of minor version 0 at the caller's address. A caller of NFSv3 has no opens.
 func (i *Intent) exempts(of *file, group *openGroup, c *Client) bool {
 	if open := i.By; open != nil {
 		if open.Kind == KindLock {
@@ -176,7 +176,7 @@ func (i *Intent) exempts(of *file, group *openGroup, c *Client) bool {
 	case i.Client != nil:
 		return c == i.Client
 	}
-	return slices.Contains(c.known.met, clientaddr.Of(i.From))
+	return c.Minor == 0 && c.known.origin.minor0 == 1 && c.known.address == clientaddr.Of(i.From)
 }
 
 // conflict reports whether an open of a file conflicts with a new access or a new deny mode, and

@@ -34,8 +34,7 @@ func TestUseIsDeniedByAllThatDenyIt(t *testing.T) {
 
 // A client may change the names of files that it has open with a deny mode. From minor version 1 on
 // the session identifies the client, so another client of the same machine, or of the same IPv6
-// prefix, may not remove these names. In minor version 0 only the address shows which client
-// changes a name.
+// prefix, may not remove these names. A caller of minor version 0 is no client of a later one.
 func TestOnlyTheOpenerRemovesWhatItDenies(t *testing.T) {
 	m := newManager(t)
 	fs := &struct{ vfs.FileSystem }{}
@@ -53,7 +52,7 @@ func TestOnlyTheOpenerRemovesWhatItDenies(t *testing.T) {
 		{"the opener, from elsewhere", opener, "192.0.2.1", Yes},
 		{"another client of the machine", neighbour, "2001:db8::1", No},
 		{"another client of the prefix", neighbour, "2001:db8::2", No},
-		{"a client of minor version 0, from the machine", nil, "2001:db8::1", Yes},
+		{"a client of minor version 0, from the machine", nil, "2001:db8::1", No},
 		{"a client of minor version 0, from elsewhere", nil, "192.0.2.1", No},
 	} {
 		i := Intent{Use: UseRemove, FS: fs, File: key.Handle, Op: &vfs.Op{}, Client: c.client, From: netip.MustParseAddr(c.from)}

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -22,6 +21,8 @@ type grace struct {
 	ending bool
 	// claims holds the right to reclaim state of each client that has a record from before this start.
 	claims map[name]*claim
+	// named holds the claims by what the clients call themselves; nil where several clients have one name.
+	named map[owner]*claim
 	// open is the number of claims that settle has not marked as done. At 0 the grace period ends early.
 	open int
 	// denials is the number of claims, not yet done, that may include an open with a deny mode.
@@ -57,7 +58,7 @@ type reclaim struct {
 // silent for a whole lease before it notices the restart (RFC 8881 §8.4.2.1).
 func (g *guard) beginGrace(known []Record) {
 	p := &g.grace
-	p.claims = map[name]*claim{}
+	p.claims, p.named = map[name]*claim{}, map[owner]*claim{}
 	long := g.cfg.Grace
 	for _, r := range known {
 		long = max(long, r.Lease)
@@ -68,7 +69,12 @@ func (g *guard) beginGrace(known []Record) {
 		if c.mayDeny() {
 			g.expectDenials(1)
 		}
-		p.claims[name{r.Minor, r.Owner}] = c
+		p.claims[r.name()] = c
+		o := owner{r.Minor, r.Owner}
+		if _, several := p.named[o]; several {
+			c = nil
+		}
+		p.named[o] = c
 	}
 	p.open = len(p.claims)
 	if p.open > 0 {
@@ -95,24 +101,64 @@ func (g *grace) endsAt() time.Duration {
 	return max(g.until, min(2*g.until, g.claimed+g.until/4))
 }
 
-// keeps reports whether the Manager reserves a name for a recorded client that may still reclaim its
-// state, so that the client of id has to wait: until the grace period ends if it has another
-// principal, or no integrity protection although Record.Guarded is set; until half of it is over if it
-// comes from another address and its principal is not proven. No confirmed client has the name.
+// An owner is what a client calls itself.
+type owner struct {
+	minor uint32
+	name  string
+}
+
+// keeps reports whether the client of id has to wait, because a recorded client of that name may still
+// reclaim its state: until the grace period ends if the recorded client has another principal, or Record.Guarded
+// is set and id has no integrity protection; until half of it is over if id may be the recorded client at
+// another source (see elsewhere). No confirmed client has the name.
 func (g *guard) keeps(minor uint32, id *Identity) bool {
 	if !g.grace.on.Load() || g.grace.ending {
 		return false
 	}
-	r := g.grace.claims[name{minor, string(id.Owner)}]
-	switch {
-	case r == nil || r.done:
-		return false
-	case r.Principal != id.Principal, r.Guarded && !id.Intact:
-		return true
-	case id.Proven || !r.Address.IsValid():
-		return false
+	n := id.name(minor)
+	if r := g.grace.claims[n]; r != nil {
+		return !r.done && (r.Principal != id.Principal || r.Guarded && !id.Intact)
 	}
-	return r.Address != clientaddr.Of(id.Address) && g.now() < g.grace.until/2
+	r := g.elsewhere(n, id.Principal)
+	return r != nil && r.Address.IsValid() && !r.source().covers(id.source()) && g.now() < g.grace.until/2
+}
+
+// elsewhere returns the claim that a client without a claim of its own may take over: the only one of its
+// name, if its client has the same principal, and another address or rank of port. Such a client is likely the
+// recorded one, but nothing proves it. So the place in the record comes first: see keeps. Records of earlier
+// versions lack Privileged, and perhaps the address.
+func (g *guard) elsewhere(n name, principal string) *claim {
+	r := g.grace.named[owner{n.minor, n.owner}]
+	if r == nil || r.done || r.Principal != principal || g.grace.claims[r.name()] != r || g.clients.byName[r.name()].confirmed != nil {
+		return nil
+	}
+	if r.prover() == n.prover {
+		return nil
+	}
+	return r
+}
+
+// takeClaim makes the claim elsewhere, if there is one, that of c.
+func (g *guard) takeClaim(c *Client) {
+	if !g.grace.on.Load() || g.grace.ending || g.grace.claims[c.name()] != nil {
+		return
+	}
+	if r := g.elsewhere(c.name(), c.Principal); r != nil {
+		delete(g.grace.claims, r.name())
+		g.grace.claims[c.name()] = r
+	}
+}
+
+// claimMoved has the sweep remove the record of a claim that c has taken over (takeClaim). The record of c
+// is on stable storage, or c is gone.
+func (g *guard) claimMoved(c *Client) {
+	r := g.claimBefore(c)
+	if r == nil || r.name() == c.name() {
+		return
+	}
+	g.forgotten = append(g.forgotten, r.Record)
+	r.Address, r.Proven, r.Privileged = c.known.address, c.prover.proven, c.privileged
+	g.wake()
 }
 
 // claimOf returns the right of c to reclaim state, or nil if c has none, or no longer.
@@ -152,7 +198,7 @@ func (g *guard) mayReclaim(c *Client) bool {
 func (g *guard) reclaimed(c *Client) {
 	if r := g.claimOf(c); r != nil && c.Minor == 0 {
 		r.done = true // grace.open stays: a client of minor version 0 has no message to say that it is done
-		if c.known.reclaim.stored == nil {
+		if c.known.reclaim.stored == nil && r.name() == c.name() {
 			c.known.reclaim.stored = &r.Record
 		}
 	}
@@ -250,7 +296,7 @@ func (m *Manager) sweepGrace() {
 		return
 	}
 	g = m.acquire()
-	p.claims = nil
+	p.claims, p.named = nil, nil
 	g.expectDenials(-p.denials.Load())
 	g.release()
 	p.on.Store(false)

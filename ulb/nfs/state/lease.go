@@ -13,10 +13,9 @@ import (
 type lease struct {
 	address   netip.Addr
 	origin    *origin
-	met       []netip.Addr // see Met; reduced by clientaddr.Of, in the order in which meet stored them
+	met       atomic.Pointer[[]source] // see hasMet; in the order in which meet stored them
 	companion Companion
 	confirmed bool
-	proven    bool // Identity.Proven
 	// gone is true when the Manager has removed the client, and grants it nothing more. dying is true
 	// then, and while the Manager evicts the client: see Dying.
 	gone  bool

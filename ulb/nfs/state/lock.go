@@ -1,6 +1,7 @@
 package state
 
 import (
+	"hash/maphash"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
@@ -36,12 +37,26 @@ type LockArgs struct {
 type Denied struct {
 	Offset, Length uint64
 	Write          bool
-	ClientID       uint64
-	Owner          string
+	// ClientID is the client ID of the lock's owner or, if that is another client, a number that stands
+	// for it. It is 0 for a lock of a process of this machine.
+	ClientID uint64
+	Owner    string
 }
 
 func denied(r *byterange.Range, clientID uint64, owner string) *Denied {
 	return &Denied{Offset: r.First, Length: r.Length(), Write: r.Write, ClientID: clientID, Owner: owner}
+}
+
+// shown returns d, which may be nil, as the client to may see it. The client ID of another client of minor
+// version 0 is a secret, because its requests name the client by nothing else: to sees another number.
+func (g *guard) shown(d *Denied, to *Client) *Denied {
+	if d == nil || d.ClientID == to.ID {
+		return d
+	}
+	if holder := g.clients.byID[d.ClientID]; holder != nil && holder.Minor == 0 {
+		d.ClientID = maphash.Comparable(g.clients.scramble.seed, [2]uint64{d.ClientID, 1})
+	}
+	return d
 }
 
 // Lock is LOCK (RFC 8881 §18.10). With NFS4ERR_DENIED it returns a conflicting lock.
@@ -110,7 +125,7 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 		} else {
 			of.waitsNot(g, c, name, &r)
 		}
-		return id, d, nfs4wire.NFS4ErrDenied
+		return id, g.shown(d, c), nfs4wire.NFS4ErrDenied
 	}
 	more := lockCount{ranges: 2}
 	if s == nil {
@@ -230,7 +245,7 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 	if !m.settled(later, func(g *guard) {
 		d = nil
 		if of := g.files.byID[id]; of != nil {
-			d = g.lockConflict(of, &r, c.holding.owners[ownerKey{true, string(owner)}])
+			d = g.shown(g.lockConflict(of, &r, c.holding.owners[ownerKey{true, string(owner)}]), c)
 		}
 	}) {
 		return nil, AfterDisk

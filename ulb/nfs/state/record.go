@@ -20,7 +20,7 @@ type Records interface {
 	Remove(gone []Record) error
 }
 
-// A Record describes one client that may hold state. Minor and Owner together identify the client.
+// A Record describes one client that may hold state. Minor, Owner and By together identify the client.
 type Record struct {
 	Minor            uint32
 	Owner, Principal string
@@ -33,7 +33,27 @@ type Record struct {
 	// it yet (FREE_STATEID). After a restart the client can then reclaim nothing.
 	Revoked bool
 	Guarded bool // Client.Guarded
+	// Proven and Privileged are those of the Caller that made the client.
+	Proven, Privileged bool
 }
+
+// By returns what identifies the client besides its name: that its principal is proven or, if it is not, the
+// address and whether the port is privileged.
+func (r *Record) By() (proven bool, address netip.Addr, privileged bool) {
+	p := r.prover()
+	return p.proven, p.source.address, p.source.privileged
+}
+
+func (r *Record) source() source { return source{r.Address, r.Privileged} }
+
+func (r *Record) prover() prover {
+	if r.Proven {
+		return prover{proven: true}
+	}
+	return prover{source: r.source()}
+}
+
+func (r *Record) name() name { return name{r.Minor, r.Owner, r.prover()} }
 
 // Held is a set of kinds of state. The zero value means unknown: any kind.
 type Held uint8
@@ -56,10 +76,11 @@ func (g *guard) recordOf(c *Client) Record {
 	return Record{
 		Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address,
 		Lease: g.cfg.Lease, Held: held, Revoked: k.revoked, Guarded: c.Guarded,
+		Proven: c.prover.proven, Privileged: c.privileged,
 	}
 }
 
-// Epoch returns the number of this start in client IDs and stateids: a multiple of 256, used only once.
+// Epoch returns the number of this start in session IDs and stateids: a multiple of 256, used only once.
 func (m *Manager) Epoch() uint32 { return m.epoch }
 
 // Record stores on stable storage that a client may hold opens with this deny mode, before the client
@@ -132,6 +153,7 @@ func (m *Manager) record(some ...*Client) {
 	defer g.release()
 	for i, c := range all {
 		c.known.reclaim.stored = &more[i]
+		g.claimMoved(c)
 		if c.known.gone { // the Manager removed the client meanwhile, when it had no record to remove
 			g.forget(c)
 		}
@@ -145,6 +167,7 @@ func (g *guard) forget(c *Client) {
 		return
 	}
 	if r != nil {
+		g.claimMoved(c)
 		g.dropClaim(c)
 	}
 	g.forgotten = append(g.forgotten, g.recordOf(c))
@@ -170,7 +193,7 @@ func (m *Manager) removeForgotten() {
 	var gone []Record
 	g := m.acquire()
 	for _, r := range m.forgotten {
-		if !g.hasRecord(name{r.Minor, r.Owner}) {
+		if !g.hasRecord(r.name()) {
 			gone = append(gone, r)
 		}
 	}
@@ -200,7 +223,7 @@ func (m *Manager) rewrite() {
 	var all, recorded, kept []*Client
 	var more []Record
 	for _, c := range m.marked {
-		if n := c.name(); slices.ContainsFunc(m.forgotten, func(r Record) bool { return name{r.Minor, r.Owner} == n }) {
+		if n := c.name(); slices.ContainsFunc(m.forgotten, func(r Record) bool { return r.name() == n }) {
 			kept = append(kept, c)
 			continue
 		}

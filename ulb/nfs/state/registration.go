@@ -38,15 +38,20 @@ func (m *Manager) ExchangeID(id *Identity, update bool) Registration {
 // register finds or makes the client of a request: cases 1 to 5 of RFC 8881 §18.35.4. SETCLIENTID
 // in minor version 0 has the same cases (RFC 7530 §16.33.5).
 func (g *guard) register(minor uint32, id *Identity) Registration {
-	in := g.clients.byName[name{minor, string(id.Owner)}]
-	switch old := in.confirmed; {
+	in := g.clients.byName[id.name(minor)]
+	old := in.confirmed
+	if same := g.sameAs(minor, id); same != nil && (old == nil || old.Verifier != id.Verifier) {
+		old = same
+		in.unconfirmed = g.clients.byName[old.name()].unconfirmed
+	}
+	switch {
 	case old == nil && g.keeps(minor, id):
 		return Registration{Status: nfs4wire.NFS4ErrDelay}
 	case old == nil: // cases 1 and 4
 	case old.known.dying.Load():
 		return Registration{Expired: old}
 	case !id.of(old): // case 3
-		if !g.yields(old, id) {
+		if g.atWork(old) {
 			return g.refuse(id, old, nfs4wire.NFS4ErrClIDInUse)
 		}
 		g.remove(old)
@@ -55,10 +60,8 @@ func (g *guard) register(minor uint32, id *Identity) Registration {
 		if in.unconfirmed != nil { // the client did not restart after all
 			g.remove(in.unconfirmed)
 		}
-		g.meet(old, id.Address)
+		old.meet(id.source())
 		return Registration{Client: old, Confirmed: true}
-	case g.contested(old, id.Proven, id.Address):
-		return g.refuse(id, old, nfs4wire.NFS4ErrDelay)
 	}
 	// In case 5 the old incarnation loses its state when the new one confirms itself.
 	return Registration{Client: g.add(minor, id)}
@@ -76,7 +79,14 @@ func (g *guard) refuse(id *Identity, old *Client, s Status) Registration {
 
 // update does cases 6 to 9 of RFC 8881 §18.35.4: the request has EXCHGID4_FLAG_UPD_CONFIRMED_REC_A.
 func (g *guard) update(id *Identity) Registration {
-	switch old := g.clients.byName[name{1, string(id.Owner)}].confirmed; {
+	old := g.sameAs(1, id)
+	if old == nil {
+		old = g.clients.byName[id.name(1)].confirmed
+	}
+	if old == nil { // a client that is proven does not change by what is not
+		old = g.clients.byName[name{1, string(id.Owner), prover{proven: true}}].confirmed
+	}
+	switch {
 	case old == nil:
 		return Registration{Status: nfs4wire.NFS4ErrNoEnt}
 	case old.Verifier != id.Verifier:
@@ -84,7 +94,7 @@ func (g *guard) update(id *Identity) Registration {
 	case !id.of(old):
 		return Registration{Status: nfs4wire.NFS4ErrPerm}
 	default:
-		g.meet(old, id.Address)
+		old.meet(id.source())
 		return Registration{Client: old, Confirmed: true}
 	}
 }

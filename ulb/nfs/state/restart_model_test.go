@@ -45,6 +45,8 @@ type restartClient struct {
 	heard    time.Time // when the client last got an answer from the server
 	holds    map[int]*restartHold
 	revoked  bool // since its last reboot it has lost a file to a revocation, and so perhaps every claim
+	// from is where the client calls from, sent where it called from when it got next, and home when it got c.
+	from, sent, home source
 }
 
 // A restartHold is a file that a client believes to have open. stale is true if another client got
@@ -67,7 +69,9 @@ func (r *restartModel) fault(format string, args ...any) {
 }
 
 func (r *restartModel) identity(c *restartClient) *Identity {
-	return identity(c.name, c.verifier, "me")
+	id := identity(c.name, c.verifier, "me")
+	id.Address, id.Privileged = c.from.address, c.from.privileged
+	return id
 }
 
 // entitled reports whether no other client may get the client's files: the last answer of the
@@ -123,6 +127,7 @@ func (r *restartModel) settle(life int, f func()) {
 func (r *restartModel) introduce(c *restartClient) {
 	r.do(c, func(m *Manager, life int) {
 		var expired *Client
+		c.sent = c.from
 		if c.minor == 0 {
 			x := m.SetClientID(r.identity(c), Callback{})
 			c.next, c.confirm, expired = x.Client, x.Confirm, x.Expired
@@ -155,9 +160,12 @@ func (r *restartModel) come(c *restartClient) {
 			}
 			return
 		}
-		entitled := c.entitled()
+		entitled, moved := c.entitled(), c.sent != c.home
 		was := c.complete
 		r.settle(life, func() {
+			if c.c != next {
+				c.home = c.sent
+			}
 			c.c, c.life, c.complete, c.heard = next, life, false, time.Now()
 			for _, h := range c.holds {
 				h.late = h.late || !entitled
@@ -185,7 +193,7 @@ func (r *restartModel) come(c *restartClient) {
 					r.fault("%s is given file %d, which others had since", c.name, file)
 				case s == ok:
 					h.id, h.life, h.by, h.late, h.revoked = o.ID, life, next, false, false
-				case lost && !c.revoked && entitled && r.inTime(c) && was && !h.stale && !h.late:
+				case lost && !c.revoked && !moved && entitled && r.inTime(c) && was && !h.stale && !h.late:
 					r.fault("%s loses file %d in time: %v", c.name, file, s)
 				}
 				if lost || s == nfs4wire.NFS4ErrShareDenied {
@@ -307,6 +315,20 @@ func (c *restartClient) reboot() {
 	}
 }
 
+// move gives the client another address, or another rank of port. With the next move it may come back.
+func (c *restartClient) move(what int) {
+	if c.busy {
+		return
+	}
+	if what > 0 {
+		c.from.privileged = !c.from.privileged
+	} else if c.from.address == here {
+		c.from.address = there
+	} else {
+		c.from.address = here
+	}
+}
+
 func (r *restartModel) begin() {
 	r.disk.mu.Lock()
 	r.disk.life++
@@ -385,12 +407,14 @@ var restartSteps = []func(r *restartModel, c *restartClient, s restartStep){
 	},
 	func(r *restartModel, c *restartClient, s restartStep) { r.revoke(s.File) },
 	func(r *restartModel, c *restartClient, s restartStep) { r.revoke(s.File); r.close(c, s.File) },
+	func(r *restartModel, c *restartClient, s restartStep) { c.move(s.File) },
+	func(r *restartModel, c *restartClient, s restartStep) { c.move(s.File); r.introduce(c); r.come(c) },
 }
 
-// In random histories, clients and the server restart, exports end, and the disk is slow or fails. The Manager
-// grants no file to a client while another client holds the file within its lease. No client
+// In random histories, clients move, clients and the server restart, exports end, and the disk is slow or fails.
+// The Manager grants no file to a client while another client holds the file within its lease. No client
 // reclaims a file that another client got meanwhile, also after a revocation. No client that reclaims in time
-// is refused, unless something of it was revoked.
+// is refused, unless it has moved, or something of it was revoked.
 func TestRestartsModel(t *testing.T) {
 	step := rapid.Custom(func(t *rapid.T) restartStep {
 		return restartStep{
@@ -412,7 +436,7 @@ func TestRestartsModel(t *testing.T) {
 func runRestarts(steps []restartStep) string {
 	r := &restartModel{disk: &gatedDisk{}}
 	for i := range 3 {
-		r.clients = append(r.clients, &restartClient{name: fmt.Sprint("client ", i), minor: uint32(min(i, 1)), holds: map[int]*restartHold{}})
+		r.clients = append(r.clients, &restartClient{name: fmt.Sprint("client ", i), minor: uint32(min(i, 1)), holds: map[int]*restartHold{}, from: source{here, true}})
 	}
 	r.begin()
 	for _, s := range steps {

@@ -90,7 +90,8 @@ func New(cfg Config) (*Manager, error) {
 	scramble := scrambler{maphash.MakeSeed()}
 	m.clients = clients{
 		epoch: m.epoch, scramble: scramble,
-		byID: make(map[uint64]*Client), byName: make(map[name]incarnations), from: make(map[netip.Addr]*origin),
+		byID: make(map[uint64]*Client), byName: make(map[name]incarnations), byInstance: make(map[instance]*Client),
+		from: make(map[netip.Addr]*origin),
 	}
 	m.files.scramble = scramble
 	m.files.denials.deny = make(map[fileID]Access)
@@ -120,8 +121,8 @@ const (
 	GraceEnded
 	// Taken: the server took away all state of Event.Clients[0]. Event.Why is the reason.
 	Taken
-	// NameInUse: a client at the address Event.By sent the name of Event.Clients[0], which is
-	// active at another address or under another principal. The client at Event.By has to wait.
+	// NameInUse: a client at the address Event.By sent the name of Event.Clients[0], which is active under
+	// another principal, at the same address or with a proven one. The client at Event.By has to wait.
 	NameInUse
 	// Reduced: the server took Event.Opens opens from Event.Clients[0], whose lease is valid. It had the
 	// most at the address with the most, in the site with the most, and a client at the address Event.By,

@@ -145,9 +145,9 @@ const (
 	MaxStates  = chunkSlots * maxChunks
 )
 
-// A slab finds states by their stateids without a lock. The field Other of a stateid consists of
-// the server's epoch, the index of a slot, and the slot's generation, 32 bits each. The generation
-// is scrambled, because in minor version 0 every client that knows a stateid can use it.
+// A slab finds states by their stateids without a lock. The field Other of a stateid consists of the
+// server's epoch (32 bits), the index of a slot (20 bits), and the slot's generation. The generation is
+// scrambled to secretBits bits, because in minor version 0 every client that knows a stateid can use it.
 type slab struct {
 	chunks [maxChunks]atomic.Pointer[[chunkSlots]slot]
 
@@ -159,10 +159,19 @@ type slab struct {
 	scramble scrambler
 }
 
+// secretBits is the number of bits of a stateid that cannot be guessed. An index takes the other bits of
+// the lower two thirds of Other.
+const secretBits = 44
+
+// slotOf returns the index in a stateid.
+func slotOf(other *[nfs4wire.NFS4OtherSize]byte) uint32 {
+	return uint32(binary.BigEndian.Uint64(other[4:]) >> secretBits)
+}
+
 type slot struct {
 	state atomic.Pointer[State]
-	// expired is the scrambled generation of the last stateid in the slot that ended because its
-	// client was removed. In minor version 0, a request with that stateid gets NFS4ERR_EXPIRED.
+	// expired is the lower half of the last stateid in the slot that ended because its client was
+	// removed. In minor version 0, a request with that stateid gets NFS4ERR_EXPIRED.
 	expired atomic.Uint32
 	// Manager.mu guards generation.
 	generation uint32
@@ -198,8 +207,7 @@ func (b *slab) add(s *State, epoch uint32) bool {
 	sl := b.slot(index)
 	sl.generation++
 	binary.BigEndian.PutUint32(s.other[0:], epoch)
-	binary.BigEndian.PutUint32(s.other[4:], index)
-	binary.BigEndian.PutUint32(s.other[8:], b.scramble.of(index, sl.generation))
+	binary.BigEndian.PutUint64(s.other[4:], uint64(index)<<secretBits|b.scramble.of(index, uint64(sl.generation), secretBits))
 	s.seqid.Store(1)
 	sl.state.Store(s)
 	return true
@@ -207,7 +215,7 @@ func (b *slab) add(s *State, epoch uint32) bool {
 
 // remove ends the stateid of s.
 func (b *slab) remove(s *State) {
-	index := binary.BigEndian.Uint32(s.other[4:])
+	index := slotOf(&s.other)
 	sl := b.slot(index)
 	sl.state.Store(nil)
 	if s.Client.known.gone {
@@ -274,7 +282,7 @@ func (m *Manager) named(id *nfs4wire.StateID4, c *Client) (*State, Status) {
 		}
 		return nil, nfs4wire.NFS4ErrBadStateID
 	}
-	sl := b.slot(binary.BigEndian.Uint32(id.Other[4:]))
+	sl := b.slot(slotOf(&id.Other))
 	if sl == nil {
 		return nil, nfs4wire.NFS4ErrBadStateID
 	}
@@ -291,12 +299,15 @@ func (m *Manager) named(id *nfs4wire.StateID4, c *Client) (*State, Status) {
 // A scrambler maps counters, one to one, to numbers that cannot be guessed from earlier ones.
 type scrambler struct{ seed maphash.Seed }
 
-// of maps n to another 32-bit number by a Feistel network of four rounds. Each kind has its own.
-func (s *scrambler) of(kind, n uint32) uint32 {
-	left, right := uint16(n>>16), uint16(n)
+// of maps n, which has this even number of bits, to another such number by a Feistel network of four
+// rounds. Each kind has its own.
+func (s *scrambler) of(kind uint32, n uint64, bits uint) uint64 {
+	half := bits / 2
+	mask := uint64(1)<<half - 1
+	left, right := n>>half, n&mask
 	for round := range uint32(4) {
 		h := maphash.Comparable(s.seed, [3]uint32{kind, round, uint32(right)})
-		left, right = right, left^uint16(h)
+		left, right = right, (left^h)&mask
 	}
-	return uint32(left)<<16 | uint32(right)
+	return left<<half | right
 }

@@ -206,7 +206,7 @@ func TestWaitersAreLookedForOnce(t *testing.T) {
 // waits makes a client at an address that waits for locks of file 1.
 func waits(t testing.TB, m *Manager, name, address string) *locker {
 	t.Helper()
-	x := m.ExchangeID(&Identity{Owner: []byte(name), Address: netip.MustParseAddr(address)}, false)
+	x := m.ExchangeID(&Identity{Owner: []byte(name), Caller: Caller{Address: netip.MustParseAddr(address)}}, false)
 	is(t, "confirmation", m.Confirm(x.Client), ok)
 	m.ReclaimComplete(x.Client, nil)
 	return &locker{t: t, m: m, c: x.Client, open: open(t, m, x.Client, name, fileKey(1), AccessBoth, 0)}

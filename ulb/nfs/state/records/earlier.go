@@ -124,6 +124,7 @@ func (c *content) addEarlier(name, principal, address string) error {
 			return err
 		}
 	}
+	r.Proven = provenBefore(r.Principal)
 	c.all[keyOf(&r)] = r
 	return nil
 }

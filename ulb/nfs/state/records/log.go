@@ -6,7 +6,9 @@ import (
 	"errors"
 	"hash/crc32"
 	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -17,7 +19,7 @@ import (
 // than a sector of any disk, so that a crash never leaves half of it.
 const (
 	magic    = "nfsrdmad records"
-	version  = 1
+	version  = 2 // version 1 has changePut1 and changeRemove1 instead of changePut and changeRemove
 	headSize = len(magic) + 4 + 8 + 4 + 4
 )
 
@@ -28,27 +30,39 @@ const transactionHead = 8
 // The kinds of changes in a transaction.
 const (
 	changeStarts = 'S' // the number of starts of the server
-	changePut    = 'P' // a record that is new or replaced
-	changeRemove = 'R' // a record that is removed
+	changePut    = 'C' // a record that is new or replaced
+	changeRemove = 'D' // a record that is removed
+
+	changePut1    = 'P' // a record that replaces all of its minor version and owner
+	changeRemove1 = 'R' // all records of a minor version and owner are removed
 )
 
 // Flags in a client's record. The bits from firstHeld on are state.Record.Held; all others are 0.
 const (
-	flagRevoked = 1 << iota // state.Record.Revoked
-	flagGuarded             // state.Record.Guarded
+	flagRevoked    = 1 << iota // state.Record.Revoked
+	flagGuarded                // state.Record.Guarded
+	flagProven                 // state.Record.Proven
+	flagPrivileged             // state.Record.Privileged
 
 	firstHeld = 8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A key identifies a client.
+// A key identifies a client: see state.Record.By.
 type key struct {
-	minor uint32
-	owner string
+	minor      uint32
+	owner      string
+	proven     bool
+	address    netip.Addr
+	privileged bool
 }
 
-func keyOf(r *state.Record) key { return key{r.Minor, r.Owner} }
+func keyOf(r *state.Record) key {
+	k := key{minor: r.Minor, owner: r.Owner}
+	k.proven, k.address, k.privileged = r.By()
+	return k
+}
 
 // content is the decoded content of a Store's file: the number of starts, and the records.
 type content struct {
@@ -91,6 +105,7 @@ func appendPut(b []byte, r *state.Record) []byte {
 	if r.Guarded {
 		flags |= flagGuarded
 	}
+	flags |= flagsOf(r.Proven, r.Privileged)
 	address, _ := r.Address.MarshalBinary() // it never fails
 	b = appendString(binary.BigEndian.AppendUint32(append(b, changePut), r.Minor), r.Owner)
 	b = appendString(appendString(b, r.Principal), string(address))
@@ -98,8 +113,20 @@ func appendPut(b []byte, r *state.Record) []byte {
 	return binary.BigEndian.AppendUint32(b, flags)
 }
 
+func flagsOf(proven, privileged bool) (flags uint32) {
+	if proven {
+		flags |= flagProven
+	}
+	if privileged {
+		flags |= flagPrivileged
+	}
+	return flags
+}
+
 func appendRemove(b []byte, k key) []byte {
-	return appendString(binary.BigEndian.AppendUint32(append(b, changeRemove), k.minor), k.owner)
+	address, _ := k.address.MarshalBinary() // it never fails
+	b = appendString(binary.BigEndian.AppendUint32(append(b, changeRemove), k.minor), k.owner)
+	return binary.BigEndian.AppendUint32(appendString(b, string(address)), flagsOf(k.proven, k.privileged))
 }
 
 // whole encodes c as a complete file, and returns it with its final checksum.
@@ -113,10 +140,12 @@ func (c *content) whole() ([]byte, uint32) {
 	return b, sum
 }
 
-// list returns all records, ordered by minor version and then by Owner.
+// list returns all records, in an order that depends on nothing else.
 func (c *content) list() []state.Record {
 	return slices.SortedFunc(maps.Values(c.all), func(a, b state.Record) int {
-		return cmp.Or(cmp.Compare(a.Minor, b.Minor), cmp.Compare(a.Owner, b.Owner))
+		j, k := keyOf(&a), keyOf(&b)
+		return cmp.Or(cmp.Compare(j.minor, k.minor), cmp.Compare(j.owner, k.owner),
+			cmp.Compare(flagsOf(j.proven, j.privileged), flagsOf(k.proven, k.privileged)), j.address.Compare(k.address))
 	})
 }
 
@@ -143,7 +172,7 @@ func read(b []byte) (c content, to end, err error) {
 	switch {
 	case crc32.Checksum(b[:headSize-4], castagnoli) != head.uint32():
 		return c, to, errors.New("its head is not whole")
-	case v != version:
+	case v < 1 || v > version:
 		return c, to, errLater
 	case length > uint64(len(b)):
 		return c, to, errCutShort
@@ -191,17 +220,25 @@ func (c *content) apply(changes []byte) error {
 		switch kind := at.bytes(1); string(kind) {
 		case string(changeStarts):
 			c.starts = at.uint32()
-		case string(changePut):
+		case string(changePut), string(changePut1):
 			r := state.Record{Minor: at.uint32(), Owner: at.string(), Principal: at.string()}
-			if address := at.string(); r.Address.UnmarshalBinary([]byte(address)) != nil {
-				return errChange
-			}
+			r.Address = at.address()
 			r.Lease = time.Duration(at.uint64())
 			flags := at.uint32()
 			r.Revoked, r.Guarded, r.Held = flags&flagRevoked != 0, flags&flagGuarded != 0, state.Held(flags>>firstHeld)
+			r.Proven, r.Privileged = flags&flagProven != 0, flags&flagPrivileged != 0
+			if string(kind) == string(changePut1) {
+				c.removeAll(r.Minor, r.Owner)
+				r.Proven = provenBefore(r.Principal)
+			}
 			c.all[keyOf(&r)] = r
+		case string(changeRemove1):
+			c.removeAll(at.uint32(), at.string())
 		case string(changeRemove):
-			delete(c.all, key{at.uint32(), at.string()})
+			k := key{minor: at.uint32(), owner: at.string(), address: at.address()}
+			flags := at.uint32()
+			k.proven, k.privileged = flags&flagProven != 0, flags&flagPrivileged != 0
+			delete(c.all, k)
 		default:
 			return errChange
 		}
@@ -212,7 +249,16 @@ func (c *content) apply(changes []byte) error {
 	return nil
 }
 
-// A cursor reads values from b. short is true if b ended before the end of a value.
+// removeAll removes all records of a minor version and owner.
+func (c *content) removeAll(minor uint32, owner string) {
+	maps.DeleteFunc(c.all, func(k key, _ state.Record) bool { return k.minor == minor && k.owner == owner })
+}
+
+// provenBefore reports whether the RPC flavor proved a principal in a record of version 1 or of bbolt, which
+// do not say so: see nfs4.PrincipalOf.
+func provenBefore(principal string) bool { return strings.HasPrefix(principal, "gss ") }
+
+// A cursor reads values from b. short is true if b ended before the end of a value, or a value is not valid.
 type cursor struct {
 	b     []byte
 	short bool
@@ -240,6 +286,14 @@ func (c *cursor) uint64() uint64 {
 		return binary.BigEndian.Uint64(b)
 	}
 	return 0
+}
+
+// address reads what netip.Addr.MarshalBinary wrote.
+func (c *cursor) address() (a netip.Addr) {
+	if b := c.bytes(c.uint32()); a.UnmarshalBinary(b) != nil {
+		c.short, c.b = true, nil
+	}
+	return a
 }
 
 func (c *cursor) string() string { return string(c.bytes(c.uint32())) }

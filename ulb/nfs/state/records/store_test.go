@@ -43,6 +43,10 @@ func TestRecordsOutliveTheServer(t *testing.T) {
 	a := state.Record{Minor: 0, Owner: "host", Principal: "uid 0"}
 	b := state.Record{Minor: 1, Owner: "host", Principal: "gss x", Address: netip.MustParseAddr("2001:db8::"), Lease: 90 * time.Second, Revoked: true, Guarded: true, Held: state.HeldOpens | state.HeldDenials}
 	c := state.Record{Minor: 1, Owner: strings.Repeat("\x00\xff", 512), Principal: ""}
+	b2 := state.Record{Minor: 1, Owner: "host", Principal: "other", Address: b.Address}
+	far := state.Record{Minor: 1, Owner: "host", Principal: "other", Address: b.Address, Privileged: true} // another client
+	proven := state.Record{Minor: 1, Owner: "host", Principal: "gss x", Proven: true}
+	moved := state.Record{Minor: 1, Owner: "host", Principal: "gss y", Proven: true, Privileged: true, Address: b.Address} // proven has one place
 	first := uint32(0)
 	for i, step := range []struct {
 		change func(s *Store)
@@ -51,8 +55,10 @@ func TestRecordsOutliveTheServer(t *testing.T) {
 		{func(s *Store) { must(t, s.Put([]state.Record{a, b})); must(t, s.Put([]state.Record{c})) }, []state.Record{a, c, b}},
 		{func(s *Store) { must(t, s.Put([]state.Record{b, a, b})) }, []state.Record{a, c, b}},
 		{func(s *Store) { must(t, s.Remove([]state.Record{a, c, c, {Owner: "never there"}})) }, []state.Record{b}},
-		{func(s *Store) { must(t, s.Put([]state.Record{{Minor: 1, Owner: "host", Principal: "other"}})) },
-			[]state.Record{{Minor: 1, Owner: "host", Principal: "other"}}},
+		{func(s *Store) { must(t, s.Put([]state.Record{b2})) }, []state.Record{b2}},
+		{func(s *Store) { must(t, s.Put([]state.Record{far, proven})) }, []state.Record{b2, proven, far}},
+		{func(s *Store) { must(t, s.Put([]state.Record{moved})) }, []state.Record{b2, moved, far}},
+		{func(s *Store) { must(t, s.Remove([]state.Record{b2, proven})) }, []state.Record{far}},
 	} {
 		s := open(t, path)
 		n, _ := begin(t, s)

@@ -1,0 +1,114 @@
+package state
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+)
+
+// This file decides for which client a caller speaks. docs/security.md has the rule as a table.
+
+// A Caller is what the server knows about the sender of a request.
+type Caller struct {
+	// Principal identifies the caller, in the notation of nfs4.PrincipalOf. Proven is true if the RPC flavor
+	// proves it. Otherwise the caller only claims it.
+	Principal string
+	Proven    bool
+	// Intact is true if the RPC flavor protects the integrity of the request.
+	Intact  bool
+	Address netip.Addr
+	// Privileged is rpc.Conn.Privileged: on Unix only root can send from the caller's port.
+	Privileged bool
+}
+
+// A prover is what tells apart clients with one name. Clients whose principals are proven have one prover: of
+// two such principals, one has to wait for the other (RFC 8881 §18.35.4, RFC 7530 §16.33.5). Under AUTH_SYS
+// every machine claims the same principal, so there the source stands for it: no machine can keep a name from
+// another one.
+type prover struct {
+	proven bool
+	source source // zero if proven is true
+}
+
+// A source is where a request comes from: the address (clientaddr.Of), and whether the port is privileged. A
+// program of an ordinary user must not speak for the kernel of its machine.
+type source struct {
+	address    netip.Addr
+	privileged bool
+}
+
+func (by *Caller) source() source { return source{clientaddr.Of(by.Address), by.Privileged} }
+
+func (by *Caller) prover() prover {
+	if by.Proven {
+		return prover{proven: true}
+	}
+	return prover{source: by.source()}
+}
+
+// covers reports whether a caller from the source x may speak for a client that has been met at s.
+func (s source) covers(x source) bool {
+	return s.address == x.address && (x.privileged || !s.privileged)
+}
+
+// SpeaksFor reports whether a request that has the client ID of c counts as a request of c, and stores its
+// source in lease.met if only c can have sent it: the caller proves the principal of c, or c is a client of
+// minor version 0 whose principal is not proven. The ID of such a client is a secret: see shown. Any other
+// client ID counts from the sources in lease.met, and from their addresses if the caller proves another
+// principal: the users of a machine open files by its client ID.
+func (m *Manager) SpeaksFor(c *Client, by *Caller) bool {
+	from := by.source()
+	if by.Proven && by.Principal == c.Principal || c.Minor == 0 && !c.prover.proven {
+		if !c.hasMet(from) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			c.meet(from)
+		}
+		return true
+	}
+	from.privileged = from.privileged || by.Proven
+	return c.hasMet(from)
+}
+
+// maxMet is the largest number of sources in lease.met of one client.
+const maxMet = 8
+
+// meet stores that the client has called from a source. It keeps the last maxMet. The caller holds Manager.mu.
+func (c *Client) meet(from source) {
+	if c.hasMet(from) {
+		return
+	}
+	var met []source
+	if old := c.known.met.Load(); old != nil {
+		met = (*old)[max(0, len(*old)+1-maxMet):]
+	}
+	met = append(slices.Clone(met), from)
+	c.known.met.Store(&met)
+}
+
+// hasMet reports whether lease.met covers a source. It takes no lock.
+func (c *Client) hasMet(from source) bool {
+	met := c.known.met.Load()
+	return met != nil && slices.ContainsFunc(*met, func(s source) bool { return s.covers(from) })
+}
+
+// An instance is one incarnation of a client, as the client describes it. The verifier is a secret of the
+// client, so a request with it is the client's, wherever it comes from: a client may have several addresses
+// (RFC 8881 §2.10.5), or get new ones, and an address translator may change its ports.
+type instance struct {
+	minor            uint32
+	owner, principal string
+	verifier         [8]byte
+}
+
+func (c *Client) instance() instance { return instance{c.Minor, c.Owner, c.Principal, c.Verifier} }
+
+// sameAs returns the confirmed client that sent id, perhaps from another source, or nil: see instance.
+func (g *guard) sameAs(minor uint32, id *Identity) *Client {
+	c := g.clients.byInstance[instance{minor, string(id.Owner), id.Principal, id.Verifier}]
+	if c == nil || !id.of(c) {
+		return nil
+	}
+	return c
+}

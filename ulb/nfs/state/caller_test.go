@@ -1,0 +1,264 @@
+package state
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/test/doctables"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+var here, there = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.9")
+
+// What a request counts as.
+const (
+	theClient = "the client's"
+	restarted = "the client's, after a restart"
+	another   = "another client's"
+	refused   = "refused"
+)
+
+// asked are the rows of the tables in docs/security.md: what a request names. Each function sends such a
+// request, as the caller, to a new server, and says as whose it counted. 0 and 1 are minor versions.
+var asked = map[string][2]func(t *testing.T, m *Manager, c *Client, by Caller) string{
+	"a client ID of 4.0":             {namesID, nil},
+	"a client ID of 4.1 or 4.2":      {nil, namesID},
+	"a client ID":                    {namesID, namesID},
+	"the client's name":              {namesOwner, namesOwner},
+	"the client's name and verifier": {namesInstance, namesInstance},
+}
+
+func namesID(t *testing.T, m *Manager, c *Client, by Caller) string {
+	if m.SpeaksFor(c, &by) {
+		return theClient
+	}
+	return refused
+}
+
+func namesOwner(t *testing.T, m *Manager, c *Client, by Caller) string {
+	return registers(t, m, c, &Identity{Owner: []byte(c.Owner), Verifier: nfs4wire.Verifier4{9}, Caller: by, Companion: &companion{}})
+}
+
+func namesInstance(t *testing.T, m *Manager, c *Client, by Caller) string {
+	return registers(t, m, c, &Identity{Owner: []byte(c.Owner), Verifier: c.Verifier, Caller: by, Companion: &companion{}})
+}
+
+// registers sends id by EXCHANGE_ID or SETCLIENTID, and confirms it. The client c is at work.
+func registers(t *testing.T, m *Manager, c *Client, id *Identity) string {
+	t.Helper()
+	d, s := comes(t, m, c.Minor, id)
+	switch {
+	case s == nfs4wire.NFS4ErrClIDInUse:
+		return refused
+	case s != ok:
+		t.Errorf("%+v: %v", id, s)
+		return s.String()
+	case d == c:
+		return theClient
+	case m.Client(c.ID) == nil:
+		return restarted
+	}
+	return another
+}
+
+// tried returns the rows of a table: each of the rows named is tried as each of the callers, the columns. The
+// client is what the first of them made.
+func tried(t *testing.T, rows []string, callers ...Caller) (out []string) {
+	for _, row := range rows {
+		cells := []string{row}
+		for _, by := range callers {
+			counts := ""
+			for minor, send := range asked[row] {
+				if send == nil {
+					continue
+				}
+				m := manager(t, Config{})
+				first := callers[0]
+				first.Address, first.Intact = here, first.Proven
+				c, s := comes(t, m, uint32(minor), &Identity{Owner: []byte("client"), Verifier: nfs4wire.Verifier4{1}, Caller: first, Companion: &companion{}})
+				is(t, "the client", s, ok)
+				c.AddSessions(1)
+				count := send(t, m, c, by)
+				if counts != "" && count != counts {
+					t.Errorf("%s by %+v: %q in minor version 0, then %q", row, by, counts, count)
+				}
+				counts = count
+				m.Close()
+			}
+			cells = append(cells, counts)
+		}
+		out = append(out, "| "+strings.Join(cells, " | ")+" |")
+	}
+	return out
+}
+
+// Each cell of the tables in docs/security.md is tried, in both protocols.
+func TestWhoSpeaksForAClient(t *testing.T) {
+	doctables.Hold(t, "../../../docs/security.md", func(_, column string) (rows []string) {
+		switch column {
+		case "under `sec=sys`, a request with":
+			return tried(t, []string{"a client ID of 4.0", "a client ID of 4.1 or 4.2", "the client's name", "the client's name and verifier"},
+				Caller{Principal: "uid 0", Address: here, Privileged: true},
+				Caller{Principal: "uid 0", Address: here},
+				Caller{Principal: "uid 0", Address: there, Privileged: true})
+		case "with Kerberos, a request with":
+			return tried(t, []string{"a client ID", "the client's name", "the client's name and verifier"},
+				Caller{Principal: "machine", Proven: true, Address: there, Privileged: true},
+				Caller{Principal: "user", Proven: true, Address: here},
+				Caller{Principal: "user", Proven: true, Address: there, Privileged: true},
+				Caller{Principal: "uid 0", Address: here, Privileged: true},
+				Caller{Principal: "uid 0", Address: here})
+		}
+		return nil
+	})
+}
+
+// A principal that is proven is told that another one has its name (RFC 8881 §18.35.4, cases 3 and 9; RFC 7530
+// §16.33.5), until that client holds nothing.
+func TestPrincipalsWithOneName(t *testing.T) {
+	const inUse = nfs4wire.NFS4ErrClIDInUse
+	for minor := range uint32(2) {
+		m := newManager(t)
+		by := func(principal string, verifier byte, at netip.Addr) *Identity {
+			return &Identity{Owner: []byte("client"), Verifier: nfs4wire.Verifier4{verifier}, Companion: &companion{},
+				Caller: Caller{Principal: principal, Proven: true, Intact: true, Address: at}}
+		}
+		c, s := comes(t, m, minor, by("a", 1, here))
+		is(t, "the first", s, ok)
+		opensOne(t, m, c)
+		for _, at := range []netip.Addr{here, there} {
+			for verifier := range byte(2) {
+				_, s = comes(t, m, minor, by("b", 1+verifier, at))
+				is(t, "the second", s, inUse)
+			}
+		}
+		if minor == 1 {
+			is(t, "its update", m.ExchangeID(by("b", 1, there), true).Status, nfs4wire.NFS4ErrPerm)
+			is(t, "its update of what is not", m.ExchangeID(by("b", 2, there), true).Status, nfs4wire.NFS4ErrNotSame)
+			unproven := by("uid 0", 1, here)
+			unproven.Proven = false
+			is(t, "an update that proves nothing", m.ExchangeID(unproven, true).Status, nfs4wire.NFS4ErrPerm)
+		}
+		same, s := comes(t, m, minor, by("a", 1, there))
+		if is(t, "the first elsewhere", s, ok); same != c {
+			t.Error("it is another client there")
+		}
+		d, s := comes(t, m, minor, by("a", 2, there))
+		if is(t, "the first after a restart elsewhere", s, ok); m.Client(c.ID) != nil {
+			t.Error("it was another client before its restart")
+		}
+		next, s := comes(t, m, minor, by("b", 1, here))
+		if is(t, "the second, when the first holds nothing", s, ok); m.Client(d.ID) != nil || next == nil {
+			t.Error("both have the name")
+		}
+	}
+}
+
+// opensOne has a client open a file.
+func opensOne(t *testing.T, m *Manager, c *Client) {
+	t.Helper()
+	if c.Minor == 0 {
+		o, _ := m.OwnerOf(c, []byte("owner"), false)
+		if _, s := m.Open(&OpenArgs{Client: c, Owner: o, Key: fileKey(1), Access: AccessRead}); s != ok {
+			t.Fatal(s)
+		}
+		return
+	}
+	m.ReclaimComplete(c, nil)
+	open(t, m, c, "owner", fileKey(1), AccessRead, 0)
+}
+
+// Wherever the principal of a client has been proven, the users of the machine may use the client ID too, and
+// programs of ordinary users only if the client itself has called from such a port.
+func TestPrincipalBringsItsMachine(t *testing.T) {
+	for minor := range uint32(2) {
+		m := newManager(t)
+		machine := Caller{Principal: "machine", Proven: true, Intact: true, Address: here, Privileged: true}
+		c, s := comes(t, m, minor, &Identity{Owner: []byte("client"), Caller: machine, Companion: &companion{}})
+		is(t, "the client", s, ok)
+		user, root, program := Caller{Principal: "user", Proven: true, Address: there}, Caller{Address: there, Privileged: true}, Caller{Address: there}
+		may := func(what string, want ...bool) {
+			t.Helper()
+			for i, by := range []*Caller{&user, &root, &program} {
+				if m.SpeaksFor(c, by) != want[i] {
+					t.Errorf("minor version %d, %s: %+v speaks for the client: %v", minor, what, *by, !want[i])
+				}
+			}
+		}
+		may("at first", false, false, false)
+		machine.Address = there
+		may("as before", false, false, false)
+		if !m.SpeaksFor(c, &machine) {
+			t.Error("the principal does not speak for its client")
+		}
+		may("where the principal was", true, true, false)
+		machine.Privileged = false // the mount option noresvport, or an address translator
+		m.SpeaksFor(c, &machine)
+		may("at a port that is not privileged", true, true, true)
+		for i := range 2 * maxMet {
+			machine.Address = netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})
+			m.SpeaksFor(c, &machine)
+		}
+		if n := len(*c.known.met.Load()); n != maxMet {
+			t.Errorf("%d sources are remembered", n)
+		}
+	}
+}
+
+// A client that comes back with another address or port after its restart waits for nothing, and its former
+// incarnation keeps what it holds for no longer than a lease.
+func TestClientThatMovesWhileItRestarts(t *testing.T) {
+	for minor := range uint32(2) {
+		for _, moved := range []Caller{{Principal: "me", Address: there, Privileged: true}, {Principal: "me", Address: here}} {
+			timed(t, Config{}, func(t *testing.T, m *Manager) {
+				held := func(id *Identity) (*Client, Status) {
+					c, s := comes(t, m, minor, id)
+					if s == ok && minor == 1 {
+						m.ReclaimComplete(c, nil)
+					}
+					return c, s
+				}
+				old, s := held(identity("client", 1, "me"))
+				is(t, "the client", s, ok)
+				open(t, m, old, "owner", fileKey(1), AccessWrite, AccessBoth)
+				id := identity("client", 2, "me")
+				id.Caller = moved
+				c, s := held(id)
+				is(t, "after its restart", s, ok)
+				pass(2 * leaseTime)
+				m.Renew(c)
+				open(t, m, c, "owner", fileKey(1), AccessWrite, AccessBoth)
+			})
+		}
+	}
+}
+
+// A client whose address or port changes while it runs is the same client, and keeps its state.
+func TestClientThatMovesWhileItRuns(t *testing.T) {
+	for minor := range uint32(2) {
+		for _, moved := range []Caller{{Principal: "me", Address: there, Privileged: true}, {Principal: "me", Address: here}} {
+			t.Run(fmt.Sprint("4.", minor, " ", moved), func(t *testing.T) {
+				m := newManager(t)
+				c, s := comes(t, m, minor, identity("client", 1, "me"))
+				is(t, "the client", s, ok)
+				opensOne(t, m, c)
+				if before := m.SpeaksFor(c, &moved); before != (minor == 0) {
+					t.Errorf("it speaks for itself by its client ID alone: %v", before)
+				}
+				id := identity("client", 1, "me")
+				id.Caller = moved
+				if again, s := comes(t, m, minor, id); again != c || s != ok {
+					t.Errorf("%v, %v", again, s)
+				}
+				if !m.SpeaksFor(c, &moved) {
+					t.Error("it does not speak for itself")
+				}
+				if minor == 1 {
+					is(t, "an update", m.ExchangeID(id, true).Status, ok)
+				}
+			})
+		}
+	}
+}
