@@ -42,6 +42,7 @@ const (
 	betweenRecs              // waiting for a record
 	insideRec                // waiting for the rest of a record
 	settling                 // waiting for the answers to calls, after the end of the input
+	draining                 // waiting until the peer has all answers, after the end of the input
 )
 
 // conn is one connection.
@@ -69,7 +70,8 @@ type conn struct {
 	received atomic.Uint64 // number of bytes received
 
 	receiver
-	mark deadlines // only the sweeper uses it
+	mark   deadlines // only the sweeper uses it
+	kernel kernelOutput
 }
 
 func newConn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Conn) *conn {
@@ -106,12 +108,14 @@ func (c *conn) run() (over bool, why error) {
 	}
 	if c.cause.Load() == nil && (err == nil || err == io.EOF || c.leaving.Load()) {
 		c.settle()
+		c.drain()
 		c.linger()
 	}
 	c.kill(err)
 	c.peer.Close()
 	c.out.shut()
-	c.stream.close()
+	c.stream.close(c.thrownOut())
+	c.kernel.end(c)
 	c.out.writers.Wait()
 	// No goroutine reads or writes any more, so the memory of the exchanges may be used again.
 	c.caller.lose(*c.cause.Load())
@@ -131,6 +135,44 @@ func (c *conn) settle() {
 	c.out.flush(false)
 	c.giveBack()
 	c.until(func() bool { return c.inFlight.Load() == 0 && c.out.queued.Load() == 0 })
+}
+
+// drain waits until the peer has acknowledged the output, so that the connection has its seat, and what the
+// kernel keeps for it counts, until then. The sweep ends the connection if the peer acknowledges nothing, and
+// the Census if it needs the seat.
+func (c *conn) drain() {
+	c.doing.Store(draining)
+	c.blocked.Store(true)
+	defer c.blocked.Store(false)
+	// Nothing wakes a goroutine at an acknowledgement.
+	for pause := firstLook; c.seat != nil && !c.leaving.Load() && c.stream.unacked() > 0; pause = min(2*pause, time.Second) {
+		if reset, _ := c.stream.gone(); reset {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-c.freed:
+		case <-c.gone:
+			return
+		}
+	}
+}
+
+// firstLook is how long drain waits before it asks the kernel again.
+const firstLook = time.Millisecond
+
+// thrownOut reports whether this side ended the connection because of something that the peer did, or because
+// another connection needs its place, or whether the peer has stopped reading. The output that the kernel keeps
+// for such a peer is discarded: nothing would count it any more, and a peer that does not read could have any
+// amount of it, from one connection after another.
+func (c *conn) thrownOut() bool {
+	switch why := *c.cause.Load(); why {
+	case io.EOF, errClosing:
+		return false
+	case errIdle, errEnded:
+		return c.kernel.charged.Load() > 0
+	}
+	return true
 }
 
 // linger sends a FIN on a connection that this side leaves, and waits until the peer has closed its
@@ -166,6 +208,7 @@ const lingerBuffer = 512
 func (c *conn) leave() {
 	if !c.leaving.Swap(true) {
 		c.stream.interrupt()
+		c.free()
 	}
 }
 
@@ -229,7 +272,9 @@ func (c *conn) until(met func() bool) {
 // progress. The connection waits for its peer in the middle of a record, and while the peer does not
 // read replies.
 func (c *conn) Progress() (moved uint64, waitsForPeer bool) {
-	return c.received.Load() + c.out.written.Load(), c.doing.Load() == insideRec || c.out.queued.Load() > 0
+	doing := c.doing.Load()
+	return c.received.Load() + c.out.written.Load() + c.kernel.acked.Load(),
+		doing == insideRec || doing == draining || c.out.queued.Load() > 0 || c.kernel.charged.Load() > 0
 }
 
 // End implements mem.Holder and census.Holder.

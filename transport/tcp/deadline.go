@@ -10,9 +10,9 @@ const recordDeadlines = 10
 // deadlines holds the counters of a connection as earlier sweeps found them. The code that serves
 // calls reads no clock: the connection only counts, and the sweep compares the counts.
 type deadlines struct {
-	received, written, records uint64
-	input, output, record      time.Time // when received, written and records last changed
-	last                       time.Time // the time of the last sweep
+	received, written, records, acked uint64
+	input, output, record, ack        time.Time // when received, written, records and acked last changed
+	last                              time.Time // the time of the last sweep
 }
 
 // sweep ends c if one of its deadlines has passed. It also makes a receiving goroutine that waits
@@ -30,6 +30,11 @@ func (c *conn) sweep(now time.Time) {
 	moved(&m.received, c.received.Load(), &m.input)
 	moved(&m.records, c.records.Load(), &m.record)
 	moved(&m.written, c.out.written.Load(), &m.output)
+	unacked := c.kernel.look(c)
+	moved(&m.acked, c.kernel.acked.Load(), &m.ack)
+	if unacked == 0 {
+		m.ack = now
+	}
 	if doing == atWork && !m.last.IsZero() {
 		// This side is at work, and does not wait for the peer. So the time since the last sweep
 		// does not count against the peer: m.record, the time at which the record began, moves
@@ -56,6 +61,8 @@ func (c *conn) sweep(now time.Time) {
 		c.expire(errStalledRecord)
 	case doing == insideRec && now.Sub(m.record) >= recordDeadlines*stall:
 		c.expire(errSlowRecord)
+	case doing == draining && now.Sub(m.ack) >= stall:
+		c.expire(errStalledOutput)
 	case doing == settling && c.cfg.Unanswered > 0 && now.Sub(m.record) >= c.cfg.Unanswered && !c.leaving.Load():
 		c.expire(errUnanswered)
 	case doing == betweenRecs && c.cfg.Idle > 0 && now.Sub(m.input) >= c.cfg.Idle &&

@@ -27,6 +27,7 @@ type script struct {
 	reads  int
 	writes int
 	seen   [][]byte // the buffers of the last write
+	kept   int      // what the kernel keeps of the output
 }
 
 func (s *script) receive(ready func() bool) error {
@@ -80,10 +81,12 @@ func (s *script) gone() (reset, closed bool)       { return false, false }
 func (s *script) left() bool                       { return false }
 func (s *script) readable() bool                   { return s.again || len(s.in) > 0 }
 
-func (s *script) interrupt()  {}
-func (s *script) resume()     {}
-func (s *script) closeWrite() {}
-func (s *script) close()      {}
+func (s *script) interrupt()     {}
+func (s *script) resume()        {}
+func (s *script) closeWrite()    {}
+func (s *script) close(bool)     {}
+func (s *script) unacked() int   { return s.kept }
+func (s *script) mostUnsent(int) {}
 
 // bench is a connection whose stream is a script.
 type bench struct {

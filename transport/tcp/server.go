@@ -96,9 +96,13 @@ func (s *Server) serve(nc net.Conn) {
 		return
 	}
 	rc := s.cfg.RPC.NewConn(peer, local, "tcp", peer.Port() > 0 && peer.Port() < 1024)
-	rc.OnKnown(seat.Known)
 	rc.Window = s.cfg.MaxInFlight
 	c := newConn(&s.cfg, &s.count, newStream(nc), s.cfg.RPC, rc)
+	c.stream.mostUnsent(strangerUnsent)
+	rc.OnKnown(func() {
+		seat.Known()
+		c.stream.mostUnsent(0)
+	})
 	rc.Left = c.stream.left
 	c.seat = seat
 	s.conns[c] = struct{}{}

@@ -47,8 +47,16 @@ type stream interface {
 	resume()
 	// closeWrite tells the peer that nothing more will come.
 	closeWrite()
-	// close ends the stream; receive and transmit return. ready must not call it.
-	close()
+	// unacked returns how many bytes of the output the kernel keeps, because the peer has not acknowledged
+	// them. Any goroutine may call it at any time.
+	unacked() int
+	// mostUnsent limits how many bytes the kernel takes beyond those that the peer has room for. 0 means the
+	// kernel's default.
+	mostUnsent(bytes int)
+	// close ends the stream; receive and transmit return. ready must not call it. If abrupt is true, the
+	// kernel discards the output that it still keeps. Otherwise it goes on to send it, for minutes if the
+	// peer does not read.
+	close(abrupt bool)
 }
 
 // newStream returns a socket, which is the faster stream, or a waitingStream if nc has no
@@ -219,7 +227,26 @@ const established = 1
 func (s *socket) interrupt()  { s.nc.SetReadDeadline(time.Unix(1, 0)) }
 func (s *socket) resume()     { s.nc.SetReadDeadline(time.Time{}) }
 func (s *socket) closeWrite() { s.nc.CloseWrite() }
-func (s *socket) close()      { s.nc.Close() }
+
+func (s *socket) unacked() (n int) {
+	s.raw.Control(func(fd uintptr) {
+		n, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+	})
+	return n
+}
+
+func (s *socket) mostUnsent(bytes int) {
+	s.raw.Control(func(fd uintptr) {
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, bytes)
+	})
+}
+
+func (s *socket) close(abrupt bool) {
+	if l, ok := s.nc.(interface{ SetLinger(sec int) error }); ok && abrupt {
+		l.SetLinger(0)
+	}
+	s.nc.Close()
+}
 
 // A waitingStream is a stream on a net.Conn without a descriptor, whose reads and writes block.
 type waitingStream struct {
@@ -294,4 +321,8 @@ func (s *waitingStream) closeWrite() {
 	}
 }
 
-func (s *waitingStream) close() { s.nc.Close() }
+// unacked is always 0, because a net.Conn does not report what it keeps.
+func (s *waitingStream) unacked() int   { return 0 }
+func (s *waitingStream) mostUnsent(int) {}
+
+func (s *waitingStream) close(bool) { s.nc.Close() }
