@@ -55,8 +55,8 @@ func (s source) covers(x source) bool {
 // SpeaksFor reports whether a request that has the client ID of c counts as a request of c, and stores its
 // source in lease.met if only c can have sent it: the caller proves the principal of c, or c is a client of
 // minor version 0 whose principal is not proven. The ID of such a client is a secret: see shown. Any other
-// client ID counts from the sources in lease.met, and from their addresses if the caller proves another
-// principal: the users of a machine open files by its client ID.
+// client ID counts from the sources in lease.met. In minor version 0 the users of a machine open files by its
+// client ID, so there it counts from each port of these addresses if the caller proves another principal.
 func (m *Manager) SpeaksFor(c *Client, by *Caller) bool {
 	from := by.source()
 	if by.Proven && by.Principal == c.Principal || c.Minor == 0 && !c.prover.proven {
@@ -67,7 +67,7 @@ func (m *Manager) SpeaksFor(c *Client, by *Caller) bool {
 		}
 		return true
 	}
-	from.privileged = from.privileged || by.Proven
+	from.privileged = from.privileged || by.Proven && c.Minor == 0
 	return c.hasMet(from)
 }
 

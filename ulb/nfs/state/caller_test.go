@@ -25,7 +25,6 @@ const (
 var asked = map[string][2]func(t *testing.T, m *Manager, c *Client, by Caller) string{
 	"a client ID of 4.0":             {namesID, nil},
 	"a client ID of 4.1 or 4.2":      {nil, namesID},
-	"a client ID":                    {namesID, namesID},
 	"the client's name":              {namesOwner, namesOwner},
 	"the client's name and verifier": {namesInstance, namesInstance},
 }
@@ -63,29 +62,31 @@ func registers(t *testing.T, m *Manager, c *Client, id *Identity) string {
 	return another
 }
 
-// tried returns the rows of a table: each of the rows named is tried as each of the callers, the columns. The
-// client is what the first of them made.
-func tried(t *testing.T, rows []string, callers ...Caller) (out []string) {
+// tried returns the rows of a table: each of the rows named is tried as each of the callers of each column. The
+// client is what the very first of them made.
+func tried(t *testing.T, rows []string, columns ...[]Caller) (out []string) {
 	for _, row := range rows {
 		cells := []string{row}
-		for _, by := range callers {
+		for _, callers := range columns {
 			counts := ""
-			for minor, send := range asked[row] {
-				if send == nil {
-					continue
+			for _, by := range callers {
+				for minor, send := range asked[row] {
+					if send == nil {
+						continue
+					}
+					m := manager(t, Config{})
+					first := columns[0][0]
+					first.Address, first.Intact = here, first.Proven
+					c, s := comes(t, m, uint32(minor), &Identity{Owner: []byte("client"), Verifier: nfs4wire.Verifier4{1}, Caller: first, Companion: &companion{}})
+					is(t, "the client", s, ok)
+					c.AddSessions(1)
+					count := send(t, m, c, by)
+					if counts != "" && count != counts {
+						t.Errorf("%s by %+v: %q in minor version 0, then %q", row, by, counts, count)
+					}
+					counts = count
+					m.Close()
 				}
-				m := manager(t, Config{})
-				first := callers[0]
-				first.Address, first.Intact = here, first.Proven
-				c, s := comes(t, m, uint32(minor), &Identity{Owner: []byte("client"), Verifier: nfs4wire.Verifier4{1}, Caller: first, Companion: &companion{}})
-				is(t, "the client", s, ok)
-				c.AddSessions(1)
-				count := send(t, m, c, by)
-				if counts != "" && count != counts {
-					t.Errorf("%s by %+v: %q in minor version 0, then %q", row, by, counts, count)
-				}
-				counts = count
-				m.Close()
 			}
 			cells = append(cells, counts)
 		}
@@ -100,16 +101,18 @@ func TestWhoSpeaksForAClient(t *testing.T) {
 		switch column {
 		case "under `sec=sys`, a request with":
 			return tried(t, []string{"a client ID of 4.0", "a client ID of 4.1 or 4.2", "the client's name", "the client's name and verifier"},
-				Caller{Principal: "uid 0", Address: here, Privileged: true},
-				Caller{Principal: "uid 0", Address: here},
-				Caller{Principal: "uid 0", Address: there, Privileged: true})
+				[]Caller{{Principal: "uid 0", Address: here, Privileged: true}},
+				[]Caller{{Principal: "uid 0", Address: here}},
+				[]Caller{{Principal: "uid 0", Address: there, Privileged: true}},
+				[]Caller{{Principal: "user", Proven: true, Address: here}, {Principal: "user", Proven: true, Address: there, Privileged: true}})
 		case "with Kerberos, a request with":
-			return tried(t, []string{"a client ID", "the client's name", "the client's name and verifier"},
-				Caller{Principal: "machine", Proven: true, Address: there, Privileged: true},
-				Caller{Principal: "user", Proven: true, Address: here},
-				Caller{Principal: "user", Proven: true, Address: there, Privileged: true},
-				Caller{Principal: "uid 0", Address: here, Privileged: true},
-				Caller{Principal: "uid 0", Address: here})
+			return tried(t, []string{"a client ID of 4.0", "a client ID of 4.1 or 4.2", "the client's name", "the client's name and verifier"},
+				[]Caller{{Principal: "machine", Proven: true, Address: there, Privileged: true}, {Principal: "machine", Proven: true, Address: here}},
+				[]Caller{{Principal: "user", Proven: true, Address: here, Privileged: true}},
+				[]Caller{{Principal: "user", Proven: true, Address: here}},
+				[]Caller{{Principal: "user", Proven: true, Address: there, Privileged: true}},
+				[]Caller{{Principal: "uid 0", Address: here, Privileged: true}},
+				[]Caller{{Principal: "uid 0", Address: here}, {Principal: "uid 0", Address: there, Privileged: true}})
 		}
 		return nil
 	})
@@ -170,8 +173,9 @@ func opensOne(t *testing.T, m *Manager, c *Client) {
 	open(t, m, c, "owner", fileKey(1), AccessRead, 0)
 }
 
-// Wherever the principal of a client has been proven, the users of the machine may use the client ID too, and
-// programs of ordinary users only if the client itself has called from such a port.
+// Wherever the principal of a client has been proven, the users of the machine may use the client ID too, from
+// ports of the same rank, and in minor version 0 from every port if they prove who they are. A program of an
+// ordinary user does not speak for the kernel of its machine, whichever principal it proves.
 func TestPrincipalBringsItsMachine(t *testing.T) {
 	for minor := range uint32(2) {
 		m := newManager(t)
@@ -193,7 +197,7 @@ func TestPrincipalBringsItsMachine(t *testing.T) {
 		if !m.SpeaksFor(c, &machine) {
 			t.Error("the principal does not speak for its client")
 		}
-		may("where the principal was", true, true, false)
+		may("where the principal was", minor == 0, true, false)
 		machine.Privileged = false // the mount option noresvport, or an address translator
 		m.SpeaksFor(c, &machine)
 		may("at a port that is not privileged", true, true, true)
