@@ -56,19 +56,20 @@ func (s source) covers(x source) bool {
 // source in lease.met if only c can have sent it: the caller proves the principal of c, or c is a client of
 // minor version 0 whose principal is not proven. The ID of such a client is a secret: see shown. Any other
 // client ID counts from the sources in lease.met. In minor version 0 the users of a machine open files by its
-// client ID, so there it counts from each port of these addresses if the caller proves another principal.
+// client ID, so there it also counts wherever the caller proves another principal: a machine with a new address
+// would take NFS4ERR_STALE_CLIENTID for a restart of the server.
 func (m *Manager) SpeaksFor(c *Client, by *Caller) bool {
 	from := by.source()
-	if by.Proven && by.Principal == c.Principal || c.Minor == 0 && !c.prover.proven {
-		if !c.hasMet(from) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			c.meet(from)
-		}
-		return true
+	switch {
+	case c.hasMet(from):
+	case by.Proven && by.Principal == c.Principal || c.Minor == 0 && !c.prover.proven:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		c.meet(from)
+	default:
+		return c.Minor == 0 && by.Proven
 	}
-	from.privileged = from.privileged || by.Proven && c.Minor == 0
-	return c.hasMet(from)
+	return true
 }
 
 // maxMet is the largest number of sources in lease.met of one client.
