@@ -153,6 +153,86 @@ func TestClientThatHasMovedClaims(t *testing.T) {
 	}
 }
 
+// A client at another place than the recorded one gets a claim of its own, and takes none away: the recorded client
+// may come after it, also when the other one is gone. When the grace period ends, the record of the place to which
+// no client came is gone, and no event says that its client has lost anything.
+func TestClientElsewhereTakesNoClaim(t *testing.T) {
+	const there = "10.0.0.2"
+	for minor := range uint32(2) {
+		for _, end := range []string{"it stays", "its lease runs out", "it restarts as another client"} {
+			t.Run(fmt.Sprintf("4.%d %s", minor, end), func(t *testing.T) {
+				d := &disk{}
+				lives(t, d, recorded(minor), func(t *testing.T, m *Manager) {
+					pass(leaseTime / 2)
+					other, s := comes(t, m, minor, from(there, identity("client", 7, "me")))
+					is(t, "the other", s, ok)
+					mayClaim(t, m, other)
+					is(t, "its record", m.Record(other, 0, nil), ok)
+					switch end {
+					case "its lease runs out":
+						m.mu.Lock()
+						other.known.renewed.Store(int64(-2 * leaseTime))
+						m.mu.Unlock()
+						if err := m.Evict(other); err != nil || m.Client(other.ID) != nil {
+							t.Errorf("eviction: %v", err)
+						}
+						other, s = comes(t, m, minor, from(there, identity("client", 7, "me")))
+						is(t, "the other again", s, ok)
+					case "it restarts as another client":
+						other, s = comes(t, m, minor, from(there, identity("client", 8, "me")))
+						is(t, "the other again", s, ok)
+					}
+					if other != nil && minor == 1 {
+						is(t, "its RECLAIM_COMPLETE", m.ReclaimComplete(other, nil), ok)
+					}
+					synctest.Wait()
+					if _, is := d.records[name{minor, "client", me().prover()}]; !is || !m.InGrace() {
+						t.Fatal("the record of the client is gone")
+					}
+					client, s := comes(t, m, minor, from("10.0.0.1", identity("client", 2, "me")))
+					is(t, "the client", s, ok)
+					mayClaim(t, m, client)
+				})
+			})
+		}
+	}
+}
+
+// When grace ends, a client that came to another place has one record, that of the new place, and an event says
+// that nothing is lost.
+func TestRecordOfAClientThatHasMoved(t *testing.T) {
+	for minor := range uint32(2) {
+		d, events := &disk{}, &told{}
+		lives(t, d, recorded(minor))
+		timed(t, Config{Records: d, Event: events.event}, func(t *testing.T, m *Manager) {
+			events.take()
+			pass(leaseTime / 2)
+			c, s := comes(t, m, minor, from("10.0.0.2", identity("client", 7, "me")))
+			is(t, "the client", s, ok)
+			is(t, "its record", m.Record(c, 0, nil), ok)
+			if minor == 1 {
+				is(t, "RECLAIM_COMPLETE", m.ReclaimComplete(c, nil), ok)
+			} else {
+				m.mu.Lock()
+				(&guard{Manager: m}).reclaimed(c)
+				m.mu.Unlock()
+			}
+			pass(leaseTime/2 + time.Second)
+			if m.InGrace() || len(d.records) != 1 || !d.has(minor, "client") {
+				t.Errorf("in grace %v, records %+v", m.InGrace(), d.records)
+			}
+			for r := range d.records {
+				if r != c.name() {
+					t.Errorf("the record has the name %+v", r)
+				}
+			}
+			if ended := events.take(); len(ended) != 1 || ended[0].Kind != GraceEnded || len(ended[0].Clients) != 0 {
+				t.Errorf("events %+v", ended)
+			}
+		})
+	}
+}
+
 // A client whose record an earlier version wrote, without the rank of its port, claims at once. Then its record
 // says the rank.
 func TestClientOfAnEarlierVersionClaims(t *testing.T) {
@@ -168,7 +248,9 @@ func TestClientOfAnEarlierVersionClaims(t *testing.T) {
 			} else {
 				is(t, "its record", m.Record(client, 0, nil), ok)
 			}
-			pass(leaseTime / 4)
+			pass(leaseTime / 2)
+			m.Renew(client)
+			pass(leaseTime/2 + time.Second)
 		})
 		if _, is := d.records[old.name()]; is || len(d.records) != 1 {
 			t.Errorf("records %+v", d.records)

@@ -236,7 +236,7 @@ func (g *guard) confirm(c *Client) Status {
 	if c.Minor == 0 {
 		o.minor0++
 	}
-	g.takeClaim(c)
+	g.shareClaim(c)
 	if g.mayReclaim(c) {
 		c.known.reclaim.needed.Store(true)
 		g.grace.claimed = g.now() // the client gets time to reclaim its state

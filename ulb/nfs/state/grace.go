@@ -123,10 +123,10 @@ func (g *guard) keeps(minor uint32, id *Identity) bool {
 	return r != nil && r.Address.IsValid() && !r.source().covers(id.source()) && g.now() < g.grace.until/2
 }
 
-// elsewhere returns the claim that a client without a claim of its own may take over: the only one of its
-// name, if its client has the same principal, and another address or rank of port. Such a client is likely the
-// recorded one, but nothing proves it. So the place in the record comes first: see keeps. Records of earlier
-// versions lack Privileged, and perhaps the address.
+// elsewhere returns the claim that a client without a claim of its own may share: the only one of its name, if
+// its client has the same principal, and another address or rank of port. Such a client is likely the recorded
+// one, but nothing proves it. So the place in the record comes first: see keeps. Records of earlier versions lack
+// Privileged, and perhaps the address.
 func (g *guard) elsewhere(n name, principal string) *claim {
 	r := g.grace.named[owner{n.minor, n.owner}]
 	if r == nil || r.done || r.Principal != principal || g.grace.claims[r.name()] != r || g.clients.byName[r.name()].confirmed != nil {
@@ -138,27 +138,20 @@ func (g *guard) elsewhere(n name, principal string) *claim {
 	return r
 }
 
-// takeClaim makes the claim elsewhere, if there is one, that of c.
-func (g *guard) takeClaim(c *Client) {
+// shareClaim gives c a claim like the one elsewhere, if there is one, with the Record of that one, whose name is
+// not that of c. The claim elsewhere stays, in case that c is another client: the recorded one may still come.
+func (g *guard) shareClaim(c *Client) {
 	if !g.grace.on.Load() || g.grace.ending || g.grace.claims[c.name()] != nil {
 		return
 	}
 	if r := g.elsewhere(c.name(), c.Principal); r != nil {
-		delete(g.grace.claims, r.name())
-		g.grace.claims[c.name()] = r
+		own := *r
+		g.grace.claims[c.name()] = &own
+		g.grace.open++
+		if own.mayDeny() {
+			g.expectDenials(1)
+		}
 	}
-}
-
-// claimMoved has the sweep remove the record of a claim that c has taken over (takeClaim). The record of c
-// is on stable storage, or c is gone.
-func (g *guard) claimMoved(c *Client) {
-	r := g.claimBefore(c)
-	if r == nil || r.name() == c.name() {
-		return
-	}
-	g.forgotten = append(g.forgotten, r.Record)
-	r.Address, r.Proven, r.Privileged = c.known.address, c.prover.proven, c.privileged
-	g.wake()
 }
 
 // claimOf returns the right of c to reclaim state, or nil if c has none, or no longer.
@@ -285,10 +278,19 @@ func (m *Manager) sweepGrace() {
 		return
 	}
 	p.ending = true
-	var lapsed []Record
+	var lapsed, lost []Record
+	elsewhere := map[name]bool{} // whether the recorded client has come, to another place
 	for n, r := range p.claims {
-		if !r.done && !g.hasRecord(n) {
-			lapsed = append(lapsed, r.Record)
+		if r.done && r.name() != n {
+			elsewhere[r.name()] = true
+		}
+	}
+	for n, r := range p.claims {
+		if r.done || r.name() != n || g.hasRecord(n) {
+			continue
+		}
+		if lapsed = append(lapsed, r.Record); !elsewhere[n] {
+			lost = append(lost, r.Record)
 		}
 	}
 	g.release()
@@ -300,5 +302,5 @@ func (m *Manager) sweepGrace() {
 	g.expectDenials(-p.denials.Load())
 	g.release()
 	p.on.Store(false)
-	m.tell(&Event{Kind: GraceEnded, Clients: lapsed})
+	m.tell(&Event{Kind: GraceEnded, Clients: lost})
 }

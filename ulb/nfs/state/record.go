@@ -153,7 +153,6 @@ func (m *Manager) record(some ...*Client) {
 	defer g.release()
 	for i, c := range all {
 		c.known.reclaim.stored = &more[i]
-		g.claimMoved(c)
 		if c.known.gone { // the Manager removed the client meanwhile, when it had no record to remove
 			g.forget(c)
 		}
@@ -167,7 +166,6 @@ func (g *guard) forget(c *Client) {
 		return
 	}
 	if r != nil {
-		g.claimMoved(c)
 		g.dropClaim(c)
 	}
 	g.forgotten = append(g.forgotten, g.recordOf(c))
