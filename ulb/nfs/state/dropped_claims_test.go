@@ -261,3 +261,24 @@ func TestClaimOfTheWholeThatCannotGrow(t *testing.T) {
 		}
 	}
 }
+
+// The number of all bytes of a file but the last one is the number that means all bytes. If locks around such a
+// range end, the claim on the last byte stays, because another client has locked it.
+func TestLastByteStaysClaimed(t *testing.T) {
+	m, c, key := newManager(t), &countingClaimer{}, fileKey(1)
+	a, b := newClient(m, 1, "a"), newClient(m, 1, "b")
+	oa, ob := open(t, m, a, "a", key, AccessBoth, 0), open(t, m, b, "b", key, AccessBoth, 0)
+	lock := func(by *Client, id nfs4wire.StateID4, owner string, offset, length uint64) {
+		t.Helper()
+		_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: by, Key: key}, New: true, OwnerName: []byte(owner), Offset: offset, Length: length, Claimer: c})
+		is(t, "LOCK", s, ok)
+	}
+	lock(a, oa, "first", 0, 1)
+	lock(a, oa, "last", lastOffset-1, 1)
+	lock(b, ob, "to the end", lastOffset, lastOffset)
+	_, s := m.CloseOpen(&Ref{ID: oa, Client: a, Key: key}, false)
+	is(t, "CLOSE", s, ok)
+	if _, claimed, _ := c.Against(lastOffset, vfs.ToEnd, vfs.ClaimWrite); !claimed {
+		t.Error("the last byte is locked, and not claimed")
+	}
+}

@@ -154,13 +154,27 @@ func (c *localClaim) claimWholeLocked(locks []byterange.Range) bool {
 func (c *localClaim) claimLocked(wanted []need) error {
 	c.held = true
 	for _, w := range wanted {
-		length := uint64(vfs.ToEnd)
-		if w.last != vfs.ToEnd {
-			length = w.last - w.start + 1
+		// The length of all bytes but the last one is vfs.ToEnd, which means all bytes: claim the first one alone.
+		if w.start == 0 && w.last == vfs.ToEnd-1 {
+			if err := c.claimOneLocked(need{0, 0, w.mode}); err != nil {
+				return err
+			}
+			w.start = 1
 		}
-		if err := c.claimer.Claim(c.key.Handle, w.start, length, w.mode); err != nil && !errors.Is(err, vfs.ErrNotSupported) {
+		if err := c.claimOneLocked(w); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (c *localClaim) claimOneLocked(w need) error {
+	length := uint64(vfs.ToEnd)
+	if w.last != vfs.ToEnd {
+		length = w.last - w.start + 1
+	}
+	if err := c.claimer.Claim(c.key.Handle, w.start, length, w.mode); err != nil && !errors.Is(err, vfs.ErrNotSupported) {
+		return err
 	}
 	return nil
 }
