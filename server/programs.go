@@ -24,6 +24,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -56,6 +58,9 @@ var programs = []program{
 	// MOUNT is registered for TCP only (RFC 8267 §5.1), but served over both transports.
 	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, config.NFSVersions[:1],
 		func(s *Server) rpc.Program { return mount3.New(s.exports.Table) }},
+	// Clients lock over TCP, also those that have mounted over RDMA.
+	{"nlm", nlm4wire.Program, nlm4wire.Version, []string{"tcp"}, config.NFSVersions[:1],
+		func(s *Server) rpc.Program { return nlm.New(nlm.Config{Exports: s.exports.Table, State: s.clients}) }},
 }
 
 // programName returns a program's name in logs and metrics, or its number if it has none.
@@ -68,12 +73,12 @@ func programName(number uint32) string {
 	return fmt.Sprint(number)
 }
 
-// openClients makes the state manager of NFSv4 clients, and opens the file of their records.
+// openClients makes the state manager of the clients that open and lock files, and opens the file of their records.
 func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	s.identity = serverIdentity(key)
 	cfg := state.Config{Lease: time.Duration(s.cfg.NFS.LeaseTime), Grace: time.Duration(s.cfg.NFS.GraceTime), Memory: int(s.cfg.Memory.State) * 3 / 8,
 		Event: s.clientEvent}
-	if s.state != nil && slices.ContainsFunc(config.NFSVersions[1:], s.cfg.Serves) {
+	if s.state != nil {
 		file := filepath.Join(s.state.path, recordsFile)
 		var damage *records.Damaged
 		if s.records, damage, err = records.OpenAnyhow(file); err != nil {

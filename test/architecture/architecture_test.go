@@ -36,10 +36,12 @@ var rooms = map[string][]string{
 	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/doorway", "internal/busypoll", "internal/turns"},
 	// The binding of NFS to RPC imports only the wire types. State, identity and exports import
 	// no protocol's procedures. The minor versions of NFSv4 do not import each other.
-	"ulb/nfs":            {"rpc", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
+	"ulb/nfs":            {"rpc", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire", "ulb/nfs/nlm4wire", "ulb/nfs/nsmwire"},
 	"ulb/nfs/nfs3wire":   {"rpc/xdr"},
 	"ulb/nfs/nfs4wire":   {"rpc/xdr"},
 	"ulb/nfs/mount3wire": {"rpc/xdr"},
+	"ulb/nfs/nlm4wire":   {"rpc/xdr"},
+	"ulb/nfs/nsmwire":    {"rpc/xdr"},
 	"ulb/nfs/export":     {"rpc", "vfs", "ulb/nfs/nfs3wire"},
 	"ulb/nfs/pseudo":     {"rpc", "vfs", "ulb/nfs/export"},
 	"ulb/nfs/identity":   {"vfs", "internal/clientaddr", "internal/queue"},
@@ -47,6 +49,8 @@ var rooms = map[string][]string{
 	"ulb/nfs/state":      {"vfs", "internal/clientaddr", "internal/fair", "ulb/nfs/byterange", "ulb/nfs/nfs4wire"},
 	"ulb/nfs/mount3":     {"rpc", "vfs", "ulb/nfs", "ulb/nfs/mount3wire", "ulb/nfs/export", "ulb/nfs/pseudo"},
 	"ulb/nfs/nfs3":       {"rpc", "vfs", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/export", "ulb/nfs/pseudo", "ulb/nfs/state"},
+	// The program of NFSv3's locks names the state's answers, which are NFSv4's for now.
+	"ulb/nfs/nlm": {"rpc", "vfs", "ulb/nfs", "ulb/nfs/nlm4wire", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	"ulb/nfs/nfs4": {"rpc", "vfs", "ulb/nfs", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/pseudo", "ulb/nfs/identity",
 		"ulb/nfs/state"},
 	"ulb/nfs/nfs40": {"rpc", "internal/fair", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/state"},
@@ -63,7 +67,7 @@ var rooms = map[string][]string{
 
 // For the rooms in exact, an entry below ulb/nfs in their list allows only that package, and not
 // the packages below it.
-var exact = map[string]bool{"client": true, "ulb/nfs": true, "ulb/nfs/mount3": true, "ulb/nfs/nfs3": true, "ulb/nfs/nfs4": true,
+var exact = map[string]bool{"client": true, "ulb/nfs": true, "ulb/nfs/mount3": true, "ulb/nfs/nfs3": true, "ulb/nfs/nlm": true, "ulb/nfs/nfs4": true,
 	"ulb/nfs/nfs41": true}
 
 // onlyAbove are libraries that only the rooms in above may import.

@@ -47,6 +47,8 @@ type files struct {
 	slab
 	denials denials
 	notify  atomic.Pointer[func(LockNotice)]
+	// notifyHosts is the same for waiters of hosts.
+	notifyHosts atomic.Pointer[func(LockNotice)]
 
 	// Manager.mu guards the fields below.
 
@@ -154,6 +156,9 @@ func (g *guard) endOpen(s *State) {
 	for _, lock := range s.locks {
 		g.endLock(lock)
 	}
+	if s.waiters > 0 && s.Client.isHost() {
+		of.unqueue(g, func(w *waiter) bool { return w.open == s })
+	}
 	of.opens.remove(s)
 	g.unlist(s)
 	if o := s.opened.Swap(nil); o != nil {
@@ -174,12 +179,15 @@ func (g *guard) endLock(s *State) {
 	s.file.count(s.Client, lockCount{locks: -1})
 	g.unlist(s)
 	g.files.usage.Locks--
+	if s.Client.isHost() {
+		g.idle = append(g.idle, s.open)
+	}
 }
 
 // unlist removes s from all tables. A revoked stateid stays known until its client frees it or is gone,
 // and the last one that an owner of minor version 0 closed until it closes another one (outlive).
 func (g *guard) unlist(s *State) {
-	revoked := s.revoked.Load()
+	revoked := s.revoked.Load() && !s.Client.isHost() // a host knows no stateids, so it never frees one
 	switch {
 	case revoked:
 		s.Client.holding.revoked[s] = struct{}{}

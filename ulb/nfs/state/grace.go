@@ -159,7 +159,7 @@ func (g *guard) claimOf(c *Client) *claim {
 	if !g.grace.on.Load() || g.grace.ending {
 		return nil
 	}
-	if r := g.claimBefore(c); r != nil && (!r.done || c.Minor == 0) {
+	if r := g.claimBefore(c); r != nil && (!r.done || !c.completes()) {
 		return r
 	}
 	return nil
@@ -189,7 +189,7 @@ func (g *guard) mayReclaim(c *Client) bool {
 // reclaimed marks the claim of a client of minor version 0, which has reclaimed something, as done. Its
 // record then stays when the grace period ends.
 func (g *guard) reclaimed(c *Client) {
-	if r := g.claimOf(c); r != nil && c.Minor == 0 {
+	if r := g.claimOf(c); r != nil && !c.completes() {
 		r.done = true // grace.open stays: a client of minor version 0 has no message to say that it is done
 		if c.known.reclaim.stored == nil && r.name() == c.name() {
 			c.known.reclaim.stored = &r.Record

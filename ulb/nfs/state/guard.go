@@ -20,8 +20,10 @@ type guard struct {
 	waits   bool
 	gone    []*Client
 	notices []LockNotice
-	events  []*Event
-	late    courtesy
+	// idle are opens of hosts that release ends if nothing hangs on them any more: see endIdle.
+	idle   []*State
+	events []*Event
+	late   courtesy
 }
 
 // acquire takes the mutex. The caller calls release.
@@ -32,6 +34,7 @@ func (m *Manager) acquire() *guard {
 
 // release releases the mutex, and does the collected work.
 func (g *guard) release() {
+	g.endIdle()
 	g.mu.Unlock()
 	g.finish()
 }
@@ -45,8 +48,12 @@ func (g *guard) finish() {
 			c.known.companion.Gone()
 		}
 	}
-	if notify := g.files.notify.Load(); notify != nil {
-		for _, n := range g.notices {
+	for _, n := range g.notices {
+		notify := g.files.notify.Load()
+		if n.Client.isHost() {
+			notify = g.files.notifyHosts.Load()
+		}
+		if notify != nil {
 			(*notify)(n)
 		}
 	}

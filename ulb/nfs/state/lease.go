@@ -84,8 +84,11 @@ func (c *Client) AddSessions(n int) { c.known.sessions.Add(int64(n)) }
 const hangs = 3
 
 // expired reports whether the client's lease has run out. Once Evict has then removed the client, other
-// clients may get its state. now is Manager.now.
+// clients may get its state. A host has no lease. now is Manager.now.
 func (g *guard) expired(c *Client, now time.Duration) bool {
+	if c.isHost() {
+		return false
+	}
 	silent := now - time.Duration(c.known.renewed.Load()) - g.unwritten()
 	return silent > g.cfg.Lease && (!c.Busy() || silent > hangs*g.cfg.Lease)
 }

@@ -31,6 +31,11 @@ type LockArgs struct {
 	// Wait is true if the client will wait for a denied lock. Its LockNotice carries Tag.
 	Wait bool
 	Tag  any
+
+	// Host, if not nil, is the host that locks: see HostLock, which also sets the fields below.
+	Host *Client
+	id   fileID
+	room openRoom
 }
 
 // Denied describes a lock that conflicts with a request.
@@ -118,7 +123,7 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 			return id, nil, nfs4wire.NFS4ErrDeadlock
 		}
 		if a.Wait {
-			of.queue(g, &waiter{LockNotice: LockNotice{c, name, a.Tag}, want: r})
+			of.queue(g, &waiter{LockNotice: LockNotice{c, name, a.Tag}, want: r, open: open})
 		} else {
 			of.waitsNot(g, c, name, &r)
 		}
@@ -161,6 +166,9 @@ func (of *file) waitsNot(g *guard, c *Client, owner string, r *byterange.Range) 
 
 // locker finds the states and the owner that the arguments name. s and owner are nil if they are new.
 func (g *guard) locker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
+	if a.Host != nil {
+		return g.hostLocker(a)
+	}
 	if !a.New {
 		s, status = g.held(&a.Ref, KindLock)
 		if status != nfs4wire.NFS4OK {

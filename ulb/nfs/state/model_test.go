@@ -36,6 +36,7 @@ type model struct {
 	m       *Manager
 	count   openCount
 	clients [32]*modelClient
+	hosts   [4]modelHost
 	files   [3]FileKey
 	// claims has, for each file, the local claims of the Manager and the locks of this machine's
 	// processes. It is nil if the Manager makes no claims.
@@ -261,6 +262,9 @@ func (m *model) conflict(c *modelClient, owner, file, from, to, how int) (confli
 			return true
 		}
 	}
+	if m.hostConflict(nil, owner, file, from, to, how) {
+		return true
+	}
 	m.all(func(o *modelOpen) {
 		for other, l := range o.locks {
 			if o.file != file || o.client == c && other == owner {
@@ -427,6 +431,11 @@ func (m *model) follows(t *rapid.T) {
 				}
 			}
 		})
+		m.hostLocks(file, func(_ *modelHost, _ int, locked *[cells]int) {
+			for cell, how := range locked {
+				want[cell] = max(want[cell], how)
+			}
+		})
 		for cell, how := range want {
 			start, length := startOf(cell), lastOf(cell)-startOf(cell)+1
 			if cell == cells-1 {
@@ -471,11 +480,16 @@ func testModel(t *testing.T, claims bool) {
 		t.Repeat(map[string]func(*rapid.T){
 			"open": m.open, "open again": m.open, "downgrade": m.downgrade, "close": m.close,
 			"lock": m.lock, "lock again": m.lock, "test": m.test, "unlock": m.unlock, "free": m.free, "leave": m.leave,
+			"host locks": m.hostLock, "host locks again": m.hostLock, "host tests": m.hostTest, "host unlocks": m.hostUnlock,
+			"host restarts":   m.hostRestarts,
 			"a local process": m.local, "": m.follows,
 		})
 		for i := range m.clients {
 			m.drop(i)
 			m.clients[i] = &modelClient{}
+		}
+		for i := range m.hosts {
+			m.hosts[i].unlockAll(t, m)
 		}
 		m.follows(t)
 		nothingLeft(t, m.m)

@@ -80,7 +80,7 @@ func (g *guard) mayHold(c *Client, deny Access, claimed bool) Status {
 	case claimed:
 		g.grace.claimed = g.now()
 		return nfs4wire.NFS4OK
-	case g.InGrace(), c.Minor > 0 && !c.known.reclaim.complete:
+	case g.InGrace(), c.completes() && !c.known.reclaim.complete:
 		return nfs4wire.NFS4ErrGrace
 	case g.withheld:
 		return nfs4wire.NFS4ErrDelay
@@ -93,7 +93,7 @@ func (g *guard) mayHold(c *Client, deny Access, claimed bool) Status {
 // the restart covers it, and the Manager renews the record at RECLAIM_COMPLETE. A client of minor
 // version 0 sends no RECLAIM_COMPLETE, so its record is renewed before its first reclaim.
 func (g *guard) isRecorded(c *Client, deny Access, claimed bool) bool {
-	return g.cfg.Records == nil || c.known.reclaim.covers(heldBy(deny)) || claimed && c.Minor > 0
+	return g.cfg.Records == nil || c.known.reclaim.covers(heldBy(deny)) || claimed && c.completes()
 }
 
 // covers reports whether the client's record on stable storage lists these kinds of state. A record that still

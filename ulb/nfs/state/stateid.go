@@ -60,9 +60,10 @@ type State struct {
 	// Manager.mu guards the fields below.
 
 	file *file // nil once the state is gone
-	// Only an open has modes, and locks: the lock state of each lock-owner.
-	modes modes
-	locks map[*Owner]*State
+	// Only an open has modes, locks, which is the lock state of each lock-owner, and the number of its waiters.
+	modes   modes
+	locks   map[*Owner]*State
+	waiters int
 	// Only a lock has open, through which it was made, and held: its byte ranges.
 	open *State
 	held byterange.Holder[*State]

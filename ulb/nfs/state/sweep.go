@@ -81,6 +81,11 @@ func (m *Manager) sweepClients() {
 	var courteous []*Client
 	for _, in := range t.byName {
 		switch c := in.confirmed; {
+		case c != nil && c.isHost():
+			if g.hostIsIdle(c, now) {
+				g.remove(c)
+				g.forget(c)
+			}
 		case c == nil || !g.expired(c, now):
 		case w.lack != nil && holdsNothing(c):
 			// The client holds nothing, so it can simply register again.

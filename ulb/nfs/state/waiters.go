@@ -10,7 +10,9 @@ import (
 // A waiter is a denied lock for which its owner waits.
 type waiter struct {
 	LockNotice
-	want  byterange.Range
+	want byterange.Range
+	// open is the open through which the owner asked for the lock. A host's open stays as long as it has waiters.
+	open  *State
 	asked time.Time // when the owner last asked for the lock
 	// offered is true if the lock became free and the server reserved it for the owner, up to the time
 	// until. There is at most one reservation after each LOCK of the owner: if the owner does not ask
@@ -22,8 +24,10 @@ type waiter struct {
 func (w *waiter) size() int { return sizeWaiter + len(w.Owner) }
 
 // gaveUp reports whether the owner has sent no LOCK for this waiter during the last lease time. A client
-// that still waits repeats its LOCK within that time, with or without a LockNotice.
-func (w *waiter) gaveUp(g *guard, now time.Time) bool { return now.Sub(w.asked) > g.cfg.Lease }
+// that still waits repeats its LOCK within that time, with or without a LockNotice. A host need not repeat it.
+func (w *waiter) gaveUp(g *guard, now time.Time) bool {
+	return now.Sub(w.asked) > g.cfg.Lease && !w.Client.isHost()
+}
 
 // lapsed reports whether the reservation ended before the owner took the lock.
 func (w *waiter) lapsed(now time.Time) bool { return w.offered && !now.Before(w.until) }
@@ -46,6 +50,7 @@ func (of *file) queue(g *guard, w *waiter) {
 	}
 	w.asked = now
 	of.waiting = append(of.waiting, w)
+	w.open.waiters++
 	g.files.usage.Waiters++
 	g.charge(w.Client, w.size())
 	h := &w.Client.holding
@@ -117,6 +122,9 @@ func (of *file) unqueue(g *guard, over func(w *waiter) bool) {
 	of.waiting = slices.DeleteFunc(of.waiting, func(w *waiter) bool {
 		if !over(w) {
 			return false
+		}
+		if w.open.waiters--; w.Client.isHost() {
+			g.idle = append(g.idle, w.open)
 		}
 		g.files.usage.Waiters--
 		g.charge(w.Client, -w.size())

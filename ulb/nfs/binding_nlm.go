@@ -1,0 +1,38 @@
+package nfs
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
+)
+
+// BindingNLM4 is the binding of the Network Lock Manager version 4: nothing is eligible (RFC 8267 §5.1). It has no
+// calls that come without a reply (_MSG, _RES), and none that a server sends to a client.
+var BindingNLM4 = rpc.Binding{Procedures: []rpc.Procedure{
+	nlm4wire.ProcNull:    {Name: "NULL"},
+	nlm4wire.ProcTest:    {Name: "TEST", MaxArgs: nlm4wire.TestArgs4MaxSize, MaxResults: nlm4wire.TestRes4MaxSize, Walk: fileOfLock(4)},
+	nlm4wire.ProcLock:    {Name: "LOCK", Once: true, MaxArgs: nlm4wire.LockArgs4MaxSize, MaxResults: nlm4wire.Res4MaxSize, Walk: fileOfLock(8)},
+	nlm4wire.ProcCancel:  {Name: "CANCEL", Once: true, MaxArgs: nlm4wire.CancelArgs4MaxSize, MaxResults: nlm4wire.Res4MaxSize, Walk: fileOfLock(8)},
+	nlm4wire.ProcUnlock:  {Name: "UNLOCK", Once: true, MaxArgs: nlm4wire.UnlockArgs4MaxSize, MaxResults: nlm4wire.Res4MaxSize, Walk: fileOfLock(0)},
+	nlm4wire.ProcNmLock:  {Name: "NM_LOCK", Once: true, MaxArgs: nlm4wire.LockArgs4MaxSize, MaxResults: nlm4wire.Res4MaxSize, Walk: fileOfLock(8)},
+	nlm4wire.ProcFreeAll: {Name: "FREE_ALL", Once: true, MaxArgs: nlm4wire.Notify4MaxSize},
+}}
+
+// fileOfLock returns a Walk that stores in Shape.Object the file handle of a lock. flags is the size, in bytes, of
+// what stands between the cookie and the lock.
+func fileOfLock(flags int) func(args *xdr.Decoder, s *rpc.Shape) {
+	return func(args *xdr.Decoder, s *rpc.Shape) {
+		args.Opaque(nlm4wire.ObjectLen)
+		args.Skip(flags)
+		args.Opaque(nlm4wire.NameLen)
+		s.Object = args.Opaque(nlm4wire.ObjectLen)
+	}
+}
+
+// BindingNSM is the binding of the Network Status Monitor version 1.
+var BindingNSM = rpc.Binding{Procedures: []rpc.Procedure{
+	nsmwire.ProcNull:   {Name: "NULL"},
+	nsmwire.ProcStat:   {Name: "STAT", MaxArgs: nsmwire.NameMaxSize, MaxResults: nsmwire.StatResMaxSize},
+	nsmwire.ProcNotify: {Name: "NOTIFY", Once: true, MaxArgs: nsmwire.StatusMaxSize},
+}}

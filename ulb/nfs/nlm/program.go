@@ -1,0 +1,69 @@
+package nlm
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// A Program serves the Network Lock Manager version 4.
+type Program struct {
+	nfs.Service
+	exports *export.Table
+	state   *state.Manager
+}
+
+// Config is the configuration of a Program. All fields must be set.
+type Config struct {
+	Exports *export.Table
+	State   *state.Manager
+}
+
+// New returns a Program.
+func New(cfg Config) *Program {
+	return &Program{
+		Service: nfs.Service{Program: wire.Program, Version: wire.Version, Procedures: &nfs.BindingNLM4},
+		exports: cfg.Exports, state: cfg.State,
+	}
+}
+
+// Judge admits every call, because each refusal has a status of its own, which needs the call's cookie. It says for
+// which file system the call may wait.
+func (p *Program) Judge(_ *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+	if j.Object == nil {
+		return rpc.Done
+	}
+	if o, err := p.exports.Find(j.Object); err == nil {
+		j.Known, j.Lane = o.Proven(), o.Export.FS.Lane()
+	}
+	return rpc.Done
+}
+
+// Serve runs one procedure.
+func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	switch wire.Procedure(c.Header.Procedure) {
+	case wire.ProcTest:
+		return answered(p, c, w, (*request).test, testRes)
+	case wire.ProcLock, wire.ProcNmLock:
+		return answered(p, c, w, (*request).lockFile, res)
+	case wire.ProcCancel:
+		return answered(p, c, w, (*request).cancel, res)
+	case wire.ProcUnlock:
+		return answered(p, c, w, (*request).unlock, res)
+	}
+	if c.Args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	return rpc.Done
+}
+
+func res(r *request, w *xdr.Writer, stat wire.Stat4) {
+	(&wire.Res4{Cookie: r.cookie, Stat: stat}).Encode(w)
+}
+
+func testRes(r *request, w *xdr.Writer, stat wire.Stat4) {
+	(&wire.TestRes4{Cookie: r.cookie, Reply: wire.TestReply4{Stat: stat, Holder: r.holder}}).Encode(w)
+}

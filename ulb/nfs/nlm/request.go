@@ -1,0 +1,195 @@
+package nlm
+
+import (
+	"encoding/binary"
+	"errors"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// maxCaller is the length of the longest name of a host, in bytes. The protocol allows 1,024, and a host's name has
+// at most 255 (RFC 1035 §2.3.4).
+const maxCaller = 255
+
+// A request is the state of one call.
+type request struct {
+	program *Program
+	call    *rpc.Call
+	// lock and cookie are from the arguments.
+	lock   *wire.Lock4
+	cookie wire.Object
+
+	export  *export.Export
+	file    vfs.Handle
+	claimer vfs.Claimer // nil if the file system makes no claims
+	cred    vfs.Cred
+	op      vfs.Op
+	// later is what the call waits for, after errLater.
+	later state.Later
+	// holder is the result of TEST.
+	holder wire.Holder4
+}
+
+// errLater means that the call waits for what request.later says, and then runs again.
+var errLater = errors.New("nlm: the call waits for the records of clients")
+
+// An argument is the type of the arguments of a procedure, which name a lock.
+type argument[A any] interface {
+	*A
+	Decode(d *xdr.Decoder)
+}
+
+// answered runs one procedure: it decodes the arguments, calls run, and has put write the result.
+func answered[A any, PA argument[A]](p *Program, c *rpc.Call, w *xdr.Writer,
+	run func(r *request, args PA) (wire.Stat4, error), put func(r *request, w *xdr.Writer, stat wire.Stat4)) rpc.Outcome {
+	var args A
+	if PA(&args).Decode(&c.Args); c.Args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	r := &request{program: p, call: c, op: vfs.Op{Try: c.Try}}
+	r.op.Cred = &r.cred
+	stat, err := run(r, &args)
+	var lane any
+	if r.export != nil {
+		lane = r.export.FS.Lane()
+		r.export.Leave(c.Conn)
+	}
+	if err != nil {
+		return r.wait(lane, err)
+	}
+	if put(r, w, stat); stat == wire.Granted {
+		return rpc.Done
+	}
+	return rpc.Failed
+}
+
+// wait makes the call run again when what err says has happened. lane is the resource that the call may then wait for.
+func (r *request) wait(lane any, err error) rpc.Outcome {
+	if errors.Is(err, vfs.ErrWouldBlock) {
+		return rpc.WouldBlock(lane)
+	}
+	// From Await on, the call may belong to another goroutine.
+	c := r.call
+	c.Detach()
+	if pending, ok := errors.AsType[export.Pending](err); ok {
+		pending.Await(func() { c.Resume(lane) })
+	} else {
+		r.later.Await(func() { c.Resume(lane) })
+	}
+	return rpc.Outcome{Pending: true}
+}
+
+// begin finds the file of a call's lock, and enters its export. If the status is not Granted, the call gets that
+// status. The call still has to wait if the error is not nil.
+func (r *request) begin(cookie wire.Object, lock *wire.Lock4) (wire.Stat4, error) {
+	r.cookie, r.lock = cookie, lock
+	if len(lock.CallerName) > maxCaller {
+		return wire.Failed, nil
+	}
+	if l := lock.Length; l != 0 && l-1 > 1<<64-1-lock.Offset {
+		return wire.FBig, nil
+	}
+	t, c := r.program.exports, r.call
+	o, err := t.Find(lock.FileHandle)
+	if err != nil {
+		return wire.StaleFH, nil
+	}
+	e := o.Export
+	for !e.Enter(c.Conn) {
+		now, err := t.AwakeFor(e, c.Try)
+		switch {
+		case errors.Is(err, vfs.ErrWouldBlock):
+			return wire.Failed, err
+		case err != nil:
+			return statusOf(err), nil
+		}
+		e = now
+	}
+	r.export, r.file = e, o.Handle
+	// AUTH_SYS suffices, whatever the export's flavors are: clients' lock managers have no other one (RFC 2623 §2.3.2
+	// lets MOUNT pass for such a reason).
+	if !e.Serves(c.Conn, &c.Cred) || e.Refuses(&c.Cred) {
+		return wire.Failed, nil
+	}
+	var ok bool
+	if r.claimer, ok = vfs.As[vfs.Claimer](e.FS); ok && c.Try {
+		return wire.Failed, vfs.ErrWouldBlock // a Claimer may have to wait
+	}
+	return wire.Granted, nil
+}
+
+// mayLock checks that the caller may lock the file: it owns the file, or may read it or, for an exclusive lock, write
+// it. Linux's server asks for the same. Only regular files have locks.
+func (r *request) mayLock(exclusive bool) (wire.Stat4, error) {
+	e, c := r.export, r.call
+	if exclusive && e.ReadOnly {
+		return wire.ROFS, nil
+	}
+	var who export.Looked
+	if err := r.program.exports.Look(e, c.Conn, &c.Cred, &who); err != nil {
+		if _, ok := errors.AsType[export.Pending](err); ok {
+			return wire.Failed, err
+		}
+		return wire.DeniedNoLocks, nil
+	}
+	e.Identify(&c.Cred, &who, &r.cred)
+	want := vfs.AccessRead
+	if exclusive {
+		want |= vfs.AccessModify
+	}
+	var attr vfs.Attr
+	has, err := e.FS.Access(&r.op, r.file, want, &attr)
+	switch {
+	case errors.Is(err, vfs.ErrWouldBlock):
+		return wire.Failed, err
+	case err != nil:
+		return statusOf(err), nil
+	case attr.Type != vfs.Regular, has == 0 && attr.UID != r.cred.UID:
+		return wire.Failed, nil
+	}
+	return wire.Granted, nil
+}
+
+// owner returns the name by which the state knows the owner of the lock: its process number, and its opaque name.
+func (r *request) owner() []byte { return ownerName(r.lock.SVID, r.lock.OH) }
+
+func ownerName(svid int32, oh wire.Object) []byte {
+	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(oh)), uint32(svid)), oh...)
+}
+
+// length returns the length of the lock as the state knows it: all ones reach to the end of the file.
+func (r *request) length() uint64 {
+	if r.lock.Length == 0 {
+		return vfs.ToEnd
+	}
+	return r.lock.Length
+}
+
+// ref returns the file of the lock for the state.
+func (r *request) ref(host *state.Client) state.Ref {
+	return state.Ref{Client: host, Key: state.FileKey{Domain: state.DomainOf(r.export.FS), Handle: r.file}, Export: r.export.ID}
+}
+
+// host returns the host that calls, or nil if it holds nothing.
+func (r *request) host() *state.Client {
+	return r.program.state.FindHost(r.lock.CallerName, r.call.Conn.Peer.Addr())
+}
+
+// statusOf returns the status for an error of a file system.
+func statusOf(err error) wire.Stat4 {
+	switch {
+	case errors.Is(err, syscall.ESTALE), errors.Is(err, vfs.ErrBadHandle):
+		return wire.StaleFH
+	case errors.Is(err, syscall.EROFS):
+		return wire.ROFS
+	case errors.Is(err, vfs.ErrDelay):
+		return wire.DeniedNoLocks
+	}
+	return wire.Failed
+}

@@ -1,0 +1,161 @@
+package state
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Host is the Client.Minor of a host: a client of NFSv3's lock protocol, the Network Lock Manager (RFC 1813
+// appendix II). It is the number of that program, and no minor version of NFSv4.
+//
+// A host has no lease: what it has locked stays until it unlocks it, says that it has restarted (ForgetHost),
+// or the administrator takes it away. It does not confirm itself, and it never says that it has reclaimed all.
+const Host = 100021
+
+// isHost reports whether c is a Host.
+func (c *Client) isHost() bool { return c.Minor == Host }
+
+// completes reports whether the client says when it has reclaimed everything (RECLAIM_COMPLETE).
+func (c *Client) completes() bool { return c.Minor != 0 && !c.isHost() }
+
+// hostIdle is how long the server remembers a host, with its record, after its last lock.
+const hostIdle = time.Hour
+
+// hostName returns the Client.Owner of a host: its address and the name that it gives itself. The name alone is
+// no key, because anyone may send it.
+func hostName(caller []byte, from netip.Addr) string {
+	return clientaddr.Of(from).String() + " " + string(caller)
+}
+
+// FindHost returns the host that calls itself by this name and comes from this address, or nil.
+func (m *Manager) FindHost(caller []byte, from netip.Addr) *Client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.clients.byName[name{Host, hostName(caller, from)}].confirmed
+}
+
+// HostOf is FindHost, but makes the host if there is none; companion then belongs to it. It returns NFS4ERR_DELAY
+// if the server can have no more clients, or none of this address.
+func (m *Manager) HostOf(caller []byte, from netip.Addr, companion Companion) (*Client, Status) {
+	g := m.acquire()
+	defer g.release()
+	owner := hostName(caller, from)
+	if c := g.clients.byName[name{Host, owner}].confirmed; c != nil {
+		return c, nfs4wire.NFS4OK
+	}
+	c := g.add(Host, &Identity{Owner: []byte(owner), Address: from, Companion: companion})
+	if s := g.confirm(c); s != nfs4wire.NFS4OK {
+		g.remove(c)
+		return nil, s
+	}
+	return c, nfs4wire.NFS4OK
+}
+
+// HostsAt returns the hosts of an address.
+func (m *Manager) HostsAt(from netip.Addr) (all []*Client) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o := m.clients.from[clientaddr.Of(from)]; o != nil {
+		for _, c := range m.clients.byID {
+			if c.isHost() && c.known.origin == o {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// ForgetHost ends all locks of a host, and its waiting for locks, because it has restarted. The sweep removes its
+// record.
+func (m *Manager) ForgetHost(c *Client) {
+	g := m.acquire()
+	defer g.release()
+	if !c.known.gone {
+		g.remove(c)
+		g.forget(c)
+	}
+}
+
+// hostIsIdle reports whether the server no longer remembers a host, which holds nothing and waits for nothing. If
+// it is short of room, it remembers none of them.
+func (g *guard) hostIsIdle(c *Client, now time.Duration) bool {
+	silent := now - time.Duration(c.known.renewed.Load())
+	return !g.holds(c) && c.holding.waiters == 0 && g.claimOf(c) == nil && (g.sweeper.lack != nil || silent > hostIdle)
+}
+
+// NotifyHosts is NotifyLocks for the locks for which hosts wait. The function takes the lock (Lock), and then tells
+// the host.
+func (m *Manager) NotifyHosts(f func(LockNotice)) { m.files.notifyHosts.Store(&f) }
+
+// hostOpen returns the open on which the locks of the host a.Host in a file hang. A host opens no files, so the
+// Manager makes the open with the first lock or waiter of the host in the file, and ends it with the last one
+// (endIdle). The open conflicts with no other one, because the host's reads and writes ask one by one (Ask).
+func (g *guard) hostOpen(a *LockArgs) (*State, Status) {
+	c := a.Host
+	if s := g.mayBegin(c); s != nfs4wire.NFS4OK {
+		return nil, s
+	}
+	if s := g.findHostOpen(c, &a.Ref, a.id); s != nil {
+		return s, nfs4wire.NFS4OK
+	}
+	if s := g.mayHold(c, 0, a.Claimed); s != nfs4wire.NFS4OK {
+		return nil, s
+	}
+	if !g.isRecorded(c, 0, a.Claimed) {
+		return nil, nfs4wire.NFS4ErrDelay // the host ended during this request
+	}
+	if g.crowded(c) {
+		return nil, g.full(c)
+	}
+	if s := g.mayOpen(c, a.id, a.room); s != nfs4wire.NFS4OK {
+		return nil, s
+	}
+	owner := g.owner(c, nil, false)
+	if owner == nil {
+		return nil, g.full(c)
+	}
+	of := g.files.byID[a.id]
+	if of == nil {
+		of = &file{id: a.id}
+		g.files.byID[a.id] = of
+	}
+	s := &State{Kind: KindOpen, Client: c, Owner: owner, Key: a.Key, Export: a.Export, modes: mode(0, 0)}
+	s.opened.Store(&opened{access: AccessBoth})
+	if !g.enlist(s, of) {
+		g.tidy(of)
+		if !owner.holds() {
+			g.forgetOwner(owner)
+		}
+		return nil, g.full(c)
+	}
+	g.files.usage.Opens++
+	if a.Claimed {
+		c.known.reclaim.held |= HeldOpens
+		g.reclaimed(c)
+	}
+	return s, nfs4wire.NFS4OK
+}
+
+// findHostOpen returns the open on which the locks of c in the file hang, or nil.
+func (g *guard) findHostOpen(c *Client, r *Ref, id fileID) *State {
+	of, owner := g.files.byID[id], c.holding.owners[ownerKey{}]
+	if of == nil || owner == nil {
+		return nil
+	}
+	return owner.states[place{shown{of, r.Key.Domain}, r.Export}]
+}
+
+// endIdle ends the opens of hosts on which no lock and no waiter hangs any more. The guard has collected those that
+// have lost one.
+func (g *guard) endIdle() {
+	for len(g.idle) > 0 {
+		s := g.idle[0]
+		g.idle = g.idle[1:]
+		if s.file != nil && len(s.locks) == 0 && s.waiters == 0 {
+			g.drop(s)
+		}
+	}
+}
