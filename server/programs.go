@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +62,7 @@ var programs = []program{
 		func(s *Server) rpc.Program { return mount3.New(s.exports.Table) }},
 	// Clients lock over TCP, also those that have mounted over RDMA.
 	{"nlm", nlm4wire.Program, nlm4wire.Version, []string{"tcp"}, config.NFSVersions[:1],
-		func(s *Server) rpc.Program { return nlm.New(nlm.Config{Exports: s.exports.Table, State: s.clients}) }},
+		(*Server).nlmProgram},
 }
 
 // programName returns a program's name in logs and metrics, or its number if it has none.
@@ -146,6 +148,9 @@ func (s *Server) closeClients(context.Context) {
 	if s.nfs40 != nil {
 		s.nfs40.Close()
 	}
+	if s.nlm != nil {
+		s.nlm.Close()
+	}
 	if s.clients != nil {
 		s.clients.Close()
 	}
@@ -191,4 +196,17 @@ func (s *Server) nfs4Program() rpc.Program {
 	}
 	s.nfs4 = nfs4.New(cfg)
 	return s.nfs4
+}
+
+// nlmProgram makes the program of NFSv3's locks. It calls clients back from the address that they have called.
+func (s *Server) nlmProgram() rpc.Program {
+	machine, _ := os.Hostname()
+	s.nlm = nlm.New(nlm.Config{
+		Exports: s.exports.Table, State: s.clients, Machine: machine,
+		Dial: func(from netip.Addr) rpc.Dialer {
+			d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from.Unmap(), 0))}
+			return tcp.DialConfig{Dial: d.DialContext}.Dialer()
+		},
+	})
+	return s.nlm
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
@@ -54,6 +55,7 @@ type Server struct {
 	identity    []byte          // identifies this server to NFSv4 clients
 	nfs4        *nfs4.Program   // nil if NFSv4 is not served
 	nfs40       *nfs40.Minor
+	nlm         *nlm.Program
 	// lines writes lines about clients, names those about clients that have the same name, and
 	// connectionLines those about connections.
 	lines, names, connectionLines *clientLines

@@ -29,12 +29,14 @@ type site struct {
 	xid     uint32
 	file    wire.Object
 	handle  vfs.Handle
+	ended   bool
 }
 
 type options struct {
 	export  *export.Export
 	of      func(vfs.FileSystem) vfs.FileSystem
 	records state.Records
+	dial    func(netip.Addr) rpc.Dialer
 }
 
 func newSite(t testing.TB, o options) *site {
@@ -59,14 +61,21 @@ func newSite(t testing.TB, o options) *site {
 	s.rpc = rpc.NewServer(rpc.Config{Panicked: func(p *rpc.Panic) {
 		t.Errorf("%s panicked: %v\n%s", p.Procedure, p.Value, p.Stack)
 	}})
-	s.program = nlm.New(nlm.Config{Exports: s.table, State: s.state})
+	s.program = nlm.New(nlm.Config{Exports: s.table, State: s.state, Dial: o.dial})
 	s.rpc.Register(s.program)
-	t.Cleanup(func() {
-		s.rpc.Close()
-		s.state.Close()
-	})
+	t.Cleanup(s.end)
 	s.file, s.handle = s.create("file", 0o644)
 	return s
+}
+
+// end closes the server. It may be called again.
+func (s *site) end() {
+	if !s.ended {
+		s.ended = true
+		s.rpc.Close()
+		s.program.Close()
+		s.state.Close()
+	}
 }
 
 // create makes a file of user 1000 and returns its handle, as clients see it and as the file system does.
@@ -198,10 +207,11 @@ type claiming struct {
 	vfs.FileSystem
 	local, held vfs.Claims
 	err         error
+	claims      int
 }
 
 func (c *claiming) Claim(_ vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
-	if c.err != nil {
+	if c.claims++; c.err != nil {
 		return c.err
 	}
 	if _, found, _ := c.local.Against(start, length, mode); found {

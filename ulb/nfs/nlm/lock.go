@@ -61,10 +61,22 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 	}
 	a := state.LockArgs{
 		Host: host, OwnerName: r.owner(), Ref: r.ref(host), Offset: r.lock.Offset, Length: r.length(),
-		Write: args.Exclusive, Claimed: args.Reclaim, Claimer: r.claimer, Later: &r.later,
+		Write: args.Exclusive, Claimed: args.Reclaim, Claimer: r.claimer, Later: &r.later, Wait: args.Block && !args.Reclaim,
 	}
-	if _, s = m.HostLock(&a); s == state.AfterDisk {
+	if a.Wait {
+		a.Tag = r.awaited(host, args.Exclusive)
+	}
+	d, s := m.HostLock(&a)
+	switch {
+	case s == state.AfterDisk:
 		return wire.Failed, errLater
+	case s == nfs4wire.NFS4OK:
+		r.program.granter.settle(host, a.OwnerName, &a.Ref.Key, a.Offset, a.Length)
+	case s == nfs4wire.NFS4ErrDenied && a.Wait:
+		if d.ClientID == 0 {
+			r.program.granter.again(a.Tag.(*awaited), localRetry)
+		}
+		return wire.Blocked, nil
 	}
 	return verdict(s), nil
 }
@@ -79,11 +91,13 @@ func (r *request) unlock(args *wire.UnlockArgs4) (wire.Stat4, error) {
 	if host == nil {
 		return wire.Granted, nil
 	}
-	ref := r.ref(host)
-	return verdict(r.program.state.HostUnlock(host, r.owner(), &ref, r.lock.Offset, r.length(), r.claimer)), nil
+	ref, owner := r.ref(host), r.owner()
+	r.program.granter.settle(host, owner, &ref.Key, r.lock.Offset, r.length())
+	return verdict(r.program.state.HostUnlock(host, owner, &ref, r.lock.Offset, r.length(), r.claimer)), nil
 }
 
-// cancel is CANCEL (RFC 1813 §6.2).
+// cancel is CANCEL (RFC 1813 §6.2). If the lock has just been granted, and the host has not said that it knows, CANCEL
+// unlocks it.
 func (r *request) cancel(args *wire.CancelArgs4) (wire.Stat4, error) {
 	if s, err := r.begin(args.Cookie, &args.Lock); s != wire.Granted || err != nil {
 		return s, err
@@ -92,8 +106,12 @@ func (r *request) cancel(args *wire.CancelArgs4) (wire.Stat4, error) {
 	if host == nil {
 		return wire.Denied, nil
 	}
-	ref := r.ref(host)
-	if !r.program.state.HostCancel(host, r.owner(), &ref, r.lock.Offset, r.length(), args.Exclusive) {
+	m, ref, owner := r.program.state, r.ref(host), r.owner()
+	waited := m.HostCancel(host, owner, &ref, r.lock.Offset, r.length(), args.Exclusive)
+	if r.program.granter.settle(host, owner, &ref.Key, r.lock.Offset, r.length()) && !waited {
+		return verdict(m.HostUnlock(host, owner, &ref, r.lock.Offset, r.length(), r.claimer)), nil
+	}
+	if !waited {
 		return wire.Denied, nil
 	}
 	return wire.Granted, nil

@@ -1,6 +1,8 @@
 package nlm
 
 import (
+	"net/netip"
+
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
@@ -14,21 +16,32 @@ type Program struct {
 	nfs.Service
 	exports *export.Table
 	state   *state.Manager
+	granter granter
 }
 
-// Config is the configuration of a Program. All fields must be set.
+// Config is the configuration of a Program. Exports and State must be set.
 type Config struct {
 	Exports *export.Table
 	State   *state.Manager
+	// Dial returns a Dialer that connects from this local address. With it the server tells hosts that the locks for
+	// which they wait are granted. If it is nil, hosts have to ask again.
+	Dial func(from netip.Addr) rpc.Dialer
+	// Machine is the name by which the server calls itself in its calls.
+	Machine string
 }
 
 // New returns a Program.
 func New(cfg Config) *Program {
-	return &Program{
+	p := &Program{
 		Service: nfs.Service{Program: wire.Program, Version: wire.Version, Procedures: &nfs.BindingNLM4},
 		exports: cfg.Exports, state: cfg.State,
 	}
+	p.granter.begin(p, &cfg)
+	return p
 }
+
+// Close cancels the calls to hosts, and waits until they have ended. It waits for no file system.
+func (p *Program) Close() { p.granter.end() }
 
 // Judge admits every call, because each refusal has a status of its own, which needs the call's cookie. It says for
 // which file system the call may wait.

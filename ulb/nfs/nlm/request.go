@@ -95,23 +95,15 @@ func (r *request) begin(cookie wire.Object, lock *wire.Lock4) (wire.Stat4, error
 	if l := lock.Length; l != 0 && l-1 > 1<<64-1-lock.Offset {
 		return wire.FBig, nil
 	}
-	t, c := r.program.exports, r.call
-	o, err := t.Find(lock.FileHandle)
-	if err != nil {
-		return wire.StaleFH, nil
+	c := r.call
+	e, file, err := r.program.enter(c.Conn, lock.FileHandle, c.Try)
+	switch {
+	case errors.Is(err, vfs.ErrWouldBlock):
+		return wire.Failed, err
+	case err != nil:
+		return statusOf(err), nil
 	}
-	e := o.Export
-	for !e.Enter(c.Conn) {
-		now, err := t.AwakeFor(e, c.Try)
-		switch {
-		case errors.Is(err, vfs.ErrWouldBlock):
-			return wire.Failed, err
-		case err != nil:
-			return statusOf(err), nil
-		}
-		e = now
-	}
-	r.export, r.file = e, o.Handle
+	r.export, r.file = e, file
 	// AUTH_SYS suffices, whatever the export's flavors are: clients' lock managers have no other one (RFC 2623 §2.3.2
 	// lets MOUNT pass for such a reason).
 	if !e.Serves(c.Conn, &c.Cred) || e.Refuses(&c.Cred) {
@@ -122,6 +114,22 @@ func (r *request) begin(cookie wire.Object, lock *wire.Lock4) (wire.Stat4, error
 		return wire.Failed, vfs.ErrWouldBlock // a Claimer may have to wait
 	}
 	return wire.Granted, nil
+}
+
+// enter finds the file that a handle names, and enters its export, which the caller leaves. If try is true, and the
+// export's file system has to be opened first, the error is vfs.ErrWouldBlock.
+func (p *Program) enter(c *rpc.Conn, handle wire.Object, try bool) (*export.Export, vfs.Handle, error) {
+	o, err := p.exports.Find(handle)
+	if err != nil {
+		return nil, vfs.Handle{}, vfs.ErrBadHandle
+	}
+	e := o.Export
+	for !e.Enter(c) {
+		if e, err = p.exports.AwakeFor(e, try); err != nil {
+			return nil, vfs.Handle{}, err
+		}
+	}
+	return e, o.Handle, nil
 }
 
 // mayLock checks that the caller may lock the file: it owns the file, or may read it or, for an exclusive lock, write

@@ -7,7 +7,10 @@ import (
 )
 
 // HostLock locks a range of a file for an owner (a.OwnerName) of the host a.Host, which has no stateids: of a.Ref
-// only the file counts. It first has the host recorded. The statuses are those of Lock and of Record.
+// only the file counts. It first has the host recorded. The statuses are those of Lock and of Record. If a.Wait is
+// true and the status is NFS4ERR_DENIED, the owner waits for the lock (NotifyHosts), unless its host or its address
+// waits for too many. No notice comes if the Denied is of a process of this machine (its ClientID is 0): the caller
+// tries again, with IfWaits.
 func (m *Manager) HostLock(a *LockArgs) (d *Denied, status Status) {
 	if _, ok := byterange.At(a.Offset, a.Length, a.Write); !ok {
 		return nil, nfs4wire.NFS4ErrInvalid

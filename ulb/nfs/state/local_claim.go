@@ -303,10 +303,14 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 	if err == nil {
 		return id, nil, status, late
 	}
+	others := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) // locks of other processes
+	if !others {
+		undo.waiter = nil
+	}
 	m.takeBack(&undo)
 	_ = m.followLocked(c, around) // this only weakens claims, so it conflicts with no process
 	switch {
-	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
+	case others:
 		if d = localLock(c.claimer, c.key.Handle, &r); d == nil {
 			d = denied(&r, 0, "") // that lock has ended meanwhile
 		}
@@ -338,6 +342,8 @@ type undo struct {
 	locked byterange.Range
 	before []byterange.Range
 	seqid  uint32
+	// waiter, if not nil, waits again if a process of this machine keeps it from the lock.
+	waiter *waiter
 }
 
 // takeBack undoes a lock that the client was not told about. The caller still holds the mutex of the
@@ -359,4 +365,7 @@ func (m *Manager) takeBack(u *undo) {
 		g.endLock(s)
 	}
 	g.released(of)
+	if u.waiter != nil {
+		of.queue(g, u.waiter) // behind released, which would offer it the lock
+	}
 }

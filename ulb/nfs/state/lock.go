@@ -34,8 +34,11 @@ type LockArgs struct {
 
 	// Host, if not nil, is the host that locks: see HostLock, which also sets the fields below.
 	Host *Client
-	id   fileID
-	room openRoom
+	// IfWaits makes a host's lock fail with NFS4ERR_NOENT unless its owner waits for exactly this lock, since the LOCK
+	// that had this Tag.
+	IfWaits bool
+	id      fileID
+	room    openRoom
 }
 
 // Denied describes a lock that conflicts with a request.
@@ -112,6 +115,12 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 	name := string(a.OwnerName)
 	if owner != nil {
 		name = owner.key.name
+	}
+	if a.IfWaits && !of.awaits(c, name, r, a.Tag) {
+		return id, nil, nfs4wire.NFS4ErrNoEnt
+	}
+	if a.Host != nil && a.Wait {
+		u.waiter = &waiter{LockNotice: LockNotice{c, name, a.Tag}, want: r, open: open}
 	}
 	d = g.lockConflict(of, &r, owner)
 	if d == nil {

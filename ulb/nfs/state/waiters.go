@@ -59,6 +59,13 @@ func (of *file) queue(g *guard, w *waiter) {
 	h.waiting[of]++
 }
 
+// awaits reports whether the owner waits for exactly this lock, and its last LOCK had this tag.
+func (of *file) awaits(c *Client, owner string, want byterange.Range, tag any) bool {
+	return slices.ContainsFunc(of.waiting, func(w *waiter) bool {
+		return w.Client == c && w.Owner == owner && w.want == want && w.Tag == tag
+	})
+}
+
 // deadlocked reports whether the owner of s, which wants to lock r, would wait for ever (RFC 8881 §18.10.4,
 // NFS4ERR_DEADLOCK): each owner whose lock is in its way waits itself, and has waited for longer, for bytes that
 // s has locked. So two owners that both hold a read lock cannot both wait for a write lock. The one that has

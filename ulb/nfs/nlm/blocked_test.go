@@ -1,0 +1,283 @@
+package nlm_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A far plays the rpcbind and the lock manager of hosts: it answers what the server calls.
+type far struct {
+	t       testing.TB
+	mu      sync.Mutex
+	dialed  []string                                    // addresses
+	granted []wire.TestArgs4                            // arguments of GRANTED calls
+	answer  func(a *wire.TestArgs4) (wire.Stat4, error) // nil: Granted
+	port    uint16                                      // of the lock manager; 0: it is not registered
+}
+
+var errDeaf = errors.New("no answer")
+
+func (f *far) dial(from netip.Addr) rpc.Dialer {
+	return func(_ context.Context, network, address string) (rpc.Client, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.dialed = append(f.dialed, from.String()+" "+address)
+		return f, nil
+	}
+}
+
+func (f *far) Close()                         {}
+func (f *far) Cancel(*rpc.Exchange, error)    {}
+func (f *far) grants() (all []wire.TestArgs4) { f.mu.Lock(); defer f.mu.Unlock(); return f.granted }
+
+func (f *far) Start(x *rpc.Exchange) {
+	args, res := xdr.NewWriter(make([]byte, 0, 8192)), xdr.NewWriter(make([]byte, 0, 8192))
+	x.Args(args)
+	f.mu.Lock()
+	switch {
+	case x.Program == rpcbind.Program && f.port == 0:
+		res.String("")
+	case x.Program == rpcbind.Program:
+		res.String(rpcbind.UniversalAddress(netip.AddrPortFrom(netip.MustParseAddr("192.0.2.99"), f.port)))
+	default:
+		var a wire.TestArgs4
+		a.Decode(xdr.NewDecoder(args.Bytes()))
+		f.granted = append(f.granted, a)
+		stat, err := wire.Granted, error(nil)
+		if f.answer != nil {
+			f.mu.Unlock()
+			stat, err = f.answer(&a)
+			f.mu.Lock()
+		}
+		x.Err = err
+		(&wire.Res4{Cookie: a.Cookie, Stat: stat}).Encode(res)
+	}
+	f.mu.Unlock()
+	x.Results = *xdr.NewDecoder(res.Bytes())
+	x.Done(x)
+}
+
+// waiting runs a test in a bubble of synctest with two hosts and a far. The time in it passes only while nothing
+// else happens.
+func waiting(t *testing.T, test func(s *site, f *far, a, b *host)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &far{t: t, port: 4045}
+		s := newSite(t, options{dial: f.dial})
+		test(s, f, s.host("a", "10.0.0.2:900", 1000), s.host("b", "10.0.0.3:900", 1000))
+		s.end()
+	})
+}
+
+func (h *host) block(w want) wire.Stat4 {
+	h.t.Helper()
+	return h.res(wire.ProcLock, &wire.LockArgs4{Cookie: cookie, Block: true, Exclusive: w.exclusive, Lock: h.lock4(w)})
+}
+
+// A host that waits for a lock is told when it has it: at the address from which it called, from the address that it
+// called, at the port that its rpcbind names, with the lock as it was asked for (NLM-20, NLM-21).
+func TestGranted(t *testing.T) {
+	waiting(t, func(s *site, f *far, a, b *host) {
+		w := want{1, 0, toEnd, true}
+		is(t, "LOCK", a.lock(w), wire.Granted)
+		is(t, "LOCK that waits", b.block(w), wire.Blocked)
+		is(t, "LOCK that does not wait", b.lock(want{2, 0, 1, true}), wire.Denied)
+		synctest.Wait()
+		is(t, "calls before the UNLOCK", len(f.grants()), 0)
+		is(t, "UNLOCK", a.unlock(w), wire.Granted)
+		synctest.Wait()
+		got := f.grants()
+		if len(got) != 1 {
+			t.Fatalf("%d GRANTED", len(got))
+		}
+		l, asked := got[0].Lock, b.lock4(w)
+		if !got[0].Exclusive || string(l.FileHandle) != string(asked.FileHandle) || string(l.OH) != string(asked.OH) ||
+			l.SVID != 1 || l.Offset != 0 || l.Length != toEnd || string(l.CallerName) != "b" {
+			t.Errorf("GRANTED %+v", got[0])
+		}
+		if want := []string{"10.0.0.1 10.0.0.3:111", "10.0.0.1 10.0.0.3:4045"}; len(f.dialed) != 2 || f.dialed[0] != want[0] || f.dialed[1] != want[1] {
+			t.Errorf("called %q, not %q", f.dialed, want)
+		}
+		is(t, "the lock", a.lock(w), wire.Denied)
+		is(t, "UNLOCK of what was waited for", b.unlock(w), wire.Granted)
+		is(t, "LOCK when it is free", a.lock(w), wire.Granted)
+	})
+}
+
+// The port is asked for once in ten minutes, and again if nothing answers there (NLM-22).
+func TestPortIsRemembered(t *testing.T) {
+	waiting(t, func(s *site, f *far, a, b *host) {
+		w := want{1, 0, toEnd, true}
+		for range 3 {
+			a.lock(w)
+			b.block(w)
+			a.unlock(w)
+			synctest.Wait()
+			b.unlock(w)
+		}
+		is(t, "connections", len(f.dialed), 4)
+		time.Sleep(11 * time.Minute)
+		a.lock(w)
+		b.block(w)
+		a.unlock(w)
+		synctest.Wait()
+		is(t, "connections after 11 minutes", len(f.dialed), 6)
+	})
+}
+
+// Those that wait get the lock in the order in which they asked. One that says it does not wait loses it to the next
+// (NLM-23).
+func TestOrderAndRefusal(t *testing.T) {
+	waiting(t, func(s *site, f *far, a, b *host) {
+		c := s.host("c", "10.0.0.4:900", 1000)
+		w := want{1, 0, 10, true}
+		a.lock(w)
+		is(t, "b", b.block(w), wire.Blocked)
+		is(t, "c", c.block(w), wire.Blocked)
+		f.answer = func(g *wire.TestArgs4) (wire.Stat4, error) {
+			if string(g.Lock.CallerName) == "b" {
+				return wire.Denied, nil
+			}
+			return wire.Granted, nil
+		}
+		a.unlock(w)
+		synctest.Wait()
+		var names string
+		for _, g := range f.grants() {
+			names += string(g.Lock.CallerName)
+		}
+		is(t, "called", names, "bc")
+		is(t, "b has nothing to cancel", b.cancel(w), wire.Denied)
+		got := a.test(w)
+		is(t, "the holder", string(got.Holder.OH), "owner at c")
+	})
+}
+
+// A host that does not answer is called three times, 10 s apart. Then the next one gets the lock (NLM-24).
+func TestHostThatDoesNotAnswer(t *testing.T) {
+	for _, deaf := range []string{"rpcbind", "lock manager"} {
+		waiting(t, func(s *site, f *far, a, b *host) {
+			w := want{1, 0, 10, true}
+			a.lock(w)
+			b.block(w)
+			if deaf == "rpcbind" {
+				f.port = 0
+			} else {
+				f.answer = func(*wire.TestArgs4) (wire.Stat4, error) { return 0, errDeaf }
+			}
+			a.unlock(w)
+			time.Sleep(19 * time.Second)
+			synctest.Wait()
+			is(t, "while it is called", a.lock(w), wire.Denied)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			is(t, "after three calls", a.lock(w), wire.Granted)
+			time.Sleep(time.Minute)
+			if calls := len(f.grants()); deaf != "rpcbind" && calls != 3 {
+				t.Errorf("%d calls", calls)
+			}
+		})
+	}
+}
+
+// A host that asks again has the lock, and is not called any more; what it then unlocks stays unlocked (NLM-25).
+func TestHostAsksAgain(t *testing.T) {
+	waiting(t, func(s *site, f *far, a, b *host) {
+		w := want{1, 0, 10, true}
+		a.lock(w)
+		b.block(w)
+		f.answer = func(*wire.TestArgs4) (wire.Stat4, error) { return 0, errDeaf }
+		a.unlock(w)
+		synctest.Wait()
+		is(t, "the same LOCK again", b.block(w), wire.Granted)
+		is(t, "UNLOCK", b.unlock(w), wire.Granted)
+		is(t, "LOCK of the other", a.lock(w), wire.Granted)
+		time.Sleep(time.Minute)
+		is(t, "calls", len(f.grants()), 1)
+		is(t, "the holder", string(b.test(w).Holder.OH), "owner at a")
+	})
+}
+
+// CANCEL ends the waiting, also while the host is being told: then it unlocks (NLM-26).
+func TestCancel(t *testing.T) {
+	waiting(t, func(s *site, f *far, a, b *host) {
+		w := want{1, 0, 10, true}
+		is(t, "CANCEL of nothing", b.cancel(w), wire.Denied)
+		a.lock(w)
+		b.block(w)
+		is(t, "CANCEL of another range", b.cancel(want{1, 0, 9, true}), wire.Denied)
+		is(t, "CANCEL", b.cancel(w), wire.Granted)
+		is(t, "CANCEL again", b.cancel(w), wire.Denied)
+		a.unlock(w)
+		synctest.Wait()
+		is(t, "calls", len(f.grants()), 0)
+
+		a.lock(w)
+		b.block(w)
+		f.answer = func(*wire.TestArgs4) (wire.Stat4, error) {
+			is(t, "CANCEL that crosses GRANTED", b.cancel(w), wire.Granted)
+			is(t, "LOCK of the other", a.lock(w), wire.Granted)
+			return wire.Denied, nil
+		}
+		a.unlock(w)
+		synctest.Wait()
+		is(t, "the holder", string(b.test(w).Holder.OH), "owner at a")
+	})
+}
+
+// A host that has restarted waits for nothing (NLM-27).
+func TestWaiterOfAHostThatIsForgotten(t *testing.T) {
+	waiting(t, func(s *site, f *far, a, b *host) {
+		w := want{1, 0, 10, true}
+		a.lock(w)
+		b.block(w)
+		s.state.ForgetHost(s.state.FindHost([]byte("b"), b.conn.Peer.Addr()))
+		a.unlock(w)
+		synctest.Wait()
+		is(t, "calls", len(f.grants()), 0)
+		if u := s.state.Usage(); u.Waiters+u.Locks+u.Opens > 0 {
+			t.Errorf("left over: %+v", u)
+		}
+	})
+}
+
+// A lock that a process of this machine has is asked for again and again, once however often the host repeats its LOCK
+// (NLM-28).
+func TestWaitingForALocalProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, fs := &far{t: t, port: 4045}, &claiming{}
+		s := newSite(t, options{dial: f.dial, of: func(below vfs.FileSystem) vfs.FileSystem { fs.FileSystem = below; return fs }})
+		a := s.host("a", "10.0.0.2:900", 1000)
+		w := want{1, 0, 10, true}
+		fs.local.Set(5, 1, vfs.ClaimWrite)
+		for range 5 {
+			is(t, "LOCK", a.block(w), wire.Blocked)
+		}
+		asked := fs.claims
+		time.Sleep(21 * time.Second)
+		synctest.Wait()
+		if n := fs.claims - asked; n > 2*11 {
+			t.Errorf("%d claims in 21 s", n)
+		}
+		is(t, "calls", len(f.grants()), 0)
+		fs.local.Set(5, 1, vfs.ClaimNone)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		is(t, "calls when the process has let go", len(f.grants()), 1)
+		is(t, "UNLOCK", a.unlock(w), wire.Granted)
+		s.end()
+		if u := s.state.Usage(); u.Waiters+u.Locks+u.Opens > 0 {
+			t.Errorf("left over: %+v", u)
+		}
+	})
+}

@@ -1,0 +1,234 @@
+package nlm
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+const (
+	// granters is the largest number of goroutines that take awaited locks and call hosts. Each works for one host.
+	granters = 16
+	// localRetry is the time after which the server asks again for a lock that a process of this machine has.
+	localRetry = 2 * time.Second
+	// grantRetry is the time after which the server calls a host again that did not answer, and grantCalls the number
+	// of its calls. Then the lock goes to the next one that waits.
+	grantRetry = 10 * time.Second
+	grantCalls = 3
+)
+
+// An awaited lock is one for which an owner of a host waits.
+type awaited struct {
+	host *state.Client
+	// peer and local are the addresses of the two ends of the connection by which the LOCK came.
+	peer, local netip.Addr
+	// lock is as it was in the LOCK. Its names are copies.
+	lock      wire.Lock4
+	exclusive bool
+	owner     []byte
+	length    uint64 // as the state has it
+
+	// granter.mu guards the fields below.
+
+	// ref is the file, once the lock was taken. calls counts the calls to the host without an answer.
+	ref   state.Ref
+	calls int
+}
+
+// awaited describes the lock of a request, which will wait for it.
+func (r *request) awaited(host *state.Client, exclusive bool) *awaited {
+	l := *r.lock
+	l.CallerName, l.FileHandle, l.OH = bytes.Clone(l.CallerName), bytes.Clone(l.FileHandle), bytes.Clone(l.OH)
+	return &awaited{
+		host: host, peer: r.call.Conn.Peer.Addr(), local: r.call.Conn.Local.Addr(), lock: l, exclusive: exclusive,
+		owner: r.owner(), length: r.length(),
+	}
+}
+
+// A granter takes awaited locks that have become free, and tells their hosts (GRANTED). It does the work of one host
+// in the order of arrival, and that of up to granters hosts at a time.
+type granter struct {
+	program *Program
+	dial    func(from netip.Addr) rpc.Dialer
+	cred    rpc.AuthBytes
+	ctx     context.Context
+	cancel  context.CancelFunc
+	calling sync.WaitGroup // calls to hosts
+
+	mu      sync.Mutex
+	ended   bool
+	work    map[*state.Client][]*awaited // by host; the key is there while a goroutine works for it, or it is in ready
+	ready   []*state.Client
+	running int
+	// untold are, by host, the locks that are granted without that the host has said that it knows.
+	untold map[*state.Client][]*awaited
+	ports  ports
+}
+
+func (g *granter) begin(p *Program, cfg *Config) {
+	g.program, g.dial = p, cfg.Dial
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.work, g.untold = make(map[*state.Client][]*awaited), make(map[*state.Client][]*awaited)
+	machine := cfg.Machine[:min(len(cfg.Machine), rpc.MaxMachineName)]
+	g.cred, _ = rpc.AuthSysCred(0, machine, 0, 0, nil)
+	if g.dial != nil {
+		p.state.NotifyHosts(func(n state.LockNotice) { g.add(n.Tag.(*awaited)) })
+	}
+}
+
+func (g *granter) end() {
+	g.mu.Lock()
+	g.ended = true
+	g.mu.Unlock()
+	g.cancel()
+	g.calling.Wait()
+}
+
+// add makes a goroutine take the lock, or tell the host that it is taken. It does not block.
+func (g *granter) add(w *awaited) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended {
+		return
+	}
+	queue, known := g.work[w.host]
+	g.work[w.host] = append(queue, w)
+	if known {
+		return
+	}
+	if g.ready = append(g.ready, w.host); g.running < granters {
+		g.running++
+		go g.run()
+	}
+}
+
+// again is add after some time.
+func (g *granter) again(w *awaited, after time.Duration) {
+	time.AfterFunc(after, func() { g.add(w) })
+}
+
+// run works until no host is ready.
+func (g *granter) run() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for len(g.ready) > 0 && !g.ended {
+		host := g.ready[0]
+		g.ready = g.ready[1:]
+		w := g.work[host][0]
+		g.work[host] = g.work[host][1:]
+		g.mu.Unlock()
+		g.grant(w)
+		g.mu.Lock()
+		if len(g.work[host]) > 0 {
+			g.ready = append(g.ready, host)
+		} else {
+			delete(g.work, host)
+		}
+	}
+	g.running--
+}
+
+// grant takes the lock, unless it is taken already, and tells the host.
+func (g *granter) grant(w *awaited) {
+	g.mu.Lock()
+	taken := slices.Contains(g.untold[w.host], w)
+	calls := w.calls
+	g.mu.Unlock()
+	if !taken && (calls > 0 || !g.take(w)) {
+		return
+	}
+	switch stat, err := g.tell(w); {
+	case err == nil && stat == wire.Granted:
+		g.settled(w)
+	case err != nil && g.mayCall(w):
+		g.again(w, grantRetry)
+	default: // the owner does not wait any more, or its host cannot be reached
+		if g.settled(w) {
+			g.program.release(w)
+		}
+	}
+}
+
+// mayCall counts a call to the host without an answer. It returns false if that was the last one.
+func (g *granter) mayCall(w *awaited) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w.calls++
+	return w.calls < grantCalls
+}
+
+// take takes the lock for its owner, if the owner still waits for it. It returns false if there is no lock to tell of.
+func (g *granter) take(w *awaited) bool {
+	p := g.program
+	var conn rpc.Conn // only counts the use of the export
+	e, file, err := p.enter(&conn, w.lock.FileHandle, false)
+	if err != nil {
+		return false
+	}
+	defer e.Leave(&conn)
+	w.ref = state.Ref{Client: w.host, Key: state.FileKey{Domain: state.DomainOf(e.FS), Handle: file}, Export: e.ID}
+	// From the moment when the lock is taken, a call of its owner must find it among the untold.
+	g.mu.Lock()
+	g.untold[w.host] = append(g.untold[w.host], w)
+	g.mu.Unlock()
+	claimer, _ := vfs.As[vfs.Claimer](e.FS)
+	d, s := p.state.HostLock(&state.LockArgs{
+		Host: w.host, OwnerName: w.owner, Ref: w.ref, Offset: w.lock.Offset, Length: w.length, Write: w.exclusive,
+		Claimer: claimer, Wait: true, Tag: w, IfWaits: true,
+	})
+	if verdict(s) == wire.Granted {
+		return true
+	}
+	if g.settled(w); d != nil && d.ClientID == 0 {
+		g.again(w, localRetry)
+	}
+	return false
+}
+
+// release unlocks a lock that its owner does not want any more, or cannot be told of.
+func (p *Program) release(w *awaited) {
+	var conn rpc.Conn
+	e, _, err := p.enter(&conn, w.lock.FileHandle, false)
+	if err != nil {
+		return // the locks of an export that is gone are gone as well
+	}
+	defer e.Leave(&conn)
+	claimer, _ := vfs.As[vfs.Claimer](e.FS)
+	_ = p.state.HostUnlock(w.host, w.owner, &w.ref, w.lock.Offset, w.length, claimer)
+}
+
+// settled removes w from the untold locks. It returns false if a call of the owner has done so before.
+func (g *granter) settled(w *awaited) bool {
+	return g.drop(w.host, func(other *awaited) bool { return other == w })
+}
+
+// settle removes those untold locks of an owner that overlap a range, because the owner has called about it, so that
+// the server neither tells the host of them nor unlocks them. It reports whether there were any.
+func (g *granter) settle(host *state.Client, owner []byte, key *state.FileKey, offset, length uint64) bool {
+	return g.drop(host, func(w *awaited) bool {
+		return w.ref.Key == *key && bytes.Equal(w.owner, owner) && overlap(w.lock.Offset, w.length, offset, length)
+	})
+}
+
+func overlap(a, aLength, b, bLength uint64) bool {
+	return (a <= b || bLength == vfs.ToEnd || a-b < bLength) && (b <= a || aLength == vfs.ToEnd || b-a < aLength)
+}
+
+func (g *granter) drop(host *state.Client, those func(w *awaited) bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := g.untold[host]
+	left := slices.DeleteFunc(all, those)
+	if g.untold[host] = left; len(left) == 0 {
+		delete(g.untold, host)
+	}
+	return len(left) < len(all)
+}
