@@ -28,6 +28,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -61,9 +62,17 @@ var programs = []program{
 	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, config.NFSVersions[:1],
 		func(s *Server) rpc.Program { return mount3.New(s.exports.Table) }},
 	// Clients lock over TCP, also those that have mounted over RDMA.
-	{"nlm", nlm4wire.Program, nlm4wire.Version, []string{"tcp"}, config.NFSVersions[:1],
-		(*Server).nlmProgram},
+	{"nlm", nlm4wire.Program, nlm4wire.Version, []string{"tcp"}, config.NFSVersions[:1], (*Server).nlmProgram},
+	{"nsm", nsmwire.Program, nsmwire.Version, []string{"tcp"}, config.NFSVersions[:1],
+		func(s *Server) rpc.Program {
+			s.nsm = nlm.NewMonitor(s.nlm)
+			return s.nsm
+		}},
 }
+
+// locks reports whether the program serves the locks of NFSv3. They have an entry of their own in rpcbind, which other
+// programs of this machine may have taken.
+func (p *program) locks() bool { return p.number == nlm4wire.Program || p.number == nsmwire.Program }
 
 // programName returns a program's name in logs and metrics, or its number if it has none.
 func programName(number uint32) string {

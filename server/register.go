@@ -34,9 +34,12 @@ type registration struct {
 	now chan struct{}
 
 	mu    sync.Mutex
-	last  string // the error of the last check
+	last  registered
 	ended bool
 }
+
+// registered holds the errors of the last check: of NFS and MOUNT, and of the locks of NFSv3.
+type registered struct{ files, locks string }
 
 func (s *Server) newRegistration() *registration {
 	return &registration{s: s, now: make(chan struct{}, 1), client: rpcbind.Client{Dial: tcp.DialConfig{}.Dialer(), Owner: "nfsrdmad"}}
@@ -66,38 +69,58 @@ func (r *registration) soon() {
 	}
 }
 
-// compare registers NFS and MOUNT with rpcbind, unless rpcbind has them already. It does not replace
-// the registration of another server that answers. It writes a log line if the result differs from
-// the last one. A failure is not serious: without rpcbind, the user of a client names the ports in
-// the mount options.
+// compare registers NFS, MOUNT and the locks of NFSv3 with rpcbind, unless rpcbind has them already. It does not
+// replace the registration of another server that answers. It writes a log line if the result differs from the last
+// one. A failure is not serious: without rpcbind, the user of a client names the ports in the mount options. Only for
+// locks there is no such option.
 func (r *registration) compare(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.s.mappings()
-	if r.ended || len(all) == 0 {
+	if r.ended {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, registering)
 	defer cancel()
-	said := ""
-	err := r.client.Register(ctx, all, func(ctx context.Context, m rpcbind.Mapping) bool {
-		return !r.s.listensOn(m.Address) && r.s.served(ctx, m)
-	})
-	if err != nil {
-		said = strings.ReplaceAll(err.Error(), "\n", "; ")
+	said := registered{locks: r.last.locks}
+	var err, locks error
+	said.files, err = r.register(ctx, r.s.mappings(func(p *program) bool { return !p.locks() }))
+	if err == nil || errors.Is(err, rpcbind.ErrElsewhere) {
+		said.locks, locks = r.register(ctx, r.s.mappings((*program).locks))
 	}
 	was := r.last
-	if r.last = said; said == was {
-		return
-	}
+	r.last = said
 	switch {
+	case said.files == was.files:
 	case errors.Is(err, rpcbind.ErrElsewhere):
-		r.s.log.Warn("rpcbind names another server to clients, which answers: stop that one, or set rpcbind = false here; clients of this one name port= and mountport= themselves", zap.String("error", said))
+		r.s.log.Warn("rpcbind names another server to clients, which answers: stop that one, or set rpcbind = false here; clients of this one name port= and mountport= themselves", zap.String("error", said.files))
 	case err != nil:
-		r.s.log.Info("not registered with rpcbind: clients name port= and mountport= themselves", zap.String("error", said))
+		r.s.log.Info("not registered with rpcbind: clients name port= and mountport= themselves, and mount version 3 with nolock", zap.String("error", said.files))
 	default: // an earlier check failed, and its line is in the log
 		r.s.log.Info("registered with rpcbind")
 	}
+	switch {
+	case said.locks == was.locks:
+	case errors.Is(locks, rpcbind.ErrElsewhere), errors.Is(locks, rpcbind.ErrTaken):
+		r.s.log.Warn("rpcbind names another lock manager (program 100021) or status monitor (100024) to clients of version 3, probably this machine's own as a client: unmount what this machine has mounted by version 3, or mount it with nolock, and stop rpc.statd here; until then clients' locks fail (100021), or stay when a client crashes (100024)", zap.String("error", said.locks))
+	case locks != nil:
+		r.s.log.Info("the locks of version 3 are not registered with rpcbind: clients mount with nolock", zap.String("error", said.locks))
+	default:
+		r.s.log.Info("registered the locks of version 3 with rpcbind")
+	}
+}
+
+// register registers all, and returns the error with its text in one line.
+func (r *registration) register(ctx context.Context, all []rpcbind.Mapping) (string, error) {
+	if len(all) == 0 {
+		return "", nil
+	}
+	err := r.client.Register(ctx, all, func(ctx context.Context, m rpcbind.Mapping) bool {
+		return !r.s.listensOn(m.Address) && r.s.served(ctx, m)
+	})
+	if err == nil {
+		return "", nil
+	}
+	return strings.ReplaceAll(err.Error(), "\n", "; "), err
 }
 
 // remove removes the registration, but not one at whose address another server answers. When
@@ -106,7 +129,7 @@ func (r *registration) remove(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true
-	all := r.s.mappings()
+	all := r.s.mappings(func(*program) bool { return true })
 	if len(all) == 0 {
 		return
 	}
@@ -152,17 +175,17 @@ func (s *Server) served(ctx context.Context, m rpcbind.Mapping) bool {
 	return answered.Load()
 }
 
-// mappings returns the registrations for rpcbind: each program at the addresses of its transports,
+// mappings returns the registrations of some programs for rpcbind: each at the addresses of its transports,
 // with the netids of RFC 5665 §5.1 and RFC 8166 §9. rpcbind stores one address for each netid, so
 // only the first address of a netid is registered. There are no registrations if the configuration
 // disables rpcbind.
-func (s *Server) mappings() (all []rpcbind.Mapping) {
+func (s *Server) mappings(which func(*program) bool) (all []rpcbind.Mapping) {
 	if on := s.cfg.Rpcbind; on != nil && !*on {
 		return nil
 	}
 	for _, p := range programs {
 		for _, t := range s.transports {
-			if !p.served(s.cfg) || !slices.Contains(p.over, t.name) {
+			if !which(&p) || !p.served(s.cfg) || !slices.Contains(p.over, t.name) {
 				continue
 			}
 			netids := make(map[string]bool)

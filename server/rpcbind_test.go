@@ -45,7 +45,10 @@ func (m *machine) command(name string, args ...string) *exec.Cmd {
 
 // registered returns the services of NFS and MOUNT that rpcbind knows, as "program version
 // netid address".
-func (m *machine) registered() []string {
+func (m *machine) registered() []string { return m.mapped("100003", "100005") }
+
+// mapped returns what rpcbind knows of these programs.
+func (m *machine) mapped(programs ...string) []string {
 	m.t.Helper()
 	out, err := m.command("rpcinfo").CombinedOutput()
 	if err != nil {
@@ -53,7 +56,7 @@ func (m *machine) registered() []string {
 	}
 	var all []string
 	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) >= 4 && (f[0] == "100003" || f[0] == "100005") {
+		if f := strings.Fields(line); len(f) >= 4 && slices.Contains(programs, f[0]) {
 			all = append(all, strings.Join(f[:4], " "))
 		}
 	}
@@ -70,6 +73,36 @@ func (m *machine) comes(n int) (all []string) {
 		return len(all) == n
 	})
 	return all
+}
+
+// The locks of version 3 are registered on TCP's port. Another lock manager that answers keeps its registration, and a
+// line of the log says so (NLM-40).
+func TestRegistersLocks(t *testing.T) {
+	m := newMachine(t)
+	rpcbind := servertest.StartProcess(t, m.command("rpcbind", "-f", "-w"))
+	defer rpcbind.Kill()
+	rpcbind.AwaitSocket(filepath.Join("/proc", fmt.Sprint(m.inner.PID()), "root/run/rpcbind.sock"))
+	serve := func(port string) *servertest.Process {
+		p := servertest.StartProcess(t, m.command(binary(t), "serve", "--state-dir", t.TempDir(), "--export", t.TempDir()+":/", "--rdma", "none", "--tcp", "127.0.0.1:"+port))
+		p.AwaitLine("serving")
+		return p
+	}
+	locks := func() []string { return m.mapped("100021", "100024") }
+	want := []string{"100021 4 tcp 127.0.0.1.8.1", "100024 1 tcp 127.0.0.1.8.1"}
+	first := serve("2049")
+	await(t, testContext(t), "the locks are registered", func() bool { return slices.Equal(locks(), want) })
+	second := serve("3049")
+	second.AwaitLine("another lock manager (program 100021)")
+	if got := locks(); !slices.Equal(got, want) {
+		t.Errorf("registered: %q", got)
+	}
+	for _, p := range []*servertest.Process{second, first} {
+		p.Signal(syscall.SIGTERM)
+		p.Wait()
+	}
+	if left := locks(); len(left) > 0 {
+		t.Errorf("left registered: %q", left)
+	}
 }
 
 func TestRegistersWithRpcbind(t *testing.T) {

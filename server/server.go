@@ -55,7 +55,8 @@ type Server struct {
 	identity    []byte          // identifies this server to NFSv4 clients
 	nfs4        *nfs4.Program   // nil if NFSv4 is not served
 	nfs40       *nfs40.Minor
-	nlm         *nlm.Program
+	nlm         *nlm.Program // nil if NFSv3 is not served
+	nsm         *nlm.Monitor
 	// lines writes lines about clients, names those about clients that have the same name, and
 	// connectionLines those about connections.
 	lines, names, connectionLines *clientLines
@@ -324,6 +325,9 @@ func every(ctx context.Context, period time.Duration, do func()) {
 }
 
 func (s *Server) announce() {
+	if s.nsm != nil {
+		s.nsm.Announce()
+	}
 	var names []string
 	for _, e := range s.exports.Table.All() {
 		names = append(names, e.Name)

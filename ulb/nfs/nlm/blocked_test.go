@@ -13,17 +13,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // A far plays the rpcbind and the lock manager of hosts: it answers what the server calls.
 type far struct {
-	t       testing.TB
-	mu      sync.Mutex
-	dialed  []string                                    // addresses
-	granted []wire.TestArgs4                            // arguments of GRANTED calls
-	answer  func(a *wire.TestArgs4) (wire.Stat4, error) // nil: Granted
-	port    uint16                                      // of the lock manager; 0: it is not registered
+	t        testing.TB
+	mu       sync.Mutex
+	dialed   []string                                    // addresses
+	granted  []wire.TestArgs4                            // arguments of GRANTED calls
+	answer   func(a *wire.TestArgs4) (wire.Stat4, error) // nil: Granted
+	notified []nsmwire.Status                            // arguments of NOTIFY calls
+	port     uint16                                      // of the lock manager; 0: it is not registered
 }
 
 var errDeaf = errors.New("no answer")
@@ -50,6 +52,10 @@ func (f *far) Start(x *rpc.Exchange) {
 		res.String("")
 	case x.Program == rpcbind.Program:
 		res.String(rpcbind.UniversalAddress(netip.AddrPortFrom(netip.MustParseAddr("192.0.2.99"), f.port)))
+	case x.Program == nsmwire.Program:
+		var n nsmwire.Status
+		n.Decode(xdr.NewDecoder(args.Bytes()))
+		f.notified = append(f.notified, n)
 	default:
 		var a wire.TestArgs4
 		a.Decode(xdr.NewDecoder(args.Bytes()))
@@ -259,18 +265,18 @@ func TestWaitingForALocalProcess(t *testing.T) {
 		s := newSite(t, options{dial: f.dial, of: func(below vfs.FileSystem) vfs.FileSystem { fs.FileSystem = below; return fs }})
 		a := s.host("a", "10.0.0.2:900", 1000)
 		w := want{1, 0, 10, true}
-		fs.local.Set(5, 1, vfs.ClaimWrite)
+		fs.process(5, 1, vfs.ClaimWrite)
 		for range 5 {
 			is(t, "LOCK", a.block(w), wire.Blocked)
 		}
-		asked := fs.claims
+		asked := fs.count()
 		time.Sleep(21 * time.Second)
 		synctest.Wait()
-		if n := fs.claims - asked; n > 2*11 {
+		if n := fs.count() - asked; n > 2*11 {
 			t.Errorf("%d claims in 21 s", n)
 		}
 		is(t, "calls", len(f.grants()), 0)
-		fs.local.Set(5, 1, vfs.ClaimNone)
+		fs.process(5, 1, vfs.ClaimNone)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		is(t, "calls when the process has let go", len(f.grants()), 1)

@@ -96,8 +96,7 @@ func (p *ports) of(ctx context.Context, at netip.Addr, dial rpc.Dialer) (uint16,
 	if ok && time.Now().Before(known.until) {
 		return known.number, nil
 	}
-	c := rpcbind.Client{Dial: dial, Network: "tcp", Address: netip.AddrPortFrom(at, rpcbind.Port).String()}
-	a, err := c.GetAddr(ctx, wire.Program, wire.Version, rpcbind.Netid("tcp", at))
+	number, err := portOf(ctx, at, wire.Program, wire.Version, dial)
 	if err != nil {
 		return 0, err
 	}
@@ -106,12 +105,19 @@ func (p *ports) of(ctx context.Context, at netip.Addr, dial rpc.Dialer) (uint16,
 	if p.known == nil || len(p.known) >= maxPorts {
 		p.known = make(map[netip.Addr]port)
 	}
-	p.known[at] = port{a.Port(), time.Now().Add(portLasts)}
-	return a.Port(), nil
+	p.known[at] = port{number, time.Now().Add(portLasts)}
+	return number, nil
 }
 
 func (p *ports) forget(at netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.known, at)
+}
+
+// portOf asks the rpcbind at an address for the TCP port of a program there.
+func portOf(ctx context.Context, at netip.Addr, program, version uint32, dial rpc.Dialer) (uint16, error) {
+	c := rpcbind.Client{Dial: dial, Network: "tcp", Address: netip.AddrPortFrom(at, rpcbind.Port).String()}
+	a, err := c.GetAddr(ctx, program, version, rpcbind.Netid("tcp", at))
+	return a.Port(), err
 }

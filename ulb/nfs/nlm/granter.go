@@ -58,6 +58,7 @@ func (r *request) awaited(host *state.Client, exclusive bool) *awaited {
 type granter struct {
 	program *Program
 	dial    func(from netip.Addr) rpc.Dialer
+	machine string // this server's name
 	cred    rpc.AuthBytes
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -74,7 +75,7 @@ type granter struct {
 }
 
 func (g *granter) begin(p *Program, cfg *Config) {
-	g.program, g.dial = p, cfg.Dial
+	g.program, g.dial, g.machine = p, cfg.Dial, cfg.Machine
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.work, g.untold = make(map[*state.Client][]*awaited), make(map[*state.Client][]*awaited)
 	machine := cfg.Machine[:min(len(cfg.Machine), rpc.MaxMachineName)]

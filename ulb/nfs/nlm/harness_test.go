@@ -2,6 +2,7 @@ package nlm_test
 
 import (
 	"net/netip"
+	"sync"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -61,7 +62,7 @@ func newSite(t testing.TB, o options) *site {
 	s.rpc = rpc.NewServer(rpc.Config{Panicked: func(p *rpc.Panic) {
 		t.Errorf("%s panicked: %v\n%s", p.Procedure, p.Value, p.Stack)
 	}})
-	s.program = nlm.New(nlm.Config{Exports: s.table, State: s.state, Dial: o.dial})
+	s.program = nlm.New(nlm.Config{Exports: s.table, State: s.state, Dial: o.dial, Machine: "the server"})
 	s.rpc.Register(s.program)
 	t.Cleanup(s.end)
 	s.file, s.handle = s.create("file", 0o644)
@@ -208,9 +209,12 @@ type claiming struct {
 	local, held vfs.Claims
 	err         error
 	claims      int
+	mu          sync.Mutex
 }
 
 func (c *claiming) Claim(_ vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.claims++; c.err != nil {
 		return c.err
 	}
@@ -221,10 +225,30 @@ func (c *claiming) Claim(_ vfs.Handle, start, length uint64, mode vfs.ClaimMode)
 }
 
 func (c *claiming) TestClaim(_ vfs.Handle, start, length uint64, mode vfs.ClaimMode) (vfs.Claimed, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.local.Against(start, length, mode)
 }
 
-func (c *claiming) DropClaims(vfs.Handle) { c.held = vfs.Claims{} }
+// process sets the lock of a process of this machine.
+func (c *claiming) process(start, length uint64, mode vfs.ClaimMode) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.local.Set(start, length, mode)
+}
+
+// count returns the number of claims that the server has tried to make.
+func (c *claiming) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.claims
+}
+
+func (c *claiming) DropClaims(vfs.Handle) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = vfs.Claims{}
+}
 
 // each runs a test with a file system that answers at once, one that has to wait, and one that claims.
 func each(t *testing.T, o options, test func(t *testing.T, s *site)) {

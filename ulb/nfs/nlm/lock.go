@@ -55,7 +55,7 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 	if m.InGrace() && !args.Reclaim {
 		return wire.DeniedGracePeriod, nil
 	}
-	host, s := m.HostOf(r.lock.CallerName, r.call.Conn.Peer.Addr(), nil)
+	host, s := r.introduce(args.State)
 	if s != nfs4wire.NFS4OK {
 		return verdict(s), nil
 	}

@@ -178,7 +178,7 @@ func TestLocalProcesses(t *testing.T) {
 	fs := &claiming{}
 	s := newSite(t, options{of: func(below vfs.FileSystem) vfs.FileSystem { fs.FileSystem = below; return fs }})
 	h := s.host("a", "10.0.0.2:900", 1000)
-	fs.local.Set(5, 5, vfs.ClaimWrite)
+	fs.process(5, 5, vfs.ClaimWrite)
 	is(t, "LOCK", h.lock(want{1, 0, 6, false}), wire.Denied)
 	got := h.test(want{1, 0, 6, false})
 	if got.Stat != wire.Denied || got.Holder.SVID != 0 || len(got.Holder.OH) > 0 || got.Holder.Offset != 5 {

@@ -66,6 +66,8 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		return answered(p, c, w, (*request).cancel, res)
 	case wire.ProcUnlock:
 		return answered(p, c, w, (*request).unlock, res)
+	case wire.ProcFreeAll:
+		return p.freeAll(c)
 	}
 	if c.Args.Finish() != nil {
 		return rpc.GarbageArgs

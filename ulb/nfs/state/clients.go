@@ -79,6 +79,7 @@ type origin struct {
 	address     netip.Addr
 	waiters     int // number of denied locks for which its clients wait
 	files       openFiles
+	hosts       map[*Client]struct{} // those of its clients that are hosts
 }
 
 // part returns the fair share of one address in n items; a new address counts as well.
@@ -278,6 +279,7 @@ func (g *guard) remove(c *Client) {
 		delete(t.from, c.known.address)
 	}
 	delete(t.byID, c.ID)
+	delete(o.hosts, c)
 	g.dropAll(c)
 	g.gone = append(g.gone, c)
 }

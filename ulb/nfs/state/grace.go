@@ -167,7 +167,7 @@ func (g *guard) claimOf(c *Client) *claim {
 
 // claimBefore returns the entry of c in grace.claims, even if c can no longer reclaim anything by it.
 func (g *guard) claimBefore(c *Client) *claim {
-	if r := g.grace.claims[c.name()]; r != nil && r.Principal == c.Principal {
+	if r := g.grace.claims[c.name()]; r != nil && (r.Principal == c.Principal || c.isHost()) {
 		return r
 	}
 	return nil

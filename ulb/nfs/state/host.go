@@ -1,7 +1,10 @@
 package state
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
@@ -37,35 +40,71 @@ func (m *Manager) FindHost(caller []byte, from netip.Addr) *Client {
 	return m.clients.byName[name{Host, hostName(caller, from)}].confirmed
 }
 
-// HostOf is FindHost, but makes the host if there is none; companion then belongs to it. It returns NFS4ERR_DELAY
-// if the server can have no more clients, or none of this address.
-func (m *Manager) HostOf(caller []byte, from netip.Addr, companion Companion) (*Client, Status) {
+// HostOf is FindHost, but makes the host if there is none; local is then the server's address that the host has
+// called, and companion belongs to the host. It returns NFS4ERR_DELAY if the server can have no more clients, or none
+// of this address.
+func (m *Manager) HostOf(caller []byte, from, local netip.Addr, companion Companion) (*Client, Status) {
 	g := m.acquire()
 	defer g.release()
 	owner := hostName(caller, from)
 	if c := g.clients.byName[name{Host, owner}].confirmed; c != nil {
 		return c, nfs4wire.NFS4OK
 	}
-	c := g.add(Host, &Identity{Owner: []byte(owner), Address: from, Companion: companion})
+	c := g.add(Host, &Identity{Owner: []byte(owner), Principal: hostAddresses(from, local), Address: from, Companion: companion})
 	if s := g.confirm(c); s != nfs4wire.NFS4OK {
 		g.remove(c)
 		return nil, s
 	}
+	o := c.known.origin
+	if o.hosts == nil {
+		o.hosts = make(map[*Client]struct{})
+	}
+	o.hosts[c] = struct{}{}
 	return c, nfs4wire.NFS4OK
 }
 
-// HostsAt returns the hosts of an address.
-func (m *Manager) HostsAt(from netip.Addr) (all []*Client) {
+// hostAddresses returns the Client.Principal of a host: its own address, and the server's address that it has called.
+// Its record shows after a restart whom to tell, and from where. They are no part of the host's identity: it may come
+// again from another address of its network.
+func hostAddresses(from, local netip.Addr) string {
+	return from.Unmap().String() + " " + local.Unmap().String()
+}
+
+// A FormerHost is a host that held locks before the server's restart, and may reclaim them.
+type FormerHost struct {
+	Name string
+	// Address is the host's, and Local the server's address that it has called.
+	Address, Local netip.Addr
+}
+
+// FormerHosts returns the hosts that have a record from before this start.
+func (m *Manager) FormerHosts() (all []FormerHost) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if o := m.clients.from[clientaddr.Of(from)]; o != nil {
-		for _, c := range m.clients.byID {
-			if c.isHost() && c.known.origin == o {
-				all = append(all, c)
-			}
+	for _, r := range m.grace.claims {
+		if r.Minor != Host {
+			continue
+		}
+		_, called, _ := strings.Cut(r.Owner, " ")
+		from, local, _ := strings.Cut(r.Principal, " ")
+		h := FormerHost{Name: called}
+		h.Local, _ = netip.ParseAddr(local)
+		var err error
+		if h.Address, err = netip.ParseAddr(from); err == nil {
+			all = append(all, h)
 		}
 	}
 	return all
+}
+
+// HostsAt returns the hosts of an address.
+func (m *Manager) HostsAt(from netip.Addr) []*Client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o := m.clients.from[clientaddr.Of(from)]; o != nil {
+		return slices.Collect(maps.Keys(o.hosts))
+	}
+	return nil
 }
 
 // ForgetHost ends all locks of a host, and its waiting for locks, because it has restarted. The sweep removes its

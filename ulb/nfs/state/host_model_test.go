@@ -61,7 +61,7 @@ func (m *model) hostLock(t *rapid.T) {
 	file := rapid.IntRange(0, len(m.files)-1).Draw(t, "file")
 	how := rapid.IntRange(1, 2).Draw(t, "how")
 	from, to, offset, length := span(t)
-	c, s := m.m.HostOf(m.hostName(h), hostAddress, nil)
+	c, s := m.m.HostOf(m.hostName(h), hostAddress, hostAddress, nil)
 	if s != ok {
 		t.Fatal(s)
 	}

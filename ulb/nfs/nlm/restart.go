@@ -1,0 +1,66 @@
+package nlm
+
+import (
+	"bytes"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// An incarnation is what the package remembers about a host from one of its restarts to the next.
+type incarnation struct {
+	program *Program
+	name    []byte
+	// restarts is the number that the host's status monitor counts up at each restart; 0 if it is unknown.
+	restarts atomic.Int32
+}
+
+// Gone implements state.Companion.
+func (*incarnation) Gone() {}
+
+// introduce returns the host that calls. If its number of restarts (restarts) has grown, it has restarted, and what it
+// held before is free, even if its status monitor has not said so.
+func (r *request) introduce(restarts int32) (*state.Client, state.Status) {
+	m, c := r.program.state, r.call.Conn
+	for {
+		host := r.host()
+		if host == nil {
+			i := &incarnation{program: r.program, name: bytes.Clone(r.lock.CallerName)}
+			i.restarts.Store(restarts)
+			return m.HostOf(r.lock.CallerName, c.Peer.Addr(), c.Local.Addr(), i)
+		}
+		i := host.Companion().(*incarnation)
+		was := i.restarts.Load()
+		switch {
+		case restarts == 0 || restarts-was <= 0 && was != 0:
+			return host, 0
+		case was == 0:
+			i.restarts.CompareAndSwap(0, restarts)
+			return host, 0
+		}
+		m.ForgetHost(host)
+	}
+}
+
+// restarted ends what a host holds, because it says that it has restarted. A number that is not larger than the one
+// that it had when it locked is of an earlier message, which comes again.
+func (p *Program) restarted(host *state.Client, restarts int32) {
+	if was := host.Companion().(*incarnation).restarts.Load(); restarts == 0 || was == 0 || restarts-was > 0 {
+		p.state.ForgetHost(host)
+	}
+}
+
+// freeAll is FREE_ALL (RFC 1813 §6.2). It comes from the host itself, from a port that only its system uses: anyone can
+// send a name. It has no result that could refuse.
+func (p *Program) freeAll(c *rpc.Call) rpc.Outcome {
+	var args wire.Notify4
+	if args.Decode(&c.Args); c.Args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	if host := p.state.FindHost(args.Name, c.Conn.Peer.Addr()); host != nil && c.Conn.Privileged {
+		p.restarted(host, args.State)
+	}
+	return rpc.Done
+}
