@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -57,6 +58,15 @@ func DaemonCommand(program, state string, flags ...string) []string {
 		"--rdma", fmt.Sprintf("%s:%d", Host, PortRDMA), "--tcp", fmt.Sprintf("%s:%d", Host, PortTCP),
 	}
 	return append(command, flags...)
+}
+
+// BesideRpcbind returns a command of DaemonCommand that first starts rpcbind in the daemon's network. It goes on when
+// the daemon ends, and ends with the network.
+func BesideRpcbind(command []string) []string {
+	command = slices.Clone(command)
+	i := slices.IndexFunc(command, func(arg string) bool { return strings.HasPrefix(arg, "mount ") })
+	command[i] = strings.Replace(command[i], "&&", "&& { rpcbind -i; true; } &&", 1)
+	return command
 }
 
 // StartServer starts a server program in the network and waits until it listens on the TCP ports.

@@ -41,12 +41,12 @@ software_rdma() {
 greet() { { echo >"/dev/udp/$1/9"; } 2>/dev/null; local i; for i in 1 2 3 4 5 6 7 8 9 10; do ip neigh show "$1" | grep -q lladdr && return; sleep 0.05; done; }
 
 # mount_over HOW DIR [OPTIONS]: mount the server's export with the options that nfsrdmad prints. HOW is rdma or tcp
-# for NFSv3, or has a version of NFSv4 behind it, as in rdma/4.1.
+# for NFSv3, or has a version of NFSv4 behind it, as in rdma/4.1. With LOCKS=lock, NFSv3 locks on the server.
 mount_over() {
 	local transport=${1%%/*} version=${1#*/} options
 	[ "$version" != "$1" ] || version=3
 	options="vers=$version,proto=$transport"
-	[ "$version" != 3 ] || options+=",nolock,mountport=${MOUNT_PORT:-2049},mountproto=tcp"
+	[ "$version" != 3 ] || options+=",${LOCKS:-nolock},mountport=${MOUNT_PORT:-2049},mountproto=tcp"
 	case $transport in
 		rdma) software_rdma; options+=",port=20049";;
 		tcp) options+=",port=2049";;
@@ -55,6 +55,7 @@ mount_over() {
 		3) module nfsv3;;
 		*) rpc_pipes; module nfsv4;;
 	esac
+	[ "$version$LOCKS" != 3lock ] || lock_services
 	greet "$SERVER"
 	mkdir -p "$2"
 	must mount -t nfs -o "$options${3:+,$3}" "${SERVER_NAME:-$SERVER}:$EXPORT" "$2"
@@ -116,6 +117,14 @@ waiting_for() {
 
 # listening PORT: succeed if this guest has a TCP listener on the port.
 listening() { grep -qi ":$(printf %04x "$1") [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6; }
+
+# lock_services: start what a client of NFSv3 needs for locks on the server. Its name is that of no other guest.
+lock_services() {
+	pgrep -x rpc.statd >/dev/null && return
+	hostname "guest${ADDRESS##*.}"
+	rpc_services
+	must rpc.statd
+}
 
 # rpc_services: start rpcbind and create the folders in which the kernel's server keeps its state.
 rpc_services() {
