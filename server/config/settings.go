@@ -56,7 +56,7 @@ var settings = []setting{
 	{key: "metrics", usual: "none", check: checkMetrics,
 		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. It has no access control: keep it on loopback or a management network. It serves 16 connections at a time, and closes a connection that sends no request within 10 seconds"},
 	{key: "rpcbind", usual: "`true`",
-		meaning: "whether to register NFS and MOUNT with rpcbind, if it runs, so that `showmount -e` and mounts without `port=` work"},
+		meaning: "whether to register NFS, MOUNT and the locks of version 3 with rpcbind, if it runs, so that `showmount -e`, mounts without `port=` and [locks with version 3](mounting.md#locks-with-version-3) work"},
 	{key: "strict", usual: "`false`",
 		meaning: "whether the daemon refuses to start if it cannot open the directory of every export. Otherwise it starts if it can open one of them, and tries again every minute to open the others. For a directory that has not answered, for example because a disk is slow, the start waits if no other export can be served, or if this key is `true`"},
 	timeout("drain_timeout", 30*time.Second,

@@ -1,0 +1,144 @@
+package state
+
+import (
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+func newHost(t testing.TB, m *Manager, name string) *Client {
+	t.Helper()
+	c, s := m.HostOf([]byte(name), hostAddress, netip.MustParseAddr("192.0.2.1"), nil)
+	is(t, "HostOf", s, ok)
+	return c
+}
+
+func hostLock(m *Manager, c *Client, owner string, key FileKey, write, wait bool) Status {
+	_, s := m.HostLock(&LockArgs{Host: c, OwnerName: []byte(owner), Ref: Ref{Client: c, Key: key}, Length: 10, Write: write, Wait: wait, Tag: owner})
+	return s
+}
+
+// A host that holds nothing is remembered, with its record, for an hour. One that holds or waits for something stays.
+func TestIdleHostsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		idle, holds, waits := newHost(t, m, "idle"), newHost(t, m, "holds"), newHost(t, m, "waits")
+		is(t, "LOCK", hostLock(m, idle, "o", fileKey(1), true, false), ok)
+		is(t, "UNLOCK", m.HostUnlock(idle, []byte("o"), &Ref{Key: fileKey(1)}, 0, 10, nil), ok)
+		is(t, "LOCK", hostLock(m, holds, "o", fileKey(2), true, false), ok)
+		is(t, "LOCK that waits", hostLock(m, waits, "o", fileKey(2), true, true), nfs4wire.NFS4ErrDenied)
+		time.Sleep(50 * time.Minute)
+		if n := len(m.HostsAt(hostAddress)); n != 3 {
+			t.Errorf("%d hosts after 50 minutes", n)
+		}
+		time.Sleep(24 * time.Hour)
+		if n := len(m.HostsAt(hostAddress)); n != 2 {
+			t.Errorf("%d hosts after a day", n)
+		}
+		if m.FindHost([]byte("idle"), hostAddress) != nil {
+			t.Error("the idle host is remembered")
+		}
+	})
+}
+
+// The lock of a host keeps no OPEN away, whatever it denies: a host opens no files.
+func TestHostLocksDenyNoOpens(t *testing.T) {
+	m := newManager(t)
+	h, c, key := newHost(t, m, "h"), newClient(m, 1, "c"), fileKey(1)
+	is(t, "LOCK", hostLock(m, h, "o", key, true, false), ok)
+	id := open(t, m, c, "c", key, AccessBoth, AccessBoth)
+	_, d, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte("l"), Length: 1, Write: true})
+	is(t, "LOCK of an NFSv4 client", s, nfs4wire.NFS4ErrDenied)
+	if d == nil || d.ClientID != h.ID {
+		t.Errorf("denied by %+v", d)
+	}
+	is(t, "UNLOCK", m.HostUnlock(h, []byte("o"), &Ref{Key: key}, 5, 100, nil), ok)
+	if _, _, s = m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte("l"), Offset: 5, Length: 1, Write: true}); s != ok {
+		t.Error(s)
+	}
+}
+
+// A host that waits gets its notice when an NFSv4 client closes the file, which no other one has open.
+func TestHostWaitsForNFSv4(t *testing.T) {
+	m := newManager(t)
+	var told []any
+	m.NotifyHosts(func(n LockNotice) { told = append(told, n.Tag) })
+	m.NotifyLocks(func(LockNotice) { t.Error("a notice for a session") })
+	h, c, key := newHost(t, m, "h"), newClient(m, 1, "c"), fileKey(1)
+	id := open(t, m, c, "c", key, AccessBoth, 0)
+	_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte("l"), Length: 1, Write: true})
+	is(t, "LOCK of an NFSv4 client", s, ok)
+	is(t, "LOCK", hostLock(m, h, "o", key, true, true), nfs4wire.NFS4ErrDenied)
+	_, s = m.CloseOpen(&Ref{ID: id, Client: c, Key: key}, false)
+	is(t, "CLOSE", s, ok)
+	if len(told) != 1 || told[0] != "o" {
+		t.Fatalf("told %v", told)
+	}
+	a := LockArgs{Host: h, OwnerName: []byte("o"), Ref: Ref{Client: h, Key: key}, Length: 10, Write: true, IfWaits: true, Tag: "another LOCK"}
+	_, s = m.HostLock(&a)
+	is(t, "taking it for another LOCK", s, nfs4wire.NFS4ErrNoEnt)
+	a.Tag = "o"
+	_, s = m.HostLock(&a)
+	is(t, "taking it", s, ok)
+	_, s = m.HostLock(&a)
+	is(t, "taking it again", s, nfs4wire.NFS4ErrNoEnt)
+	m.ForgetHost(h)
+	m.removeNow(c)
+	nothingLeft(t, m)
+}
+
+// The end of a file system, or of an export, ends the locks and the waiting of hosts in it, and leaves nothing to
+// acknowledge.
+func TestRevokedHosts(t *testing.T) {
+	m := newManager(t)
+	h, other, key := newHost(t, m, "h"), newHost(t, m, "other"), fileKey(1)
+	is(t, "LOCK", hostLock(m, h, "o", key, true, false), ok)
+	is(t, "LOCK that waits", hostLock(m, other, "w", key, true, true), nfs4wire.NFS4ErrDenied)
+	m.Revoke(key.Domain)
+	if u := m.Usage(); u.Opens+u.Locks+u.Ranges+u.Waiters+u.Files+u.Owners > 0 {
+		t.Errorf("left over: %+v", u)
+	}
+	_, s := m.HostLock(&LockArgs{Host: other, OwnerName: []byte("w"), Ref: Ref{Client: other, Key: key}, Length: 10, Write: true, IfWaits: true, Tag: "w"})
+	is(t, "taking what it waited for", s, nfs4wire.NFS4ErrNoEnt)
+	is(t, "LOCK afterwards", hostLock(m, other, "w", key, true, false), ok)
+	m.ForgetHost(h)
+	m.ForgetHost(other)
+	nothingLeft(t, m)
+}
+
+// A host has no more of the table of clients, of waiters and of memory than other clients of its address.
+func TestHostsAreBounded(t *testing.T) {
+	m, err := New(Config{Memory: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	h, key := newHost(t, m, "h"), fileKey(1)
+	locked := 0
+	for ; locked < 1<<16; locked++ {
+		_, s := m.HostLock(&LockArgs{Host: h, OwnerName: []byte("o"), Ref: Ref{Client: h, Key: key}, Offset: uint64(2 * locked), Length: 1})
+		if s != ok {
+			is(t, "LOCK beyond the memory", s, nfs4wire.NFS4ErrDelay)
+			break
+		}
+	}
+	if held := m.Usage().Memory; held > 1<<20 || locked < 100 {
+		t.Errorf("%d locks in %d bytes", locked, held)
+	}
+	for i := range 2 * maxClientsFrom {
+		if _, s := m.HostOf([]byte(string(rune('a'+i%26))+string(rune(i))), hostAddress, hostAddress, nil); s != ok {
+			is(t, "one more host", s, nfs4wire.NFS4ErrDelay)
+		}
+	}
+	if n := len(m.HostsAt(hostAddress)); n > maxClientsFrom {
+		t.Errorf("%d hosts of one address", n)
+	}
+	is(t, "UNLOCK", m.HostUnlock(h, []byte("o"), &Ref{Key: key}, 0, vfs.ToEnd, nil), ok)
+	if u := m.Usage(); u.Opens+u.Locks+u.Ranges+u.Files > 0 {
+		t.Errorf("left over: %+v", u)
+	}
+}
