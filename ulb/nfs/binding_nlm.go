@@ -15,6 +15,8 @@ var BindingNLM4 = rpc.Binding{Procedures: []rpc.Procedure{
 	nlm4wire.ProcLock:    {Name: "LOCK", Once: true, MaxArgs: nlm4wire.LockArgs4MaxSize, MaxResults: nlm4wire.Res4MaxSize, Walk: fileOfLock(8)},
 	nlm4wire.ProcCancel:  {Name: "CANCEL", Once: true, MaxArgs: nlm4wire.CancelArgs4MaxSize, MaxResults: nlm4wire.Res4MaxSize, Walk: fileOfLock(8)},
 	nlm4wire.ProcUnlock:  {Name: "UNLOCK", Once: true, MaxArgs: nlm4wire.UnlockArgs4MaxSize, MaxResults: nlm4wire.Res4MaxSize, Walk: fileOfLock(0)},
+	nlm4wire.ProcShare:   {Name: "SHARE", Once: true, MaxArgs: nlm4wire.ShareArgs4MaxSize, MaxResults: nlm4wire.ShareRes4MaxSize, Walk: fileOfLock(0)},
+	nlm4wire.ProcUnshare: {Name: "UNSHARE", Once: true, MaxArgs: nlm4wire.ShareArgs4MaxSize, MaxResults: nlm4wire.ShareRes4MaxSize, Walk: fileOfLock(0)},
 	nlm4wire.ProcNmLock:  {Name: "NM_LOCK", Once: true, MaxArgs: nlm4wire.LockArgs4MaxSize, MaxResults: nlm4wire.Res4MaxSize, Walk: fileOfLock(8)},
 	nlm4wire.ProcFreeAll: {Name: "FREE_ALL", Once: true, MaxArgs: nlm4wire.Notify4MaxSize},
 }}

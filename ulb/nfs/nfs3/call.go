@@ -325,7 +325,7 @@ func (r *request) may(use state.Use, h vfs.Handle, name []byte) error {
 	if m == nil {
 		return nil
 	}
-	i := state.Intent{Use: use, FS: r.fs(), File: h, Name: name, Op: &r.op, Later: &r.later, Version3: true}
+	i := state.Intent{Use: use, FS: r.fs(), File: h, Name: name, Op: &r.op, Later: &r.later, From: r.call.Conn.Peer.Addr(), Version3: true}
 	switch m.Ask(&i) {
 	case state.Yes:
 		return nil

@@ -256,6 +256,7 @@ func FuzzCall(f *testing.F) {
 	for p, args := range map[wire.Procedure]encoder{
 		wire.ProcNull: nil, wire.ProcTest: &wire.TestArgs4{Lock: h.lock4(w)}, wire.ProcLock: &wire.LockArgs4{Lock: h.lock4(w), Block: true},
 		wire.ProcCancel: &wire.CancelArgs4{Lock: h.lock4(w)}, wire.ProcUnlock: &wire.UnlockArgs4{Lock: h.lock4(w)},
+		wire.ProcShare:   &wire.ShareArgs4{Share: wire.Share4{CallerName: []byte("a"), FileHandle: h.file, Access: 3, Mode: 2}},
 		wire.ProcFreeAll: &wire.Notify4{Name: []byte("a"), State: 3},
 	} {
 		m := h.message(p, args)

@@ -66,6 +66,10 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		return answered(p, c, w, (*request).cancel, res)
 	case wire.ProcUnlock:
 		return answered(p, c, w, (*request).unlock, res)
+	case wire.ProcShare:
+		return answered(p, c, w, (*request).share, shareRes)
+	case wire.ProcUnshare:
+		return answered(p, c, w, (*request).unshare, shareRes)
 	case wire.ProcFreeAll:
 		return p.freeAll(c)
 	}

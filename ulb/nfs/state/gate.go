@@ -160,7 +160,8 @@ func (s *State) allows(access Access) bool {
 // client c has in the group: because the caller uses the stateid of the only one of these opens, or
 // of one of its locks; or because it changes a name of a file that its own client has open, as with
 // Linux's server. A request of minor version 0 that changes a name does not identify its client. It counts
-// as a request of the only client of minor version 0 at the caller's address. A caller of NFSv3 has no opens.
+// as a request of the only client of minor version 0 at the caller's address. A caller of NFSv3 has no
+// opens but the shares of its host, so exempts compares the addresses.
 func (i *Intent) exempts(of *file, group *openGroup, c *Client) bool {
 	if open := i.By; open != nil {
 		if open.Kind == KindLock {
@@ -171,7 +172,9 @@ func (i *Intent) exempts(of *file, group *openGroup, c *Client) bool {
 		}
 	}
 	switch {
-	case !i.Use.ofNames(), i.Version3:
+	case i.Version3:
+		return c.isHost() && c.known.address == clientaddr.Of(i.From)
+	case !i.Use.ofNames():
 		return false
 	case i.Client != nil:
 		return c == i.Client

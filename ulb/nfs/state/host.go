@@ -137,7 +137,7 @@ func (g *guard) hostOpen(a *LockArgs) (*State, Status) {
 	if s := g.mayBegin(c); s != nfs4wire.NFS4OK {
 		return nil, s
 	}
-	if s := g.findHostOpen(c, &a.Ref, a.id); s != nil {
+	if s := g.findHostOpen(c, nil, &a.Ref, a.id); s != nil {
 		return s, nfs4wire.NFS4OK
 	}
 	if s := g.mayHold(c, 0, a.Claimed); s != nfs4wire.NFS4OK {
@@ -178,9 +178,10 @@ func (g *guard) hostOpen(a *LockArgs) (*State, Status) {
 	return s, nfs4wire.NFS4OK
 }
 
-// findHostOpen returns the open on which the locks of c in the file hang, or nil.
-func (g *guard) findHostOpen(c *Client, r *Ref, id fileID) *State {
-	of, owner := g.files.byID[id], c.holding.owners[ownerKey{}]
+// findHostOpen returns the open of the file that the open-owner of a host has, or nil. The one on whose opens locks hang
+// has no name.
+func (g *guard) findHostOpen(c *Client, by []byte, r *Ref, id fileID) *State {
+	of, owner := g.files.byID[id], c.holding.owners[ownerKey{name: string(by)}]
 	if of == nil || owner == nil {
 		return nil
 	}

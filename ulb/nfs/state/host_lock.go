@@ -72,7 +72,7 @@ func (m *Manager) HostUnlock(host *Client, owner []byte, r *Ref, offset, length 
 func (m *Manager) hostUnlock(host *Client, owner []byte, r *Ref, id fileID, what byterange.Range) Status {
 	g := m.acquire()
 	defer g.release()
-	open := g.findHostOpen(host, r, id)
+	open := g.findHostOpen(host, nil, r, id)
 	if open == nil {
 		return nfs4wire.NFS4OK
 	}
