@@ -3,6 +3,7 @@ package nlm_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
 	"testing"
@@ -141,7 +142,7 @@ func TestPortIsRemembered(t *testing.T) {
 	})
 }
 
-// Those that wait get the lock in the order in which they asked. One that says it does not wait loses it to the next
+// Hosts that wait get the lock in the order of their LOCKs. If one answers that it does not wait, the next one gets it
 // (NLM-23).
 func TestOrderAndRefusal(t *testing.T) {
 	waiting(t, func(s *site, f *far, a, b *host) {
@@ -285,5 +286,38 @@ func TestWaitingForALocalProcess(t *testing.T) {
 		if u := s.state.Usage(); u.Waiters+u.Locks+u.Opens > 0 {
 			t.Errorf("left over: %+v", u)
 		}
+	})
+}
+
+// Hosts that do not answer keep those of other addresses from nothing, however many of one address there are (NLM-29).
+func TestSilentHostsKeepFewGoroutines(t *testing.T) {
+	waiting(t, func(s *site, f *far, a, b *host) {
+		silent := make(chan struct{})
+		f.answer = func(g *wire.TestArgs4) (wire.Stat4, error) {
+			if g.Lock.CallerName[0] == 's' {
+				<-silent
+				return 0, errDeaf
+			}
+			return wire.Granted, nil
+		}
+		w := want{1, 0, 10, false}
+		a.lock(want{1, 0, 10, true})
+		for i := range 50 {
+			is(t, "LOCK", s.host(fmt.Sprint("s", i), "10.0.0.9:900", 1000).block(w), wire.Blocked)
+		}
+		is(t, "LOCK of the last", b.block(w), wire.Blocked)
+		a.unlock(want{1, 0, 10, true})
+		synctest.Wait()
+		told, toB := f.grants(), 0
+		for _, g := range told {
+			if string(g.Lock.CallerName) == "b" {
+				toB++
+			}
+		}
+		if len(told) != 5 || toB != 1 {
+			t.Errorf("%d calls, %d to b", len(told), toB)
+		}
+		close(silent)
+		time.Sleep(time.Minute)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -15,8 +16,10 @@ import (
 )
 
 const (
-	// granters is the largest number of goroutines that take awaited locks and call hosts. Each works for one host.
-	granters = 16
+	// granters is the largest number of goroutines that take awaited locks and call hosts, and grantersFrom that for the
+	// hosts of one client address. Each works for one host at a time.
+	granters     = 16
+	grantersFrom = 4
 	// localRetry is the time after which the server asks again for a lock that a process of this machine has.
 	localRetry = 2 * time.Second
 	// grantRetry is the time after which the server calls a host again that did not answer, and grantCalls the number
@@ -28,7 +31,7 @@ const (
 // An awaited lock is one for which an owner of a host waits.
 type awaited struct {
 	host *state.Client
-	// peer and local are the addresses of the two ends of the connection by which the LOCK came.
+	// The LOCK came by a connection with these addresses: the host's, and the server's.
 	peer, local netip.Addr
 	// lock is as it was in the LOCK. Its names are copies.
 	lock      wire.Lock4
@@ -54,7 +57,7 @@ func (r *request) awaited(host *state.Client, exclusive bool) *awaited {
 }
 
 // A granter takes awaited locks that have become free, and tells their hosts (GRANTED). It does the work of one host
-// in the order of arrival, and that of up to granters hosts at a time.
+// in the order of arrival. Client addresses take turns, so that hosts that do not answer keep few goroutines.
 type granter struct {
 	program *Program
 	dial    func(from netip.Addr) rpc.Dialer
@@ -66,17 +69,27 @@ type granter struct {
 
 	mu      sync.Mutex
 	ended   bool
-	work    map[*state.Client][]*awaited // by host; the key is there while a goroutine works for it, or it is in ready
-	ready   []*state.Client
+	work    map[*state.Client][]*awaited // by host; the key is there while a goroutine works for it, or it is in a line
+	lines   map[netip.Addr]*line         // by client address
+	ready   []*line                      // the lines from which a goroutine may take a host
 	running int
 	// untold are, by host, the locks that are granted without that the host has said that it knows.
 	untold map[*state.Client][]*awaited
 	ports  ports
 }
 
+// A line has the hosts of one client address that have work and wait for a goroutine.
+type line struct {
+	address netip.Addr
+	hosts   []*state.Client
+	running int  // number of goroutines that work for hosts of this address
+	ready   bool // it is in granter.ready
+}
+
 func (g *granter) begin(p *Program, cfg *Config) {
 	g.program, g.dial, g.machine = p, cfg.Dial, cfg.Machine
 	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.lines = make(map[netip.Addr]*line)
 	g.work, g.untold = make(map[*state.Client][]*awaited), make(map[*state.Client][]*awaited)
 	machine := cfg.Machine[:min(len(cfg.Machine), rpc.MaxMachineName)]
 	g.cred, _ = rpc.AuthSysCred(0, machine, 0, 0, nil)
@@ -105,9 +118,28 @@ func (g *granter) add(w *awaited) {
 	if known {
 		return
 	}
-	if g.ready = append(g.ready, w.host); g.running < granters {
-		g.running++
-		go g.run()
+	address := clientaddr.Of(w.peer)
+	l := g.lines[address]
+	if l == nil {
+		l = &line{address: address}
+		g.lines[address] = l
+	}
+	l.hosts = append(l.hosts, w.host)
+	g.offer(l)
+}
+
+// offer makes a goroutine take a host from the line, if one may. The caller holds g.mu.
+func (g *granter) offer(l *line) {
+	switch {
+	case len(l.hosts) == 0 && l.running == 0:
+		delete(g.lines, l.address)
+	case l.ready || len(l.hosts) == 0 || l.running == grantersFrom:
+	default:
+		l.ready = true
+		if g.ready = append(g.ready, l); g.running < granters {
+			g.running++
+			go g.run()
+		}
 	}
 }
 
@@ -116,23 +148,29 @@ func (g *granter) again(w *awaited, after time.Duration) {
 	time.AfterFunc(after, func() { g.add(w) })
 }
 
-// run works until no host is ready.
+// run works until no line is ready.
 func (g *granter) run() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for len(g.ready) > 0 && !g.ended {
-		host := g.ready[0]
+		l := g.ready[0]
 		g.ready = g.ready[1:]
+		host := l.hosts[0]
+		l.hosts, l.ready = l.hosts[1:], false
+		l.running++
+		g.offer(l)
 		w := g.work[host][0]
 		g.work[host] = g.work[host][1:]
 		g.mu.Unlock()
 		g.grant(w)
 		g.mu.Lock()
 		if len(g.work[host]) > 0 {
-			g.ready = append(g.ready, host)
+			l.hosts = append(l.hosts, host)
 		} else {
 			delete(g.work, host)
 		}
+		l.running--
+		g.offer(l)
 	}
 	g.running--
 }

@@ -53,7 +53,7 @@ func (m *Monitor) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		if args.Decode(&c.Args); c.Args.Finish() != nil {
 			return rpc.GarbageArgs
 		}
-		// The caller learns this server's number, but not whom it watches.
+		// The caller learns this server's number, but not which hosts it watches.
 		(&wire.StatRes{Result: wire.Failure, State: m.restarts()}).Encode(w)
 		return rpc.Done
 	case wire.ProcNotify:

@@ -26,7 +26,7 @@ type Config struct {
 	// Dial returns a Dialer that connects from this local address. With it the server tells hosts that the locks for
 	// which they wait are granted. If it is nil, hosts have to ask again.
 	Dial func(from netip.Addr) rpc.Dialer
-	// Machine is the name by which the server calls itself in its calls.
+	// Machine is the server's host name. Its calls to hosts have it.
 	Machine string
 }
 

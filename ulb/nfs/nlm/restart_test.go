@@ -71,7 +71,7 @@ func (h *host) freeAll(name string, restarts int32) {
 	h.call(wire.ProcFreeAll, &wire.Notify4{Name: []byte(name), State: restarts}, nil)
 }
 
-// A host is recorded before its first lock. After a restart of the server it alone may reclaim, and nobody locks
+// A host is recorded before its first lock. After a restart of the server it alone may reclaim, and no host locks
 // anything else until the time of grace is over. Reclaiming ends then (NLM-30, NLM-31).
 func TestReclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -493,7 +493,7 @@ const ShareArgs4MaxSize = 4124
 type ShareRes4 struct {
 	Cookie Object `xdr:"max=1024"`
 	Stat   Stat4
-	// Nobody uses it.
+	// It has no use.
 	Sequence int32
 }
 

@@ -64,7 +64,7 @@ func (m *Manager) HostOf(caller []byte, from, local netip.Addr, companion Compan
 }
 
 // hostAddresses returns the Client.Principal of a host: its own address, and the server's address that it has called.
-// Its record shows after a restart whom to tell, and from where. They are no part of the host's identity: it may come
+// After a restart the record says to which address the server has to send word, and from which. They are no part of the host's identity: it may come
 // again from another address of its network.
 func hostAddresses(from, local netip.Addr) string {
 	return from.Unmap().String() + " " + local.Unmap().String()
