@@ -11,11 +11,11 @@ import (
 // A Status is an NFSv4 status code, the result of a request.
 type Status = nfs4wire.NFSStat4
 
-// A Client is one incarnation of a client. An EXCHANGE_ID or a SETCLIENTID creates it.
+// A Client is one incarnation of a client. An EXCHANGE_ID, a SETCLIENTID, or the first lock of a host creates it.
 type Client struct {
 	// ID is never used again, and no other client can guess it: see clients.nextID.
 	ID uint64
-	// Minor is 0 for a client of minor version 0, and 1 for one of a later version.
+	// Minor is 0 for a client of minor version 0, 1 for one of a later version, and Host for a host.
 	Minor uint32
 	// Owner is the client's own name for itself. Verifier tells its incarnations apart.
 	Owner    string

@@ -2,8 +2,8 @@
 // they have open, the byte ranges that they have locked, and the part of it that survives a
 // restart.
 //
-// All minor versions share it. They differ in how a client introduces itself and how its requests
-// are sequenced: packages nfs40 and nfs41 do that. This package decides which clients exist, and
+// All minor versions share it, and the hosts that lock by NFSv3 (Host). They differ in how a client introduces itself
+// and how its requests are sequenced: packages nfs40, nfs41 and nlm do that. This package decides which clients exist, and
 // which opens and locks may exist side by side.
 //
 // One mutex guards every change. The code that holds it does no input or output, does not wait, and
