@@ -54,14 +54,12 @@ func answered[A any, PA argument[A]](p *Program, c *rpc.Call, w *xdr.Writer,
 	}
 	r := &request{program: p, call: c, op: vfs.Op{Try: c.Try}}
 	r.op.Cred = &r.cred
-	stat, err := run(r, &args)
-	var lane any
-	if r.export != nil {
-		lane = r.export.FS.Lane()
-		r.export.Leave(c.Conn)
-	}
+	stat, err := func() (wire.Stat4, error) {
+		defer r.leave() // also if the procedure panics
+		return run(r, &args)
+	}()
 	if err != nil {
-		return r.wait(lane, err)
+		return r.wait(err)
 	}
 	if put(r, w, stat); stat == wire.Granted {
 		return rpc.Done
@@ -69,8 +67,19 @@ func answered[A any, PA argument[A]](p *Program, c *rpc.Call, w *xdr.Writer,
 	return rpc.Failed
 }
 
-// wait makes the call run again when what err says has happened. lane is the resource that the call may then wait for.
-func (r *request) wait(lane any, err error) rpc.Outcome {
+// leave ends the use of the export.
+func (r *request) leave() {
+	if r.export != nil {
+		r.export.Leave(r.call.Conn)
+	}
+}
+
+// wait makes the call run again when what err says has happened.
+func (r *request) wait(err error) rpc.Outcome {
+	var lane any // the resource that the call may then wait for
+	if r.export != nil {
+		lane = r.export.FS.Lane()
+	}
 	if errors.Is(err, vfs.ErrWouldBlock) {
 		return rpc.WouldBlock(lane)
 	}
