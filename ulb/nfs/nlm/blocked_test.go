@@ -242,6 +242,45 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// A lock that is granted to a host that does not know of it is taken back: its owner has again what it held before, and
+// nothing less (NLM-41).
+func TestWhatTheOwnerHeldBeforeStays(t *testing.T) {
+	deaf := func(*wire.TestArgs4) (wire.Stat4, error) { return 0, errDeaf }
+	denies := func(*wire.TestArgs4) (wire.Stat4, error) { return wire.Denied, nil }
+	read, write := want{1, 0, 10, false}, want{1, 0, 10, true}
+	for _, claims := range []bool{false, true} {
+		for end, answer := range map[string]func(*wire.TestArgs4) (wire.Stat4, error){"silence": deaf, "DENIED": denies, "CANCEL": deaf, "CANCEL in GRANTED": nil} {
+			waiting(t, func(s *site, f *far, a, b *host) {
+				if claims {
+					s.end()
+					s = newSite(t, options{dial: f.dial, of: func(fs vfs.FileSystem) vfs.FileSystem { return &claiming{FileSystem: fs} }})
+					a, b = s.host("a", "10.0.0.2:900", 1000), s.host("b", "10.0.0.3:900", 1000)
+				}
+				cancel := func() { is(t, "CANCEL", b.cancel(write), wire.Granted) }
+				if f.answer = answer; answer == nil {
+					f.answer = func(*wire.TestArgs4) (wire.Stat4, error) { cancel(); return wire.Denied, nil }
+				}
+				is(t, "a reads", a.lock(read), wire.Granted)
+				is(t, "b reads", b.lock(want{1, 0, 5, false}), wire.Granted)
+				is(t, "b waits", b.block(write), wire.Blocked)
+				is(t, "UNLOCK", a.unlock(read), wire.Granted)
+				synctest.Wait()
+				if end == "CANCEL" {
+					cancel()
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				is(t, end+": a writes where b reads", a.lock(write), wire.Denied)
+				is(t, end+": a reads", a.lock(read), wire.Granted)
+				is(t, end+": a writes elsewhere", a.lock(want{1, 5, 5, true}), wire.Granted)
+				is(t, end+": b unlocks", b.unlock(write), wire.Granted)
+				is(t, end+": a writes", a.lock(write), wire.Granted)
+				s.end()
+			})
+		}
+	}
+}
+
 // A host that has restarted waits for nothing (NLM-27).
 func TestWaiterOfAHostThatIsForgotten(t *testing.T) {
 	waiting(t, func(s *site, f *far, a, b *host) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -41,9 +42,12 @@ type awaited struct {
 
 	// granter.mu guards the fields below.
 
-	// ref is the file, once the lock was taken. calls counts the calls to the host without an answer.
-	ref   state.Ref
-	calls int
+	// ref is the file, once take has found it. taken is true when the lock was taken, and before is then what the owner
+	// held of the range until that moment. calls counts the calls to the host without an answer.
+	ref    state.Ref
+	taken  bool
+	before []byterange.Range
+	calls  int
 }
 
 // awaited describes the lock of a request, which will wait for it.
@@ -190,9 +194,7 @@ func (g *granter) grant(w *awaited) {
 	case err != nil && g.mayCall(w):
 		g.again(w, grantRetry)
 	default: // the owner does not wait any more, or its host cannot be reached
-		if g.settled(w) {
-			g.program.release(w)
-		}
+		g.program.release(w)
 	}
 }
 
@@ -221,7 +223,11 @@ func (g *granter) take(w *awaited) bool {
 	claimer, _ := vfs.As[vfs.Claimer](e.FS)
 	d, s := p.state.HostLock(&state.LockArgs{
 		Host: w.host, OwnerName: w.owner, Ref: w.ref, Offset: w.lock.Offset, Length: w.length, Write: w.exclusive,
-		Claimer: claimer, Wait: true, Tag: w, IfWaits: true,
+		Claimer: claimer, Wait: true, Tag: w, IfWaits: true, Held: func(before []byterange.Range) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			w.taken, w.before = true, before
+		},
 	})
 	if verdict(s) == wire.Granted {
 		return true
@@ -232,16 +238,36 @@ func (g *granter) take(w *awaited) bool {
 	return false
 }
 
-// release unlocks a lock that its owner does not want any more, or cannot be told of.
-func (p *Program) release(w *awaited) {
+// release takes back a lock that its owner does not want any more, or cannot be told of: the owner has again what it held
+// before. It returns false if the lock is not taken, or if a call of the owner has settled it.
+func (p *Program) release(w *awaited) bool {
 	var conn rpc.Conn
 	e, _, err := p.enter(&conn, w.lock.FileHandle, false)
 	if err != nil {
-		return // the locks of an export that is gone are gone as well
+		return p.granter.settled(w) // the locks of an export that is gone are gone as well
 	}
 	defer e.Leave(&conn)
-	claimer, _ := vfs.As[vfs.Claimer](e.FS)
-	_ = p.state.HostUnlock(w.host, w.owner, &w.ref, w.lock.Offset, w.length, claimer)
+	r := state.HostRange{Ref: w.ref, Owner: w.owner, Offset: w.lock.Offset, Length: w.length}
+	r.Claimer, _ = vfs.As[vfs.Claimer](e.FS)
+	return p.state.HostRestore(&r, func() ([]byterange.Range, bool) {
+		return w.before, p.granter.drop(w.host, func(other *awaited) bool { return other == w && w.taken })
+	})
+}
+
+// cancelled takes back an untold lock for which an owner does not wait any more. It returns false if there is none.
+func (p *Program) cancelled(r *state.HostRange, exclusive bool) bool {
+	g := &p.granter
+	g.mu.Lock()
+	i := slices.IndexFunc(g.untold[r.Client], func(w *awaited) bool {
+		return w.ref.Key == r.Key && bytes.Equal(w.owner, r.Owner) && w.lock.Offset == r.Offset && w.length == r.Length && w.exclusive == exclusive
+	})
+	if i < 0 {
+		g.mu.Unlock()
+		return false
+	}
+	w := g.untold[r.Client][i]
+	g.mu.Unlock()
+	return p.release(w)
 }
 
 // settled removes w from the untold locks. It returns false if a call of the owner has done so before.
@@ -250,10 +276,10 @@ func (g *granter) settled(w *awaited) bool {
 }
 
 // settle removes those untold locks of an owner that overlap a range, because the owner has called about it, so that
-// the server neither tells the host of them nor unlocks them. It reports whether there were any.
-func (g *granter) settle(host *state.Client, owner []byte, key *state.FileKey, offset, length uint64) bool {
-	return g.drop(host, func(w *awaited) bool {
-		return w.ref.Key == *key && bytes.Equal(w.owner, owner) && overlap(w.lock.Offset, w.length, offset, length)
+// the server neither tells the host of them nor takes them back.
+func (g *granter) settle(r *state.HostRange) {
+	g.drop(r.Client, func(w *awaited) bool {
+		return w.taken && w.ref.Key == r.Key && bytes.Equal(w.owner, r.Owner) && overlap(w.lock.Offset, w.length, r.Offset, r.Length)
 	})
 }
 

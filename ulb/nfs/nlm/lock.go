@@ -3,6 +3,7 @@ package nlm
 import (
 	"encoding/binary"
 
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -59,9 +60,11 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 	if s != nfs4wire.NFS4OK {
 		return verdict(s), nil
 	}
+	what := r.what(host)
 	a := state.LockArgs{
-		Host: host, OwnerName: r.owner(), Ref: r.ref(host), Offset: r.lock.Offset, Length: r.length(),
+		Host: host, OwnerName: what.Owner, Ref: what.Ref, Offset: what.Offset, Length: what.Length,
 		Write: args.Exclusive, Claimed: args.Reclaim, Claimer: r.claimer, Later: &r.later, Wait: args.Block && !args.Reclaim,
+		Held: func([]byterange.Range) { r.program.granter.settle(&what) },
 	}
 	if a.Wait {
 		a.Tag = r.awaited(host, args.Exclusive)
@@ -70,8 +73,6 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 	switch {
 	case s == state.AfterDisk:
 		return wire.Failed, errLater
-	case s == nfs4wire.NFS4OK:
-		r.program.granter.settle(host, a.OwnerName, &a.Ref.Key, a.Offset, a.Length)
 	case s == nfs4wire.NFS4ErrDenied && a.Wait:
 		if d.ClientID == 0 {
 			r.program.granter.again(a.Tag.(*awaited), localRetry)
@@ -91,13 +92,12 @@ func (r *request) unlock(args *wire.UnlockArgs4) (wire.Stat4, error) {
 	if host == nil {
 		return wire.Granted, nil
 	}
-	ref, owner := r.ref(host), r.owner()
-	r.program.granter.settle(host, owner, &ref.Key, r.lock.Offset, r.length())
-	return verdict(r.program.state.HostUnlock(host, owner, &ref, r.lock.Offset, r.length(), r.claimer)), nil
+	what := r.what(host)
+	return verdict(r.program.state.HostUnlock(&what, func() { r.program.granter.settle(&what) })), nil
 }
 
 // cancel is CANCEL (RFC 1813 §6.2). If the lock has just been granted, and the host has not said that it knows, CANCEL
-// unlocks it.
+// takes it back.
 func (r *request) cancel(args *wire.CancelArgs4) (wire.Stat4, error) {
 	if s, err := r.begin(args.Cookie, &args.Lock); s != wire.Granted || err != nil {
 		return s, err
@@ -106,13 +106,10 @@ func (r *request) cancel(args *wire.CancelArgs4) (wire.Stat4, error) {
 	if host == nil {
 		return wire.Denied, nil
 	}
-	m, ref, owner := r.program.state, r.ref(host), r.owner()
-	waited := m.HostCancel(host, owner, &ref, r.lock.Offset, r.length(), args.Exclusive)
-	if r.program.granter.settle(host, owner, &ref.Key, r.lock.Offset, r.length()) && !waited {
-		return verdict(m.HostUnlock(host, owner, &ref, r.lock.Offset, r.length(), r.claimer)), nil
+	p, what := r.program, r.what(host)
+	// The lock may be taken between the first two looks.
+	if p.cancelled(&what, args.Exclusive) || p.state.HostCancel(&what, args.Exclusive) || p.cancelled(&what, args.Exclusive) {
+		return wire.Granted, nil
 	}
-	if !waited {
-		return wire.Denied, nil
-	}
-	return wire.Granted, nil
+	return wire.Denied, nil
 }

@@ -193,6 +193,11 @@ func (r *request) ref(host *state.Client) state.Ref {
 	return state.Ref{Client: host, Key: state.FileKey{Domain: state.DomainOf(r.export.FS), Handle: r.file}, Export: r.export.ID}
 }
 
+// what returns the range of the lock for the state.
+func (r *request) what(host *state.Client) state.HostRange {
+	return state.HostRange{Ref: r.ref(host), Owner: r.owner(), Offset: r.lock.Offset, Length: r.length(), Claimer: r.claimer}
+}
+
 // host returns the host that calls, or nil if it holds nothing.
 func (r *request) host() *state.Client {
 	return r.program.state.FindHost(r.lock.CallerName, r.call.Conn.Peer.Addr())

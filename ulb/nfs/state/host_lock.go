@@ -48,20 +48,46 @@ func (m *Manager) HostTest(host *Client, owner []byte, key FileKey, offset, leng
 	return m.TestLock(host, owner, key, offset, length, write, claimer, later)
 }
 
-// HostUnlock unlocks those parts of a range that an owner of a host has locked by the export of r. If claimer is
-// not nil, HostUnlock also gives up the server's claims on the range, and waits for that.
-func (m *Manager) HostUnlock(host *Client, owner []byte, r *Ref, offset, length uint64, claimer vfs.Claimer) Status {
-	what, ok := byterange.At(offset, length, false)
+// A HostRange is a range of a file, for an owner of a host.
+type HostRange struct {
+	Ref   // of which the host (Client), the file and the export count
+	Owner []byte
+	// Offset and Length are as in LockArgs.
+	Offset, Length uint64
+	// Claimer is nil unless the server has claims on the file. A change of the locks then waits for the file system.
+	Claimer vfs.Claimer
+}
+
+// HostUnlock unlocks those parts of a range that an owner of a host has locked by the export of r. If that succeeds, it
+// calls done, unless it is nil: see LockArgs.Held.
+func (m *Manager) HostUnlock(r *HostRange, done func()) Status {
+	return m.hostChange(r, func(g *guard, what *byterange.Range, id fileID) Status {
+		status := g.hostUnlock(r, what, id)
+		if status == nfs4wire.NFS4OK && done != nil {
+			done()
+		}
+		return status
+	})
+}
+
+// hostChange calls change for the locks in a range, and then makes the server's claims match them.
+func (m *Manager) hostChange(r *HostRange, change func(g *guard, what *byterange.Range, id fileID) Status) Status {
+	what, ok := byterange.At(r.Offset, r.Length, false)
 	if !ok {
 		return nfs4wire.NFS4ErrInvalid
 	}
 	id := r.Key.id()
-	if claimer == nil {
-		return m.hostUnlock(host, owner, r, id, what)
+	guarded := func() Status {
+		g := m.acquire()
+		defer g.release()
+		return change(g, &what, id)
 	}
-	c := m.claimed(r.Key, claimer)
+	if r.Claimer == nil {
+		return guarded()
+	}
+	c := m.claimed(r.Key, r.Claimer)
 	defer m.unclaimed(c)
-	status := m.hostUnlock(host, owner, r, id, what)
+	status := guarded()
 	if status == nfs4wire.NFS4OK {
 		// If followLocked fails, the kernel keeps needless claims until the file is closed.
 		_ = m.followLocked(c, what)
@@ -69,20 +95,23 @@ func (m *Manager) HostUnlock(host *Client, owner []byte, r *Ref, offset, length 
 	return status
 }
 
-func (m *Manager) hostUnlock(host *Client, owner []byte, r *Ref, id fileID, what byterange.Range) Status {
-	g := m.acquire()
-	defer g.release()
-	open := g.findHostOpen(host, nil, r, id)
+// hostLockState returns what an owner of a host has locked in a file, or nil.
+func (g *guard) hostLockState(r *HostRange, id fileID) *State {
+	open := g.findHostOpen(r.Client, nil, &r.Ref, id)
 	if open == nil {
-		return nfs4wire.NFS4OK
+		return nil
 	}
-	s := open.locks[host.holding.owners[ownerKey{true, string(owner)}]]
+	return open.locks[r.Client.holding.owners[ownerKey{true, string(r.Owner)}]]
+}
+
+func (g *guard) hostUnlock(r *HostRange, what *byterange.Range, id fileID) Status {
+	s := g.hostLockState(r, id)
 	if s == nil {
 		return nfs4wire.NFS4OK
 	}
 	of := s.file
 	if s.held.Ranges().Splits(what.First, what.Last) {
-		if status := g.mayGrow(host, of, lockCount{ranges: 1}); status != nfs4wire.NFS4OK {
+		if status := g.mayGrow(r.Client, of, lockCount{ranges: 1}); status != nfs4wire.NFS4OK {
 			return status
 		}
 	}
@@ -95,8 +124,8 @@ func (m *Manager) hostUnlock(host *Client, owner []byte, r *Ref, id fileID, what
 }
 
 // HostCancel ends the waiting of an owner of a host for a lock. It returns false if the owner does not wait for it.
-func (m *Manager) HostCancel(host *Client, owner []byte, r *Ref, offset, length uint64, write bool) (waited bool) {
-	what, ok := byterange.At(offset, length, write)
+func (m *Manager) HostCancel(r *HostRange, write bool) (waited bool) {
+	what, ok := byterange.At(r.Offset, r.Length, write)
 	if !ok {
 		return false
 	}
@@ -108,7 +137,7 @@ func (m *Manager) HostCancel(host *Client, owner []byte, r *Ref, offset, length 
 		return false
 	}
 	of.unqueue(g, func(w *waiter) bool {
-		is := w.Client == host && w.Owner == string(owner) && w.want == what
+		is := w.Client == r.Client && w.Owner == string(r.Owner) && w.want == what
 		waited = waited || is
 		return is
 	})

@@ -122,7 +122,9 @@ func (m *model) unlockHost(t *rapid.T, h *modelHost, owner, file int, offset, le
 	if c == nil {
 		return
 	}
-	s := m.m.HostUnlock(c, fmt.Appendf(nil, "owner %d", owner), &Ref{Client: c, Key: m.files[file]}, offset, length, m.claimer())
+	s := m.m.HostUnlock(&HostRange{
+		Ref: Ref{Client: c, Key: m.files[file]}, Owner: fmt.Appendf(nil, "owner %d", owner), Offset: offset, Length: length, Claimer: m.claimer(),
+	}, nil)
 	if s != ok {
 		t.Fatal(s)
 	}

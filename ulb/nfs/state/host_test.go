@@ -28,7 +28,7 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 		m := newManager(t)
 		idle, holds, waits := newHost(t, m, "idle"), newHost(t, m, "holds"), newHost(t, m, "waits")
 		is(t, "LOCK", hostLock(m, idle, "o", fileKey(1), true, false), ok)
-		is(t, "UNLOCK", m.HostUnlock(idle, []byte("o"), &Ref{Key: fileKey(1)}, 0, 10, nil), ok)
+		is(t, "UNLOCK", m.HostUnlock(&HostRange{Ref: Ref{Client: idle, Key: fileKey(1)}, Owner: []byte("o"), Length: 10}, nil), ok)
 		is(t, "LOCK", hostLock(m, holds, "o", fileKey(2), true, false), ok)
 		is(t, "LOCK that waits", hostLock(m, waits, "o", fileKey(2), true, true), nfs4wire.NFS4ErrDenied)
 		time.Sleep(50 * time.Minute)
@@ -56,7 +56,7 @@ func TestHostLocksDenyNoOpens(t *testing.T) {
 	if d == nil || d.ClientID != h.ID {
 		t.Errorf("denied by %+v", d)
 	}
-	is(t, "UNLOCK", m.HostUnlock(h, []byte("o"), &Ref{Key: key}, 5, 100, nil), ok)
+	is(t, "UNLOCK", m.HostUnlock(&HostRange{Ref: Ref{Client: h, Key: key}, Owner: []byte("o"), Offset: 5, Length: 100}, nil), ok)
 	if _, _, s = m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte("l"), Offset: 5, Length: 1, Write: true}); s != ok {
 		t.Error(s)
 	}
@@ -137,7 +137,7 @@ func TestHostsAreBounded(t *testing.T) {
 	if n := len(m.HostsAt(hostAddress)); n > maxClientsFrom {
 		t.Errorf("%d hosts of one address", n)
 	}
-	is(t, "UNLOCK", m.HostUnlock(h, []byte("o"), &Ref{Key: key}, 0, vfs.ToEnd, nil), ok)
+	is(t, "UNLOCK", m.HostUnlock(&HostRange{Ref: Ref{Client: h, Key: key}, Owner: []byte("o"), Length: vfs.ToEnd}, nil), ok)
 	if u := m.Usage(); u.Opens+u.Locks+u.Ranges+u.Files > 0 {
 		t.Errorf("left over: %+v", u)
 	}

@@ -301,6 +301,9 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 	around := c.around(r) // before followLocked, which may change c.whole even if it fails
 	err := m.followLocked(c, r)
 	if err == nil {
+		if a.Held != nil {
+			a.Held(undo.before)
+		}
 		return id, nil, status, late
 	}
 	others := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) // locks of other processes

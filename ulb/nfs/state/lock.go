@@ -37,8 +37,11 @@ type LockArgs struct {
 	// IfWaits makes a host's lock fail with NFS4ERR_NOENT unless its owner waits for exactly this lock, since the LOCK
 	// that had this Tag.
 	IfWaits bool
-	id      fileID
-	room    openRoom
+	// Held, if not nil, is called when the host's owner has the lock, with what the owner held of the range before. No
+	// call of HostUnlock or HostRestore comes between. It must not call the Manager.
+	Held func(before []byterange.Range)
+	id   fileID
+	room openRoom
 }
 
 // Denied describes a lock that conflicts with a request.
@@ -156,13 +159,16 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 		id = g.bump(s)
 	}
 	u.state = s
-	if a.Claimer != nil {
+	if a.Claimer != nil || a.Held != nil {
 		u.locked, u.before = r, s.held.Ranges().Part(r.First, r.Last)
 	}
 	g.counted(s, of.locked.Lock(&s.held, r))
 	of.waitsNot(g, c, name, &r)
 	if !r.Write {
 		g.released(of) // waiters may now get their locks, because r may replace a write lock
+	}
+	if a.Held != nil && a.Claimer == nil {
+		a.Held(u.before)
 	}
 	return id, nil, nfs4wire.NFS4OK
 }
