@@ -20,28 +20,22 @@ type incarnation struct {
 // Gone implements state.Companion.
 func (*incarnation) Gone() {}
 
-// introduce returns the host that calls. If its number of restarts (restarts) has grown, it has restarted, and what it
-// held before is free, even if its status monitor has not said so.
+// introduce returns the host that calls. The number of its restarts is kept from the first LOCK that has one. A larger
+// number in a later LOCK ends nothing: Linux has one number for all network namespaces of a machine, so the host may live.
+// A user of the machine may send any number, but not from a port of its system.
 func (r *request) introduce(restarts int32) (*state.Client, state.Status) {
 	m, c := r.program.state, r.call.Conn
-	for {
-		host := r.host()
-		if host == nil {
-			i := &incarnation{program: r.program, name: bytes.Clone(r.lock.CallerName)}
-			i.restarts.Store(restarts)
-			return m.HostOf(r.lock.CallerName, c.Peer.Addr(), c.Local.Addr(), i)
-		}
-		i := host.Companion().(*incarnation)
-		was := i.restarts.Load()
-		switch {
-		case restarts == 0 || restarts-was <= 0 && was != 0:
-			return host, 0
-		case was == 0:
-			i.restarts.CompareAndSwap(0, restarts)
-			return host, 0
-		}
-		m.ForgetHost(host)
+	if !c.Privileged {
+		restarts = 0
 	}
+	host := r.host()
+	if host == nil {
+		i := &incarnation{program: r.program, name: bytes.Clone(r.lock.CallerName)}
+		i.restarts.Store(restarts)
+		return m.HostOf(r.lock.CallerName, c.Peer.Addr(), c.Local.Addr(), i)
+	}
+	host.Companion().(*incarnation).restarts.CompareAndSwap(0, restarts)
+	return host, 0
 }
 
 // restarted ends what a host holds, because it says that it has restarted. A number that is not larger than the one

@@ -200,20 +200,26 @@ func TestNotifyByAnotherName(t *testing.T) {
 	is(t, "the lock of the other one", a.test(want{1, 0, 10, true}).Stat, wire.Denied)
 }
 
-// A LOCK with a larger number of restarts shows that the host has restarted, if its status monitor did not say so
-// (NLM-37).
-func TestLockAfterARestart(t *testing.T) {
+// A LOCK with a larger number of restarts ends no locks: the host may live. Only the first number counts by which the
+// host's word is judged, and only if it comes from a port of the host's system (NLM-37).
+func TestNumberOfRestartsInLock(t *testing.T) {
 	s := newSite(t, options{})
+	s.rpc.Register(nlm.NewMonitor(s.program))
 	a, b := s.host("a", "10.0.0.2:900", 1000), s.host("b", "10.0.0.3:900", 1000)
-	lock := func(w want, restarts int32) wire.Stat4 {
-		return a.res(wire.ProcLock, &wire.LockArgs4{Cookie: cookie, Exclusive: true, Lock: a.lock4(w), State: restarts})
+	user := s.host("a", "10.0.0.2:9000", 1000)
+	user.conn.Privileged = false
+	lock := func(h *host, w want, restarts int32) wire.Stat4 {
+		return h.res(wire.ProcLock, &wire.LockArgs4{Cookie: cookie, Exclusive: true, Lock: h.lock4(w), State: restarts})
 	}
 	first, second := want{1, 0, 10, true}, want{2, 20, 10, true}
-	is(t, "LOCK without a number", lock(first, 0), wire.Granted)
-	is(t, "LOCK with the first number", lock(second, 3), wire.Granted)
-	is(t, "LOCK with an older number", lock(want{3, 40, 10, true}, 1), wire.Granted)
-	is(t, "what it holds", b.test(first).Stat, wire.Denied)
-	is(t, "LOCK with a larger number", lock(second, 5), wire.Granted)
-	is(t, "what it held before", b.test(first).Stat, wire.Granted)
-	is(t, "what it holds now", b.test(second).Stat, wire.Denied)
+	is(t, "LOCK of a user", lock(user, want{9, 90, 10, true}, 1<<30), wire.Granted)
+	is(t, "LOCK without a number", lock(a, first, 0), wire.Granted)
+	for _, restarts := range []int32{3, 1, 5, 1 << 30} {
+		is(t, "LOCK with a number", lock(a, second, restarts), wire.Granted)
+		is(t, "what it holds", b.test(first).Stat, wire.Denied)
+	}
+	a.notify("a", 3)
+	is(t, "after a word from before the first number", b.test(first).Stat, wire.Denied)
+	a.notify("a", 5)
+	is(t, "after the host's word", b.test(first).Stat, wire.Granted)
 }
