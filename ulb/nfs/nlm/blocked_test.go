@@ -281,6 +281,38 @@ func TestWhatTheOwnerHeldBeforeStays(t *testing.T) {
 	}
 }
 
+// UNLOCK ends the waiting of the same owner in the range, whether it holds something in the file or not, and lets those
+// behind it have what it waited for (NLM-42).
+func TestUnlockEndsTheWaiting(t *testing.T) {
+	for _, holds := range []bool{false, true} {
+		waiting(t, func(s *site, f *far, a, b *host) {
+			c := s.host("c", "10.0.0.4:900", 1000)
+			if holds {
+				is(t, "b holds", b.lock(want{1, 100, 10, true}), wire.Granted)
+			}
+			is(t, "a holds", a.lock(want{1, 0, 1, true}), wire.Granted)
+			is(t, "a holds another part", a.lock(want{1, 5, 1, true}), wire.Granted)
+			is(t, "b waits", b.block(want{1, 0, 10, true}), wire.Blocked)
+			is(t, "b waits elsewhere", b.block(want{2, 0, 1, true}), wire.Blocked)
+			is(t, "c waits behind b", c.block(want{1, 5, 5, true}), wire.Blocked)
+			is(t, "a unlocks what c wants", a.unlock(want{1, 5, 1, true}), wire.Granted)
+			synctest.Wait()
+			is(t, "calls while b waits", len(f.grants()), 0)
+			is(t, "b unlocks", b.unlock(want{1, 0, 10, false}), wire.Granted)
+			synctest.Wait()
+			is(t, "b waits no more", b.cancel(want{1, 0, 10, true}), wire.Denied)
+			if got := f.grants(); len(got) != 1 || string(got[0].Lock.CallerName) != "c" {
+				t.Errorf("granted %+v", got)
+			}
+			is(t, "a unlocks", a.unlock(want{1, 0, 1, true}), wire.Granted)
+			synctest.Wait()
+			if got := f.grants(); len(got) != 2 || got[1].Lock.SVID != 2 {
+				t.Errorf("granted %+v", got)
+			}
+		})
+	}
+}
+
 // A host that has restarted waits for nothing (NLM-27).
 func TestWaiterOfAHostThatIsForgotten(t *testing.T) {
 	waiting(t, func(s *site, f *far, a, b *host) {

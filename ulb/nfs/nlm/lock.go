@@ -82,7 +82,8 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 	return verdict(s), nil
 }
 
-// unlock is UNLOCK (RFC 1813 §6.2). It ends what the owner holds of the range. The caller needs no rights to the
+// unlock is UNLOCK (RFC 1813 §6.2). It ends what the owner holds of the range, and its waiting there: a client that
+// gives up may not know whether it has the lock. The caller needs no rights to the
 // file, which may have been taken from it meanwhile.
 func (r *request) unlock(args *wire.UnlockArgs4) (wire.Stat4, error) {
 	if s, err := r.begin(args.Cookie, &args.Lock); s != wire.Granted || err != nil {

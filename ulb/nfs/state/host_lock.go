@@ -58,8 +58,8 @@ type HostRange struct {
 	Claimer vfs.Claimer
 }
 
-// HostUnlock unlocks those parts of a range that an owner of a host has locked by the export of r. If that succeeds, it
-// calls done, unless it is nil: see LockArgs.Held.
+// HostUnlock unlocks those parts of a range that an owner of a host has locked by the export of r, and ends its waiting
+// for locks that overlap the range. If that succeeds, it calls done, unless it is nil: see LockArgs.Held.
 func (m *Manager) HostUnlock(r *HostRange, done func()) Status {
 	return m.hostChange(r, func(g *guard, what *byterange.Range, id fileID) Status {
 		status := g.hostUnlock(r, what, id)
@@ -105,6 +105,10 @@ func (g *guard) hostLockState(r *HostRange, id fileID) *State {
 }
 
 func (g *guard) hostUnlock(r *HostRange, what *byterange.Range, id fileID) Status {
+	if of := g.files.byID[id]; of != nil {
+		of.waitsNot(g, r.Client, string(r.Owner), what)
+		g.released(of)
+	}
 	s := g.hostLockState(r, id)
 	if s == nil {
 		return nfs4wire.NFS4OK
