@@ -360,6 +360,44 @@ func TestWaitingForALocalProcess(t *testing.T) {
 	})
 }
 
+// Several hosts that wait for the same process ask for the lock once in 2 s each, and not at each other's refusals. All of
+// them get it in turn when the process lets go (NLM-43).
+func TestSeveralWaitForALocalProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, fs := &far{t: t, port: 4045}, &claiming{}
+		s := newSite(t, options{dial: f.dial, of: func(below vfs.FileSystem) vfs.FileSystem { fs.FileSystem = below; return fs }})
+		a, b, c := s.host("a", "10.0.0.2:900", 1000), s.host("b", "10.0.0.3:900", 1000), s.host("c", "10.0.0.4:900", 1000)
+		w, all := want{1, 0, 10, true}, []*host{a, b}
+		fs.process(5, 1, vfs.ClaimWrite)
+		is(t, "LOCK of a part that is free", c.lock(want{1, 0, 1, true}), wire.Granted)
+		for _, h := range all {
+			is(t, "LOCK", h.block(w), wire.Blocked)
+		}
+		is(t, "UNLOCK of the part", c.unlock(want{1, 0, 1, true}), wire.Granted)
+		for _, h := range all {
+			is(t, "LOCK", h.block(w), wire.Blocked)
+		}
+		asked := fs.count()
+		time.Sleep(21 * time.Second)
+		synctest.Wait()
+		if n := fs.count() - asked; n > 2*2*11 || n < 2*10 {
+			t.Errorf("%d claims in 21 s", n)
+		}
+		fs.process(5, 1, vfs.ClaimNone)
+		for range all {
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			got := f.grants()
+			is(t, "UNLOCK", all[got[len(got)-1].Lock.CallerName[0]-'a'].unlock(w), wire.Granted)
+		}
+		is(t, "calls", len(f.grants()), 2)
+		s.end()
+		if u := s.state.Usage(); u.Waiters+u.Locks+u.Opens > 0 {
+			t.Errorf("left over: %+v", u)
+		}
+	})
+}
+
 // Hosts that do not answer keep those of other addresses from nothing, however many of one address there are (NLM-29).
 func TestSilentHostsKeepFewGoroutines(t *testing.T) {
 	waiting(t, func(s *site, f *far, a, b *host) {

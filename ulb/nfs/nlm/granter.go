@@ -21,8 +21,6 @@ const (
 	// hosts of one client address. Each works for one host at a time.
 	granters     = 16
 	grantersFrom = 4
-	// localRetry is the time after which the server asks again for a lock that a process of this machine has.
-	localRetry = 2 * time.Second
 	// grantRetry is the time after which the server calls a host again that did not answer, and grantCalls the number
 	// of its calls. Then the lock goes to the next one that waits.
 	grantRetry = 10 * time.Second
@@ -48,6 +46,8 @@ type awaited struct {
 	taken  bool
 	before []byterange.Range
 	calls  int
+	// retrying is true while a timer of retry runs.
+	retrying bool
 }
 
 // awaited describes the lock of a request, which will wait for it.
@@ -152,6 +152,23 @@ func (g *granter) again(w *awaited, after time.Duration) {
 	time.AfterFunc(after, func() { g.add(w) })
 }
 
+// retry is again after the time after which a process of this machine may have let go. However many calls and notices ask
+// for it, there is one timer.
+func (g *granter) retry(w *awaited) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w.retrying {
+		return
+	}
+	w.retrying = true
+	time.AfterFunc(state.LocalRetry, func() {
+		g.mu.Lock()
+		w.retrying = false
+		g.mu.Unlock()
+		g.add(w)
+	})
+}
+
 // run works until no line is ready.
 func (g *granter) run() {
 	g.mu.Lock()
@@ -233,7 +250,7 @@ func (g *granter) take(w *awaited) bool {
 		return true
 	}
 	if g.settled(w); d != nil && d.ClientID == 0 {
-		g.again(w, localRetry)
+		g.retry(w)
 	}
 	return false
 }

@@ -75,7 +75,7 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 		return wire.Failed, errLater
 	case s == nfs4wire.NFS4ErrDenied && a.Wait:
 		if d.ClientID == 0 {
-			r.program.granter.again(a.Tag.(*awaited), localRetry)
+			r.program.granter.retry(a.Tag.(*awaited))
 		}
 		return wire.Blocked, nil
 	}

@@ -1,16 +1,21 @@
 package state
 
 import (
+	"time"
+
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
+// LocalRetry is the time after which a caller of HostLock asks again for a lock that a process of this machine has.
+const LocalRetry = 2 * time.Second
+
 // HostLock locks a range of a file for an owner (a.OwnerName) of the host a.Host, which has no stateids: of a.Ref
 // only the file counts. It first has the host recorded. The statuses are those of Lock and of Record. If a.Wait is
 // true and the status is NFS4ERR_DENIED, the owner waits for the lock (NotifyHosts), unless its host or its address
 // waits for too many. No notice comes if the Denied is of a process of this machine (its ClientID is 0): the caller
-// tries again, with IfWaits.
+// tries again after LocalRetry, with IfWaits.
 func (m *Manager) HostLock(a *LockArgs) (d *Denied, status Status) {
 	if _, ok := byterange.At(a.Offset, a.Length, a.Write); !ok {
 		return nil, nfs4wire.NFS4ErrInvalid

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -369,6 +370,7 @@ func (m *Manager) takeBack(u *undo) {
 	}
 	g.released(of)
 	if u.waiter != nil {
+		u.waiter.quiet = time.Now().Add(2 * LocalRetry)
 		of.queue(g, u.waiter) // behind released, which would offer it the lock
 	}
 }

@@ -19,6 +19,10 @@ type waiter struct {
 	// again in time, the next waiter can get the lock.
 	offered bool
 	until   time.Time
+	// quiet is the time up to which the server offers the lock to no host, because a process of this machine kept it
+	// from the host. The caller of HostLock tries again before that. Each try takes the lock for a moment: if its end were
+	// a notice for the others that wait for the same process, they would take turns without a pause.
+	quiet time.Time
 }
 
 func (w *waiter) size() int { return sizeWaiter + len(w.Owner) }
@@ -40,7 +44,7 @@ func (of *file) queue(g *guard, w *waiter) {
 	now := time.Now()
 	for _, other := range of.waiting {
 		if other.Client == w.Client && other.Owner == w.Owner && other.want == w.want {
-			other.asked, other.Tag, other.offered = now, w.Tag, false
+			other.asked, other.Tag, other.offered, other.quiet = now, w.Tag, false, w.quiet
 			return
 		}
 	}
@@ -187,7 +191,7 @@ func (g *guard) released(of *file) {
 		if left -= looks; left < 0 {
 			return
 		}
-		if w.offered || hindered {
+		if w.offered || hindered || now.Before(w.quiet) {
 			continue
 		}
 		w.offered, w.until = true, now.Add(reservation)
