@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -396,6 +398,45 @@ func TestSeveralWaitForALocalProcess(t *testing.T) {
 			t.Errorf("left over: %+v", u)
 		}
 	})
+}
+
+// A host that waits gets its lock also if it cannot be taken when it becomes free, for a reason that passes (NLM-44).
+func TestTakingFailsForATime(t *testing.T) {
+	for name, err := range map[string]error{"delay": vfs.ErrDelay, "no locks": syscall.ENOLCK, "no export": nil} {
+		synctest.Test(t, func(t *testing.T) {
+			f, fs := &far{t: t, port: 4045}, &claiming{}
+			s := newSite(t, options{dial: f.dial, of: func(below vfs.FileSystem) vfs.FileSystem { fs.FileSystem = below; return fs }})
+			a, b := s.host("a", "10.0.0.2:900", 1000), s.host("b", "10.0.0.3:900", 1000)
+			w := want{1, 0, 10, true}
+			exports := func(all ...*export.Export) {
+				if err == nil {
+					if err := s.table.Replace(all); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			is(t, "LOCK", a.lock(w), wire.Granted)
+			is(t, "LOCK that waits", b.block(w), wire.Blocked)
+			fs.fail(err)
+			if err == nil {
+				is(t, "another LOCK that waits", b.block(want{2, 0, 10, true}), wire.Blocked)
+				exports()
+				s.state.ForgetHost(s.state.FindHost([]byte("a"), a.conn.Peer.Addr()))
+			} else {
+				is(t, "UNLOCK", a.unlock(w), wire.Granted)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			is(t, name+": calls", len(f.grants()), 0)
+			fs.fail(nil)
+			exports(s.export)
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			is(t, name+": calls when it has passed", len(f.grants()), 1)
+			is(t, name+": the lock", a.lock(w), wire.Denied)
+			s.end()
+		})
+	}
 }
 
 // Hosts that do not answer keep those of other addresses from nothing, however many of one address there are (NLM-29).

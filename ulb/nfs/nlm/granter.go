@@ -40,7 +40,7 @@ type awaited struct {
 
 	// granter.mu guards the fields below.
 
-	// ref is the file, once take has found it. taken is true when the lock was taken, and before is then what the owner
+	// ref is the file, as take or the LOCK has found it. taken is true when the lock was taken, and before is then what the owner
 	// held of the range until that moment. calls counts the calls to the host without an answer.
 	ref    state.Ref
 	taken  bool
@@ -56,7 +56,7 @@ func (r *request) awaited(host *state.Client, exclusive bool) *awaited {
 	l.CallerName, l.FileHandle, l.OH = bytes.Clone(l.CallerName), bytes.Clone(l.FileHandle), bytes.Clone(l.OH)
 	return &awaited{
 		host: host, peer: r.call.Conn.Peer.Addr(), local: r.call.Conn.Local.Addr(), lock: l, exclusive: exclusive,
-		owner: r.owner(), length: r.length(),
+		owner: r.owner(), length: r.length(), ref: r.ref(host),
 	}
 }
 
@@ -223,12 +223,14 @@ func (g *granter) mayCall(w *awaited) bool {
 	return w.calls < grantCalls
 }
 
-// take takes the lock for its owner, if the owner still waits for it. It returns false if there is no lock to tell of.
+// take takes the lock for its owner, if the owner still waits for it. It returns false if there is no lock to tell of. If
+// the reason may pass, and no notice says when, it asks again.
 func (g *granter) take(w *awaited) bool {
 	p := g.program
 	var conn rpc.Conn // only counts the use of the export
 	e, file, err := p.enter(&conn, w.lock.FileHandle, false)
 	if err != nil {
+		g.retryIfWaits(w)
 		return false
 	}
 	defer e.Leave(&conn)
@@ -249,10 +251,18 @@ func (g *granter) take(w *awaited) bool {
 	if verdict(s) == wire.Granted {
 		return true
 	}
-	if g.settled(w); d != nil && d.ClientID == 0 {
-		g.retry(w)
+	if g.settled(w); d == nil || d.ClientID == 0 {
+		g.retryIfWaits(w)
 	}
 	return false
+}
+
+// retryIfWaits is retry, if the owner still waits for the lock.
+func (g *granter) retryIfWaits(w *awaited) {
+	r := state.HostRange{Ref: w.ref, Owner: w.owner, Offset: w.lock.Offset, Length: w.length}
+	if g.program.state.HostAwaits(&r, w.exclusive, w) {
+		g.retry(w)
+	}
 }
 
 // release takes back a lock that its owner does not want any more, or cannot be told of: the owner has again what it held

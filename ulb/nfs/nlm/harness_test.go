@@ -237,6 +237,13 @@ func (c *claiming) process(start, length uint64, mode vfs.ClaimMode) {
 	c.local.Set(start, length, mode)
 }
 
+// fail makes claims fail.
+func (c *claiming) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+}
+
 // count returns the number of claims that the server has tried to make.
 func (c *claiming) count() int {
 	c.mu.Lock()

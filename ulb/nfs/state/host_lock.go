@@ -132,6 +132,16 @@ func (g *guard) hostUnlock(r *HostRange, what *byterange.Range, id fileID) Statu
 	return nfs4wire.NFS4OK
 }
 
+// HostAwaits reports whether an owner of a host waits for exactly this lock, since the LOCK that had this tag.
+func (m *Manager) HostAwaits(r *HostRange, write bool, tag any) bool {
+	what, ok := byterange.At(r.Offset, r.Length, write)
+	id := r.Key.id()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.files.byID[id]
+	return ok && of != nil && of.awaits(r.Client, string(r.Owner), what, tag)
+}
+
 // HostCancel ends the waiting of an owner of a host for a lock. It returns false if the owner does not wait for it.
 func (m *Manager) HostCancel(r *HostRange, write bool) (waited bool) {
 	what, ok := byterange.At(r.Offset, r.Length, write)

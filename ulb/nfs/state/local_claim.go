@@ -308,7 +308,8 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 		return id, nil, status, late
 	}
 	others := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) // locks of other processes
-	if !others {
+	passing := errors.Is(err, syscall.ENOLCK) || errors.Is(err, vfs.ErrDelay)
+	if !others && !(passing && a.IfWaits) {
 		undo.waiter = nil
 	}
 	m.takeBack(&undo)
@@ -319,7 +320,7 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 			d = denied(&r, 0, "") // that lock has ended meanwhile
 		}
 		return id, d, nfs4wire.NFS4ErrDenied, late
-	case errors.Is(err, syscall.ENOLCK), errors.Is(err, vfs.ErrDelay):
+	case passing:
 		return id, nil, nfs4wire.NFS4ErrDelay, late
 	case errors.Is(err, syscall.EROFS):
 		return id, nil, nfs4wire.NFS4ErrOpenMode, late
@@ -346,7 +347,8 @@ type undo struct {
 	locked byterange.Range
 	before []byterange.Range
 	seqid  uint32
-	// waiter, if not nil, waits again if a process of this machine keeps it from the lock.
+	// waiter, if not nil, waits again if a process of this machine keeps it from the lock, or if it waited before and the
+	// file system cannot claim the lock now.
 	waiter *waiter
 }
 
