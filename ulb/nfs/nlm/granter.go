@@ -22,9 +22,11 @@ const (
 	granters     = 16
 	grantersFrom = 4
 	// grantRetry is the time after which the server calls a host again that did not answer, and grantCalls the number
-	// of its calls. Then the lock goes to the next one that waits.
+	// of its calls. The lock goes to the next one that waits when grantKeeps has passed since the first call: Linux's
+	// client, which the server perhaps cannot call, asks for it again each 30 s.
 	grantRetry = 10 * time.Second
 	grantCalls = 3
+	grantKeeps = 31 * time.Second
 )
 
 // An awaited lock is one for which an owner of a host waits.
@@ -41,11 +43,13 @@ type awaited struct {
 	// granter.mu guards the fields below.
 
 	// ref is the file, as take or the LOCK has found it. taken is true when the lock was taken, and before is then what the owner
-	// held of the range until that moment. calls counts the calls to the host without an answer.
+	// held of the range until that moment. calls counts the calls to the host without an answer, the first of which began at
+	// the time first.
 	ref    state.Ref
 	taken  bool
 	before []byterange.Range
 	calls  int
+	first  time.Time
 	// retrying is true while a timer of retry runs.
 	retrying bool
 }
@@ -199,28 +203,38 @@ func (g *granter) run() {
 // grant takes the lock, unless it is taken already, and tells the host.
 func (g *granter) grant(w *awaited) {
 	g.mu.Lock()
-	taken := slices.Contains(g.untold[w.host], w)
-	calls := w.calls
+	taken, calls := slices.Contains(g.untold[w.host], w), w.calls
 	g.mu.Unlock()
-	if !taken && (calls > 0 || !g.take(w)) {
+	switch {
+	case calls == grantCalls:
+		g.program.release(w)
+		return
+	case !taken && (calls > 0 || !g.take(w)):
 		return
 	}
+	began := time.Now()
 	switch stat, err := g.tell(w); {
-	case err == nil && stat == wire.Granted:
+	case err != nil:
+		g.again(w, g.unanswered(w, began))
+	case stat == wire.Granted:
 		g.settled(w)
-	case err != nil && g.mayCall(w):
-		g.again(w, grantRetry)
-	default: // the owner does not wait any more, or its host cannot be reached
+	default: // the owner does not wait any more
 		g.program.release(w)
 	}
 }
 
-// mayCall counts a call to the host without an answer. It returns false if that was the last one.
-func (g *granter) mayCall(w *awaited) bool {
+// unanswered counts a call to the host without an answer. It returns when to call again or, after the last call, to take
+// the lock back.
+func (g *granter) unanswered(w *awaited, began time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	w.calls++
-	return w.calls < grantCalls
+	if w.calls == 0 {
+		w.first = began
+	}
+	if w.calls++; w.calls < grantCalls {
+		return grantRetry
+	}
+	return grantKeeps - time.Since(w.first) // AfterFunc takes a time that has passed
 }
 
 // take takes the lock for its owner, if the owner still waits for it. It returns false if there is no lock to tell of. If
