@@ -33,11 +33,16 @@ func hostName(caller []byte, from netip.Addr) string {
 	return clientaddr.Of(from).String() + " " + string(caller)
 }
 
+// hostIdentity returns the Identity of a host. Its port does not matter: the name has the address already.
+func hostIdentity(caller []byte, from netip.Addr) *Identity {
+	return &Identity{Owner: []byte(hostName(caller, from)), Caller: Caller{Address: from}}
+}
+
 // FindHost returns the host that calls itself by this name and comes from this address, or nil.
 func (m *Manager) FindHost(caller []byte, from netip.Addr) *Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.clients.byName[name{Host, hostName(caller, from)}].confirmed
+	return m.clients.byName[hostIdentity(caller, from).name(Host)].confirmed
 }
 
 // HostOf is FindHost, but makes the host if there is none; local is then the server's address that the host has
@@ -46,11 +51,12 @@ func (m *Manager) FindHost(caller []byte, from netip.Addr) *Client {
 func (m *Manager) HostOf(caller []byte, from, local netip.Addr, companion Companion) (*Client, Status) {
 	g := m.acquire()
 	defer g.release()
-	owner := hostName(caller, from)
-	if c := g.clients.byName[name{Host, owner}].confirmed; c != nil {
+	id := hostIdentity(caller, from)
+	if c := g.clients.byName[id.name(Host)].confirmed; c != nil {
 		return c, nfs4wire.NFS4OK
 	}
-	c := g.add(Host, &Identity{Owner: []byte(owner), Principal: hostAddresses(from, local), Address: from, Companion: companion})
+	id.Principal, id.Companion = hostAddresses(from, local), companion
+	c := g.add(Host, id)
 	if s := g.confirm(c); s != nfs4wire.NFS4OK {
 		g.remove(c)
 		return nil, s
