@@ -59,9 +59,9 @@ func denied(r *byterange.Range, clientID uint64, owner string) *Denied {
 }
 
 // shown returns d, which may be nil, as the client to may see it. The client ID of another client is a secret:
-// to sees a number that stands for it.
+// to sees a number that stands for it. NLM shows no client IDs, and finds the host that holds the lock by it.
 func (g *guard) shown(d *Denied, to *Client) *Denied {
-	if d != nil && d.ClientID != to.ID && d.ClientID != 0 {
+	if d != nil && d.ClientID != to.ID && d.ClientID != 0 && !to.isHost() {
 		d.ClientID = maphash.Comparable(g.clients.scramble.seed, [2]uint64{d.ClientID, 1})
 	}
 	return d
