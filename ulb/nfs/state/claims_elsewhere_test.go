@@ -209,3 +209,73 @@ func TestClientOfAnEarlierVersionClaims(t *testing.T) {
 		})
 	}
 }
+
+// A client that has moved, and then lived through another restart of the server, may have two records. At a third
+// place it still has a claim: a record of its address counts first, and none of another principal, nor one whose
+// client has come.
+func TestClientWithTwoRecordsMovesAgain(t *testing.T) {
+	at := func(minor uint32, address, principal string) Record {
+		return Record{Minor: minor, Owner: "client", Principal: principal, Address: netip.MustParseAddr(address), Privileged: true, Held: HeldOpens}
+	}
+	for minor := range uint32(2) {
+		first, second := at(minor, "10.0.0.1", "me"), at(minor, "10.0.0.2", "me")
+		for _, c := range []struct {
+			name    string
+			records []Record
+			before  []*Identity // who comes before
+			client  *Identity
+			shares  *Record
+		}{
+			{"at a new address", []Record{first, second}, nil, from("10.0.0.3", me()), nil},
+			{"at another port of the second address", []Record{first, second}, nil, from("10.0.0.2", me()), &second},
+			{"at another port of the first address", []Record{second, first}, nil, me(), &first},
+			{"after one at the second address", []Record{first, second}, []*Identity{from("10.0.0.2", me())}, from("10.0.0.3", me()), &first},
+			{"beside another principal", []Record{at(minor, "10.0.0.1", "other"), second}, nil, from("10.0.0.3", me()), &second},
+		} {
+			t.Run(fmt.Sprintf("4.%d %s", minor, c.name), func(t *testing.T) {
+				d := &disk{records: map[name]Record{}}
+				for _, r := range c.records {
+					d.records[r.name()] = r
+				}
+				lives(t, d, func(t *testing.T, m *Manager) {
+					for _, id := range c.before {
+						_, s := comes(t, m, minor, id)
+						is(t, "one at its place", s, ok)
+					}
+					pass(leaseTime / 2)
+					id := c.client
+					id.Verifier, id.Privileged = nfs4wire.Verifier4{9}, false
+					client, s := comes(t, m, minor, id)
+					is(t, "the client", s, ok)
+					mayClaim(t, m, client)
+					if r := m.grace.claims[client.name()]; c.shares != nil && (r == nil || r.Record != *c.shares) {
+						t.Errorf("it shares the claim %+v, not that of %+v", r, *c.shares)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A client may reclaim each kind of state that one of its records names, at every place.
+func TestClientWithTwoRecordsClaimsDenials(t *testing.T) {
+	for minor := range uint32(2) {
+		for _, address := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
+			d := &disk{records: map[name]Record{}}
+			for _, r := range []Record{
+				{Minor: minor, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.1"), Privileged: true, Held: HeldOpens},
+				{Minor: minor, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.2"), Privileged: true, Held: HeldDenials},
+			} {
+				d.records[r.name()] = r
+			}
+			lives(t, d, func(t *testing.T, m *Manager) {
+				pass(leaseTime / 2)
+				c, s := comes(t, m, minor, from(address, me()))
+				is(t, "the client", s, ok)
+				g := m.acquire()
+				is(t, "a claim with a deny mode", g.mayHold(c, AccessWrite, true), ok)
+				g.release()
+			})
+		}
+	}
+}

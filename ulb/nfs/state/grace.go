@@ -21,8 +21,8 @@ type grace struct {
 	ending bool
 	// claims holds the right to reclaim state of each client that has a record from before this start.
 	claims map[name]*claim
-	// named holds the claims by what the clients call themselves; nil where several clients have one name.
-	named map[owner]*claim
+	// named holds those claims by what the clients call themselves. A client that has moved may have two.
+	named map[owner][]*claim
 	// open is the number of claims that settle has not marked as done. At 0 the grace period ends early.
 	open int
 	// denials is the number of claims, not yet done, that may include an open with a deny mode.
@@ -32,6 +32,8 @@ type grace struct {
 // A claim is the right of a client to reclaim the state that it held before the restart.
 type claim struct {
 	Record
+	// held is the kinds of state that the client may reclaim: Record.Held of all records of its name and principal.
+	held Held
 	// done is true when the client has sent RECLAIM_COMPLETE or, in minor version 0, reclaimed something.
 	done bool
 	// barred is true if Record.Revoked was set at the start: the client can reclaim nothing. But it may not know
@@ -58,23 +60,28 @@ type reclaim struct {
 // silent for a whole lease before it notices the restart (RFC 8881 §8.4.2.1).
 func (g *guard) beginGrace(known []Record) {
 	p := &g.grace
-	p.claims, p.named = map[name]*claim{}, map[owner]*claim{}
+	p.claims, p.named = map[name]*claim{}, map[owner][]*claim{}
 	long := g.cfg.Grace
+	type who struct {
+		owner
+		principal string
+	}
+	held := map[who]Held{}
 	for _, r := range known {
 		long = max(long, r.Lease)
 		if r.Held == 0 {
 			r.Held = heldAny
 		}
+		o := owner{r.Minor, r.Owner}
 		c := &claim{Record: r, barred: r.Revoked}
-		if c.mayDeny() {
+		p.claims[r.name()] = c
+		p.named[o] = append(p.named[o], c)
+		held[who{o, r.Principal}] |= r.Held
+	}
+	for _, c := range p.claims {
+		if c.held = held[who{owner{c.Minor, c.Owner}, c.Principal}]; c.mayDeny() {
 			g.expectDenials(1)
 		}
-		p.claims[r.name()] = c
-		o := owner{r.Minor, r.Owner}
-		if _, several := p.named[o]; several {
-			c = nil
-		}
-		p.named[o] = c
 	}
 	p.open = len(p.claims)
 	if p.open > 0 {
@@ -86,7 +93,7 @@ func (g *guard) beginGrace(known []Record) {
 }
 
 // mayDeny reports whether the client may reclaim an open with a deny mode.
-func (r *claim) mayDeny() bool { return !r.barred && r.Held&HeldDenials != 0 }
+func (r *claim) mayDeny() bool { return !r.barred && r.held&HeldDenials != 0 }
 
 // expectDenials adds n, which may be negative, to grace.denials.
 func (g *guard) expectDenials(n int64) {
@@ -123,23 +130,24 @@ func (g *guard) keeps(minor uint32, id *Identity) bool {
 	return r != nil && r.Address.IsValid() && !r.source().covers(id.source()) && g.now() < g.grace.until/2
 }
 
-// elsewhere returns the claim that a client without a claim of its own may share: the only one of its name, if
-// its client has the same principal, and another address or rank of port. Such a client is likely the recorded
+// elsewhere returns the claim that a client without a claim of its own may share: one of its name, whose client
+// has the same principal and has not come, if possible at the same address. Such a client is likely the recorded
 // one, but nothing proves it. So the place in the record comes first: see keeps. Records of earlier versions lack
 // Privileged, and perhaps the address.
-func (g *guard) elsewhere(n name, principal string) *claim {
-	r := g.grace.named[owner{n.minor, n.owner}]
-	if r == nil || r.done || r.Principal != principal || g.grace.claims[r.name()] != r || g.clients.byName[r.name()].confirmed != nil {
-		return nil
+func (g *guard) elsewhere(n name, principal string) (found *claim) {
+	for _, r := range g.grace.named[owner{n.minor, n.owner}] {
+		if r.done || r.Principal != principal || g.grace.claims[r.name()] != r || g.clients.byName[r.name()].confirmed != nil {
+			continue
+		}
+		if found == nil || r.Address == n.prover.source.address {
+			found = r
+		}
 	}
-	if r.prover() == n.prover {
-		return nil
-	}
-	return r
+	return found
 }
 
-// shareClaim gives c a claim like the one elsewhere, if there is one, with the Record of that one, whose name is
-// not that of c. The claim elsewhere stays, in case that c is another client: the recorded one may still come.
+// shareClaim gives c a claim like one elsewhere, if there is one, with the Record of that one, whose name is not
+// that of c. The claim elsewhere stays, in case that c is another client: the recorded one may still come.
 func (g *guard) shareClaim(c *Client) {
 	if !g.grace.on.Load() || g.grace.ending || g.grace.claims[c.name()] != nil {
 		return

@@ -74,7 +74,7 @@ func (g *guard) mayHold(c *Client, deny Access, claimed bool) Status {
 	switch {
 	case claimed && !g.mayReclaim(c):
 		return nfs4wire.NFS4ErrNoGrace
-	case claimed && heldBy(deny)&^g.claimOf(c).Held != 0:
+	case claimed && heldBy(deny)&^g.claimOf(c).held != 0:
 		// The record lists no open with a deny mode, so others may have used the file since the restart.
 		return nfs4wire.NFS4ErrReclaimBad
 	case claimed:

@@ -71,7 +71,7 @@ func (g *guard) recordOf(c *Client) Record {
 	k := &c.known.reclaim
 	held := HeldOpens | k.held
 	if r := g.claimOf(c); r != nil && !k.said {
-		held |= r.Held
+		held |= r.held
 	}
 	return Record{
 		Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address,
