@@ -113,3 +113,29 @@ func (g *guard) sameAs(minor uint32, id *Identity) *Client {
 	}
 	return c
 }
+
+// alias stores that the client c has shown its verifier from the place of n. A later incarnation may come from there.
+func (g *guard) alias(n name, c *Client) {
+	k := &c.known
+	if n == c.name() || g.clients.byAlias[n] == c {
+		return
+	}
+	if len(k.aliases) == maxMet {
+		if first := k.aliases[0]; g.clients.byAlias[first] == c {
+			delete(g.clients.byAlias, first)
+		}
+		k.aliases = slices.Delete(k.aliases, 0, 1)
+	}
+	k.aliases = append(k.aliases, n)
+	g.clients.byAlias[n] = c
+}
+
+// aliased returns the client that the next incarnation at the place of n replaces, though it was made at another
+// place, or nil: see alias. A client that was made at that place itself comes first.
+func (g *guard) aliased(n name, principal string) *Client {
+	c := g.clients.byAlias[n]
+	if c == nil || g.clients.byName[n].confirmed != nil || c.Principal != principal {
+		return nil
+	}
+	return c
+}

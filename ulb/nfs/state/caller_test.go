@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/nfsrdmad/nfsrdmad/test/doctables"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -263,5 +264,77 @@ func TestClientThatMovesWhileItRuns(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Where a client has shown its verifier, a later incarnation replaces it, though the client was made at another
+// place: Linux ends what it has lost by another verifier, and then registers with its own one again. The records
+// follow. Elsewhere, and as another principal, such an incarnation is another client.
+func TestClientThatMovedRestarts(t *testing.T) {
+	for minor := range uint32(2) {
+		for _, moved := range []Caller{{Principal: "me", Address: there, Privileged: true}, {Principal: "me", Address: here}} {
+			d := &disk{}
+			timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
+				at := func(by Caller, verifier byte) *Client {
+					t.Helper()
+					id := identity("client", verifier, "me")
+					id.Caller = by
+					c, s := comes(t, m, minor, id)
+					if is(t, "the client", s, ok); c == nil {
+						t.FailNow()
+					}
+					return c
+				}
+				home := me().Caller
+				c := at(home, 1)
+				is(t, "its record", m.Record(c, 0, nil), ok)
+				opensOne(t, m, c)
+				if at(moved, 1) != c {
+					t.Error("it is another client")
+				}
+				third, user := moved, moved
+				third.Address = netip.MustParseAddr("10.0.0.17")
+				user.Principal = "user"
+				at(third, 0xfe)
+				at(user, 0xfe)
+				if m.Client(c.ID) != c {
+					t.Fatal("another client ends it")
+				}
+				purge := at(moved, 0xff)
+				if m.Client(c.ID) != nil || purge == c || len(m.clients.byAlias) != 0 {
+					t.Fatalf("it is not replaced; aliases %v", m.clients.byAlias)
+				}
+				again := at(moved, 1)
+				if again == c || again == purge || m.Client(purge.ID) != nil {
+					t.Error("it does not begin anew")
+				}
+				is(t, "its record", m.Record(again, 0, nil), ok)
+				synctest.Wait()
+				if _, is := d.records[c.name()]; is || len(d.records) != 1 {
+					t.Errorf("records %+v", d.records)
+				}
+				at(home, 2) // where it was at first, it has not been since
+				if m.Client(again.ID) == nil {
+					t.Error("it is replaced from where it has not been")
+				}
+			})
+		}
+	}
+}
+
+// The places from which a client has shown its verifier are bounded, and go with it.
+func TestAliasesAreBounded(t *testing.T) {
+	m := newManager(t)
+	c, _ := comes(t, m, 1, identity("client", 1, "me"))
+	for i := range 3 * maxMet {
+		for range 2 {
+			comes(t, m, 1, from(fmt.Sprintf("10.1.0.%d", i), identity("client", 1, "me")))
+		}
+	}
+	if n := len(c.known.aliases); n != maxMet || len(m.clients.byAlias) != n {
+		t.Errorf("%d places, %d in the table", n, len(m.clients.byAlias))
+	}
+	if is(t, "DESTROY_CLIENTID", m.Destroy(c), ok); len(m.clients.byAlias) != 0 {
+		t.Errorf("left over: %v", m.clients.byAlias)
 	}
 }

@@ -50,6 +50,7 @@ type clients struct {
 	byID        map[uint64]*Client
 	byName      map[name]incarnations
 	byInstance  map[instance]*Client // the confirmed clients
+	byAlias     map[name]*Client     // confirmed clients by the names of other places: see guard.alias
 	from        map[netip.Addr]*origin
 	unconfirmed list.List // the oldest first
 	confirmed   int       // number of confirmed clients
@@ -201,7 +202,8 @@ func (g *guard) makeRoom(c *Client) {
 }
 
 // confirm makes an unconfirmed client a confirmed one, and removes the earlier incarnation with all its
-// state. c takes over the stored record of that incarnation if the record describes c as well.
+// state. c takes over the stored record of that incarnation if the record describes c as well. If the earlier
+// incarnation had another place, its record is removed later.
 //
 // confirm returns NFS4ERR_DELAY if there are too many clients, or if the earlier incarnation is being
 // evicted, because the eviction may be removing the record and the right to reclaim state that c would take
@@ -209,11 +211,12 @@ func (g *guard) makeRoom(c *Client) {
 func (g *guard) confirm(c *Client) Status {
 	t := &g.clients
 	old, o := t.byName[c.name()].confirmed, c.known.origin
+	moved := g.aliased(c.name(), c.Principal)
 	switch {
 	case old == nil && !o.mayConfirm(t):
 		g.relieve(g.ofPlaces(), o.confirmed < t.part(maxClients)/2)
 		return nfs4wire.NFS4ErrDelay
-	case old != nil && old.known.dying.Load():
+	case old != nil && old.known.dying.Load(), moved != nil && moved.known.dying.Load():
 		return nfs4wire.NFS4ErrDelay
 	}
 	if old != nil {
@@ -222,6 +225,9 @@ func (g *guard) confirm(c *Client) Status {
 			c.known.reclaim.stored = k.stored
 		}
 		g.remove(old)
+	}
+	if moved != nil {
+		g.remove(moved)
 	}
 	t.unconfirmed.Remove(c.known.inAll)
 	o.unconfirmed.Remove(c.known.inOrigin)
@@ -238,6 +244,12 @@ func (g *guard) confirm(c *Client) Status {
 		o.minor0++
 	}
 	g.shareClaim(c)
+	if moved != nil {
+		// While c may reclaim state by the record of moved, that record stays, until the grace period ends.
+		if r := g.claimOf(moved); r == nil || r.done {
+			g.forget(moved)
+		}
+	}
 	if g.mayReclaim(c) {
 		c.known.reclaim.needed.Store(true)
 		g.grace.claimed = g.now() // the client gets time to reclaim its state
@@ -259,6 +271,11 @@ func (g *guard) remove(c *Client) {
 		in.confirmed = nil
 		if i := c.instance(); t.byInstance[i] == c {
 			delete(t.byInstance, i)
+		}
+		for _, n := range c.known.aliases {
+			if t.byAlias[n] == c {
+				delete(t.byAlias, n)
+			}
 		}
 		t.confirmed--
 		if o.confirmed--; o.confirmed == 0 {

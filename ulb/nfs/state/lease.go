@@ -14,6 +14,7 @@ type lease struct {
 	address   netip.Addr
 	origin    *origin
 	met       atomic.Pointer[[]source] // see hasMet; in the order in which meet stored them
+	aliases   []name                   // see guard.alias; at most maxMet, the oldest first
 	companion Companion
 	confirmed bool
 	// gone is true when the Manager has removed the client, and grants it nothing more. dying is true

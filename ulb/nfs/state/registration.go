@@ -43,6 +43,9 @@ func (g *guard) register(minor uint32, id *Identity) Registration {
 	if same := g.sameAs(minor, id); same != nil && (old == nil || old.Verifier != id.Verifier) {
 		old = same
 		in.unconfirmed = g.clients.byName[old.name()].unconfirmed
+		g.alias(id.name(minor), old)
+	} else if old == nil {
+		old = g.aliased(id.name(minor), id.Principal)
 	}
 	switch {
 	case old == nil && g.keeps(minor, id):
@@ -80,8 +83,10 @@ func (g *guard) refuse(id *Identity, old *Client, s Status) Registration {
 // update does cases 6 to 9 of RFC 8881 §18.35.4: the request has EXCHGID4_FLAG_UPD_CONFIRMED_REC_A.
 func (g *guard) update(id *Identity) Registration {
 	old := g.sameAs(1, id)
-	if old == nil {
-		old = g.clients.byName[id.name(1)].confirmed
+	if old != nil {
+		g.alias(id.name(1), old)
+	} else if old = g.clients.byName[id.name(1)].confirmed; old == nil {
+		old = g.aliased(id.name(1), id.Principal)
 	}
 	if old == nil { // a client that is proven does not change by what is not
 		old = g.clients.byName[name{1, string(id.Owner), prover{proven: true}}].confirmed

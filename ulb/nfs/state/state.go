@@ -90,7 +90,7 @@ func New(cfg Config) (*Manager, error) {
 	scramble := scrambler{maphash.MakeSeed()}
 	m.clients = clients{
 		epoch: m.epoch, scramble: scramble,
-		byID: make(map[uint64]*Client), byName: make(map[name]incarnations), byInstance: make(map[instance]*Client),
+		byID: make(map[uint64]*Client), byName: make(map[name]incarnations), byInstance: make(map[instance]*Client), byAlias: make(map[name]*Client),
 		from: make(map[netip.Addr]*origin),
 	}
 	m.files.scramble = scramble
