@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
@@ -81,7 +80,7 @@ func (m *Monitor) notify(c *rpc.Conn, args *wire.Status) {
 		return
 	}
 	hosts := m.program.state.HostsAt(c.Peer.Addr())
-	if len(hosts) == 0 || m.again(source{clientaddr.Of(c.Peer.Addr()), string(args.Name)}, args.State) {
+	if len(hosts) == 0 || m.again(source{c.Peer.Addr().Unmap(), string(args.Name)}, args.State) {
 		return
 	}
 	for _, h := range hosts {

@@ -2,6 +2,7 @@ package nlm_test
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,7 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -77,6 +80,31 @@ func TestHostsAreNamesAtAddresses(t *testing.T) {
 	again := s.host("a", "10.0.0.2:901", 1000)
 	is(t, "UNLOCK on another connection", again.unlock(want{1, 0, 1, true}), wire.Granted)
 	is(t, "LOCK when it is free", s.host("b", "10.0.0.2:900", 1000).lock(want{1, 0, 1, true}), wire.Granted)
+}
+
+// Two machines of one IPv6 network with the same name are two hosts: neither ends or takes what the other has, nor reads
+// what the other denies. An IPv4 address is the same in both of its forms (NLM-45).
+func TestHostsOfOneNetwork(t *testing.T) {
+	s := newSite(t, options{})
+	s.rpc.Register(nlm.NewMonitor(s.program))
+	a, other := s.host("localhost", "[2001:db8::2]:900", 1000), s.host("localhost", "[2001:db8::3]:900", 1000)
+	w := want{1, 0, 10, true}
+	is(t, "LOCK", a.lock(w), wire.Granted)
+	is(t, "LOCK of the other", other.lock(w), wire.Denied)
+	is(t, "UNLOCK of the other", other.unlock(w), wire.Granted)
+	is(t, "LOCK elsewhere", other.lock(want{2, 20, 10, true}), wire.Granted)
+	other.notify("localhost", 7)
+	is(t, "after the other's restart", other.test(w).Stat, wire.Denied)
+	is(t, "SHARE", a.share(wire.ProcShare, "o", wire.AccessBoth, wire.DenyRead), wire.Granted)
+	for address, want := range map[string]state.Answer{"2001:db8::2": state.Yes, "2001:db8::3": state.No} {
+		i := state.Intent{Use: state.UseRead, FS: s.export.FS, File: s.handle, Op: &vfs.Op{}, From: netip.MustParseAddr(address), Version3: true}
+		is(t, "READ from "+address, s.state.Ask(&i), want)
+	}
+	a.notify("localhost", 7)
+	is(t, "after its restart", other.test(w).Stat, wire.Granted)
+	is(t, "LOCK from IPv4", s.host("c", "10.0.0.2:900", 1000).lock(w), wire.Granted)
+	is(t, "UNLOCK from IPv4 in IPv6", s.host("c", "[::ffff:10.0.0.2]:900", 1000).unlock(w), wire.Granted)
+	is(t, "LOCK when it is free", a.lock(w), wire.Granted)
 }
 
 // Each procedure answers a wrong handle, a wrong range and a wrong name with its status (NLM-5).

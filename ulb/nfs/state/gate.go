@@ -173,7 +173,7 @@ func (i *Intent) exempts(of *file, group *openGroup, c *Client) bool {
 	}
 	switch {
 	case i.Version3:
-		return c.isHost() && c.known.address == clientaddr.Of(i.From)
+		return c.isHost() && c.isAt(i.From)
 	case !i.Use.ofNames():
 		return false
 	case i.Client != nil:

@@ -1,9 +1,7 @@
 package state
 
 import (
-	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,9 +26,15 @@ func (c *Client) completes() bool { return c.Minor != 0 && !c.isHost() }
 const hostIdle = time.Hour
 
 // hostName returns the Client.Owner of a host: its address and the name that it gives itself. The name alone is
-// no key, because anyone may send it.
+// no key, because anyone may send it. The address is the whole one: the hosts of a network may have the same name.
 func hostName(caller []byte, from netip.Addr) string {
-	return clientaddr.Of(from).String() + " " + string(caller)
+	return from.Unmap().String() + " " + string(caller)
+}
+
+// isAt reports whether the host c comes from this address.
+func (c *Client) isAt(from netip.Addr) bool {
+	address, _, _ := strings.Cut(string(c.Owner), " ")
+	return address == from.Unmap().String()
 }
 
 // hostIdentity returns the Identity of a host. Its port does not matter: the name has the address already.
@@ -70,8 +74,7 @@ func (m *Manager) HostOf(caller []byte, from, local netip.Addr, companion Compan
 }
 
 // hostAddresses returns the Client.Principal of a host: its own address, and the server's address that it has called.
-// After a restart the record says to which address the server has to send word, and from which. They are no part of the host's identity: it may come
-// again from another address of its network.
+// After a restart the record says to which address the server has to send word, and from which.
 func hostAddresses(from, local netip.Addr) string {
 	return from.Unmap().String() + " " + local.Unmap().String()
 }
@@ -104,13 +107,17 @@ func (m *Manager) FormerHosts() (all []FormerHost) {
 }
 
 // HostsAt returns the hosts of an address.
-func (m *Manager) HostsAt(from netip.Addr) []*Client {
+func (m *Manager) HostsAt(from netip.Addr) (all []*Client) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if o := m.clients.from[clientaddr.Of(from)]; o != nil {
-		return slices.Collect(maps.Keys(o.hosts))
+		for c := range o.hosts {
+			if c.isAt(from) {
+				all = append(all, c)
+			}
+		}
 	}
-	return nil
+	return all
 }
 
 // ForgetHost ends all locks of a host, and its waiting for locks, because it has restarted. The sweep removes its
