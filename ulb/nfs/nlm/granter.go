@@ -10,7 +10,6 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -47,7 +46,7 @@ type awaited struct {
 	// the time first.
 	ref    state.Ref
 	taken  bool
-	before []byterange.Range
+	before state.Before
 	calls  int
 	first  time.Time
 	// retrying is true while a timer of retry runs.
@@ -256,7 +255,7 @@ func (g *granter) take(w *awaited) bool {
 	claimer, _ := vfs.As[vfs.Claimer](e.FS)
 	d, s := p.state.HostLock(&state.LockArgs{
 		Host: w.host, OwnerName: w.owner, Ref: w.ref, Offset: w.lock.Offset, Length: w.length, Write: w.exclusive,
-		Claimer: claimer, Wait: true, Tag: w, IfWaits: true, Held: func(before []byterange.Range) {
+		Claimer: claimer, Wait: true, Tag: w, IfWaits: true, Held: func(before state.Before) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			w.taken, w.before = true, before
@@ -290,7 +289,7 @@ func (p *Program) release(w *awaited) bool {
 	defer e.Leave(&conn)
 	r := state.HostRange{Ref: w.ref, Owner: w.owner, Offset: w.lock.Offset, Length: w.length}
 	r.Claimer, _ = vfs.As[vfs.Claimer](e.FS)
-	return p.state.HostRestore(&r, func() ([]byterange.Range, bool) {
+	return p.state.HostRestore(&r, func() (state.Before, bool) {
 		return w.before, p.granter.drop(w.host, func(other *awaited) bool { return other == w && w.taken })
 	})
 }

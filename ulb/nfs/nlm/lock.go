@@ -3,7 +3,6 @@ package nlm
 import (
 	"encoding/binary"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -64,7 +63,7 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 	a := state.LockArgs{
 		Host: host, OwnerName: what.Owner, Ref: what.Ref, Offset: what.Offset, Length: what.Length,
 		Write: args.Exclusive, Claimed: args.Reclaim, Claimer: r.claimer, Later: &r.later, Wait: args.Block && !args.Reclaim,
-		Held: func([]byterange.Range) { r.program.granter.settle(&what) },
+		Held: func(state.Before) { r.program.granter.settle(&what) },
 	}
 	if a.Wait {
 		a.Tag = r.awaited(host, args.Exclusive)

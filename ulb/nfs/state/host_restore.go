@@ -5,12 +5,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
+// Before is what an owner held of a range before it got a lock there.
+type Before []byterange.Range
+
 // HostRestore takes a lock back of which its owner does not know: of the range r the owner then has what it held before.
 // last returns what that was (LockArgs.Held), or false if the lock is to stay. It is called once, while no other call
 // changes the owner's locks, and must not call the Manager. HostRestore returns what last did.
-func (m *Manager) HostRestore(r *HostRange, last func() (before []byterange.Range, is bool)) (done bool) {
+func (m *Manager) HostRestore(r *HostRange, last func() (before Before, is bool)) (done bool) {
 	m.hostChange(r, func(g *guard, what *byterange.Range, id fileID) Status {
-		var before []byterange.Range
+		var before Before
 		if before, done = last(); done {
 			g.hostRestore(r, what, id, before)
 		}
@@ -19,7 +22,7 @@ func (m *Manager) HostRestore(r *HostRange, last func() (before []byterange.Rang
 	return done
 }
 
-func (g *guard) hostRestore(r *HostRange, what *byterange.Range, id fileID, before []byterange.Range) {
+func (g *guard) hostRestore(r *HostRange, what *byterange.Range, id fileID, before Before) {
 	s := g.hostLockState(r, id)
 	if s == nil {
 		return

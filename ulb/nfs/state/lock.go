@@ -39,7 +39,7 @@ type LockArgs struct {
 	IfWaits bool
 	// Held, if not nil, is called when the host's owner has the lock, with what the owner held of the range before. No
 	// call of HostUnlock or HostRestore comes between. It must not call the Manager.
-	Held func(before []byterange.Range)
+	Held func(before Before)
 	id   fileID
 	room openRoom
 }
