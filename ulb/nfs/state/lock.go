@@ -58,10 +58,14 @@ func denied(r *byterange.Range, clientID uint64, owner string) *Denied {
 	return &Denied{Offset: r.First, Length: r.Length(), Write: r.Write, ClientID: clientID, Owner: owner}
 }
 
-// shown returns d, which may be nil, as the client to may see it. The client ID of another client is a secret:
-// to sees a number that stands for it. NLM shows no client IDs, and finds the host that holds the lock by it.
+// shown returns d, which may be nil, as the client to may see it. The client ID of another client of minor
+// version 0 is a secret, because its requests name the client by nothing else: to sees another number. NLM
+// shows no client IDs, and finds the host that holds the lock by it.
 func (g *guard) shown(d *Denied, to *Client) *Denied {
-	if d != nil && d.ClientID != to.ID && d.ClientID != 0 && !to.isHost() {
+	if d == nil || d.ClientID == to.ID || d.ClientID == 0 || to.isHost() {
+		return d
+	}
+	if holder := g.clients.byID[d.ClientID]; holder == nil || holder.Minor == 0 {
 		d.ClientID = maphash.Comparable(g.clients.scramble.seed, [2]uint64{d.ClientID, 1})
 	}
 	return d
