@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
 )
 
 const (
@@ -153,10 +154,13 @@ func (s *Server) listensOn(a netip.AddrPort) bool {
 }
 
 // served reports whether a server answers at the address of a mapping, over TCP or any RDMA provider
-// of this server.
+// of this server, or whether a status monitor answers over UDP.
 func (s *Server) served(ctx context.Context, m rpcbind.Mapping) bool {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
+	if m.Netid == rpcbind.Netid("udp", m.Address.Addr()) {
+		return monitorAnswers(ctx, m.Address)
+	}
 	var answered atomic.Bool
 	var asking sync.WaitGroup
 	for _, t := range s.transports {
@@ -184,18 +188,33 @@ func (s *Server) mappings(which func(*program) bool) (all []rpcbind.Mapping) {
 		return nil
 	}
 	for _, p := range programs {
+		if !which(&p) || !p.served(s.cfg) {
+			continue
+		}
 		for _, t := range s.transports {
-			if !which(&p) || !p.served(s.cfg) || !slices.Contains(p.over, t.name) {
-				continue
+			if slices.Contains(p.over, t.name) {
+				all = append(all, p.at(t.name, s.addrs(t.name))...)
 			}
-			netids := make(map[string]bool)
-			for _, l := range t.listeners {
-				for _, a := range bothFamilies(l.addr) {
-					if netid := rpcbind.Netid(t.name, a.Addr()); !netids[netid] {
-						netids[netid] = true
-						all = append(all, rpcbind.Mapping{Program: p.number, Version: p.version, Netid: netid, Address: a})
-					}
-				}
+		}
+		if p.number == nsmwire.Program {
+			var at []netip.AddrPort
+			for _, m := range s.monitors {
+				at = append(at, m.addr)
+			}
+			all = append(all, p.at("udp", at)...)
+		}
+	}
+	return all
+}
+
+// at returns the registrations of a program that is served over a transport at these addresses.
+func (p *program) at(transport string, addrs []netip.AddrPort) (all []rpcbind.Mapping) {
+	netids := make(map[string]bool)
+	for _, l := range addrs {
+		for _, a := range bothFamilies(l) {
+			if netid := rpcbind.Netid(transport, a.Addr()); !netids[netid] {
+				netids[netid] = true
+				all = append(all, rpcbind.Mapping{Program: p.number, Version: p.version, Netid: netid, Address: a})
 			}
 		}
 	}

@@ -57,6 +57,7 @@ type Server struct {
 	nfs40       *nfs40.Minor
 	nlm         *nlm.Program // nil if NFSv3 is not served
 	nsm         *nlm.Monitor
+	monitors    []*monitorSocket
 	// lines writes lines about clients, names those about clients that have the same name, and
 	// connectionLines those about connections.
 	lines, names, connectionLines *clientLines
@@ -251,6 +252,7 @@ func (s *Server) start(key [export.KeySize]byte, open func() error) (err error) 
 			return err
 		}
 	}
+	s.openMonitorSockets()
 	s.registration = s.newRegistration()
 	return nil
 }
@@ -283,6 +285,9 @@ func (s *Server) Serve(ctx context.Context) error {
 				end(errClosed)
 			})
 		}
+	}
+	for _, m := range s.monitors {
+		running.Go(m.serve)
 	}
 	running.Go(func() { every(serving, housekeeping, func() { s.pool.Housekeep() }) })
 	running.Go(func() {

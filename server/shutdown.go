@@ -70,6 +70,7 @@ func (s *Server) closeListeners() {
 			l.close()
 		}
 	}
+	s.closeMonitorSockets()
 }
 
 // release ends connections, calls, exports, memory and the state directory, in this order,

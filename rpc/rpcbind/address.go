@@ -40,7 +40,7 @@ func ParseUniversalAddress(s string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ip, uint16(port)), nil
 }
 
-// Netid returns the netid of a transport ("tcp" or "rdma") for an address.
+// Netid returns the netid of a transport ("tcp", "rdma" or "udp") for an address.
 func Netid(transport string, a netip.Addr) string {
 	if a.Unmap().Is4() {
 		return transport
