@@ -316,7 +316,7 @@ func TestUnlockEndsTheWaiting(t *testing.T) {
 	}
 }
 
-// A host that has restarted waits for nothing (NLM-27).
+// A host that has restarted waits for nothing, and keeps nothing from those behind it (NLM-27).
 func TestWaiterOfAHostThatIsForgotten(t *testing.T) {
 	waiting(t, func(s *site, f *far, a, b *host) {
 		w := want{1, 0, 10, true}
@@ -329,6 +329,16 @@ func TestWaiterOfAHostThatIsForgotten(t *testing.T) {
 		if u := s.state.Usage(); u.Waiters+u.Locks+u.Opens > 0 {
 			t.Errorf("left over: %+v", u)
 		}
+
+		c := s.host("c", "10.0.0.4:900", 1000)
+		is(t, "LOCK", a.lock(want{1, 0, 1, true}), wire.Granted)
+		is(t, "LOCK", a.lock(want{1, 5, 1, true}), wire.Granted)
+		is(t, "LOCK that waits", b.block(w), wire.Blocked)
+		is(t, "LOCK that waits behind it", c.block(want{1, 5, 5, true}), wire.Blocked)
+		is(t, "UNLOCK", a.unlock(want{1, 5, 1, true}), wire.Granted)
+		s.state.ForgetHost(s.state.FindHost([]byte("b"), b.conn.Peer.Addr()))
+		synctest.Wait()
+		is(t, "calls to the one behind it", len(f.grants()), 1)
 	})
 }
 

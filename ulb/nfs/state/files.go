@@ -116,6 +116,9 @@ func (g *guard) holds(c *Client) bool { return len(c.holding.states) > 0 }
 // dropAll removes all state of c, which is gone.
 func (g *guard) dropAll(c *Client) {
 	unlocked := make(map[*file]bool)
+	for of := range c.holding.waiting {
+		unlocked[of] = true // its place in the queue may have kept others waiting
+	}
 	for s := range c.holding.states {
 		if s.Kind == KindOpen {
 			if len(s.locks) > 0 {
