@@ -22,8 +22,12 @@ func (c *Client) isHost() bool { return c.Minor == Host }
 // completes reports whether the client says when it has reclaimed everything (RECLAIM_COMPLETE).
 func (c *Client) completes() bool { return c.Minor != 0 && !c.isHost() }
 
-// hostIdle is how long the server remembers a host, with its record, after its last lock.
-const hostIdle = time.Hour
+// hostIdle is how long the server remembers a host, with its record, after its last lock. Even if it is short of room, it
+// remembers a host for hostBusy: the host may be in the middle of its first request.
+const (
+	hostIdle = time.Hour
+	hostBusy = 10 * time.Second
+)
 
 // hostName returns the Client.Owner of a host: its address and the name that it gives itself. The name alone is
 // no key, because anyone may send it. The address is the whole one: the hosts of a network may have the same name.
@@ -132,10 +136,10 @@ func (m *Manager) ForgetHost(c *Client) {
 }
 
 // hostIsIdle reports whether the server no longer remembers a host, which holds nothing and waits for nothing. If
-// it is short of room, it remembers none of them.
+// it is short of room, it remembers only those that have just called.
 func (g *guard) hostIsIdle(c *Client, now time.Duration) bool {
 	silent := now - time.Duration(c.known.renewed.Load())
-	return !g.holds(c) && c.holding.waiters == 0 && g.claimOf(c) == nil && (g.sweeper.lack != nil || silent > hostIdle)
+	return !g.holds(c) && c.holding.waiters == 0 && g.claimOf(c) == nil && (silent > hostIdle || g.sweeper.lack != nil && silent > hostBusy)
 }
 
 // NotifyHosts is NotifyLocks for the locks for which hosts wait. The function takes the lock (Lock), and then tells

@@ -2,6 +2,7 @@ package state
 
 import (
 	"net/netip"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +43,32 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 		if m.FindHost([]byte("idle"), hostAddress) != nil {
 			t.Error("the idle host is remembered")
 		}
+	})
+}
+
+// If the clients of an address have all its places, hosts that hold nothing make room for a new one, but not those that have
+// just called.
+func TestHostsThatHaveJustCalledStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		for i := range maxClientsFrom {
+			newHost(t, m, "host "+strconv.Itoa(i))
+		}
+		next := func() (s Status) {
+			_, s = m.HostOf([]byte("next"), hostAddress, hostAddress, nil)
+			return s
+		}
+		is(t, "one more host", next(), nfs4wire.NFS4ErrDelay)
+		m.wake()
+		synctest.Wait()
+		is(t, "one more host after a sweep", next(), nfs4wire.NFS4ErrDelay)
+		if n := len(m.HostsAt(hostAddress)); n != maxClientsFrom {
+			t.Errorf("%d hosts", n)
+		}
+		time.Sleep(time.Minute)
+		next() // makes the sweep remove the others
+		time.Sleep(time.Minute)
+		is(t, "one more host when the others are silent", next(), ok)
 	})
 }
 
