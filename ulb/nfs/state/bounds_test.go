@@ -108,7 +108,7 @@ func TestAddressesShareTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const memory, greedy = 4 << 20, 9
 		m := manager(t, Config{Memory: memory})
-		defer m.Close()
+		defer m.Close() // after the unlock below
 		for i := range greedy {
 			for k := range 3 {
 				c := clientFrom(t, m, fmt.Sprintf("2001:db8:0:%d::%d", i, k), fmt.Sprint("greedy ", i, " ", k))
@@ -124,8 +124,10 @@ func TestAddressesShareTheMemory(t *testing.T) {
 		if fill(t, m, modest); modest.memory() < memory/4 { // a site's part is a third
 			t.Errorf("another client may have %d bytes", modest.memory())
 		}
-		for n := range m.clients.from {
-			if n != modest.known.address && m.files.memory.AddressHolds(n) > 3*memory/(greedy+1) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for n := range m.clients.from { // those whose leases have run out may have lost all to the last one
+			if n != modest.known.address && m.files.memory.AddressHolds(n) > memory/2 {
 				t.Errorf("%v has %d bytes", n, m.files.memory.AddressHolds(n))
 			}
 		}
