@@ -273,7 +273,12 @@ func TestDeviceClientDiesIdle(t *testing.T) {
 
 // Strangers at five addresses open as many connections as a daemon can have that may open few files. The daemon lives,
 // and a client mounts the export meanwhile. limits.connections asks for more than the limit of open files allows.
+//
+// It runs only with the full matrix: a client in a guest gives up where a busy machine makes it wait too long.
 func TestDeviceDescriptors(t *testing.T) {
+	if !everything() {
+		t.Skip("make test-all runs it: TestDevices shows the same provider at work")
+	}
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "nfsrdmad.toml")
 	text := "[limits]\nconnections = 10000\nfirst_call_timeout = \"1h\"\n[memory]\nceiling = \"64M\"\n[rnic]\ncredits = 16\ndevice_memory = \"500M\"\n"
@@ -285,11 +290,7 @@ func TestDeviceDescriptors(t *testing.T) {
 	d := s.runOnDevice("rxe", lab.Options{Limit: 30 * time.Minute}, addresses, build(t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo"),
 		"serve", "--config", config, "--state-dir", "/tmp/state", "--rdma-provider", "verbs", "--export", "/srv/work:/work,rw,insecure,no_root_squash")
 	connector := build(t, "test/kernel/connector", "-tags", "verbs,netgo,osusergo")
-	limits := []int{460}
-	if everything() {
-		limits = append(limits, 512, 1024)
-	}
-	for _, limit := range limits {
+	for _, limit := range []int{460, 512, 1024} {
 		d.scene(fmt.Sprint("descriptors", limit))
 		g := d.boot(lab.Options{Limit: 10 * time.Minute, Address: 15}, "press", connector, fmt.Sprint(limit/7), "100")
 		g.Await("pressed")
