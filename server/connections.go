@@ -109,14 +109,9 @@ func (s *Server) faultRemedy(err error) string {
 // mistakeRemedy returns the advice about a client that speaks another protocol than that of the port.
 func (s *Server) mistakeRemedy(speaks doorway.Protocol) string {
 	var options []string
-	for _, transport := range []struct {
-		proto string
-		at    []config.Listen
-	}{{"tcp", s.cfg.TCP}, {"rdma", s.cfg.RDMA}} {
-		for _, l := range transport.at {
-			if !l.None {
-				options = append(options, fmt.Sprintf("-o proto=%s,port=%d", transport.proto, l.Addr.Port()))
-			}
+	for _, t := range s.transports {
+		for _, l := range t.listeners {
+			options = append(options, fmt.Sprintf("-o proto=%s,port=%d", t.name, l.addr.Port()))
 		}
 	}
 	switch speaks {
@@ -130,8 +125,8 @@ func (s *Server) mistakeRemedy(speaks doorway.Protocol) string {
 }
 
 // connectionLine writes a log line about a connection. Lines above the level debug are limited in
-// number for each client and subject (about). They have a limit of their own, because anybody can
-// connect, so that they hide no line about a call.
+// number for each client and subject (about). They have a limit of their own, because anyone can connect: so
+// they hide no line about a call.
 func (s *Server) connectionLine(level zapcore.Level, text, about, transport string, peer netip.AddrPort, fields ...zap.Field) {
 	fields = append([]zap.Field{zap.String("transport", transport), zap.Stringer("client", peer)}, fields...)
 	if level == zapcore.DebugLevel {

@@ -9,16 +9,15 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/doorway"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // The advice for a connection that failed for lack of memory names the limit that is too small. That for
 // a client at the wrong port has the right mount options.
 func TestAdviceForAConnectionNamesTheLimit(t *testing.T) {
-	s := &Server{cfg: &config.Config{
-		RDMA: []config.Listen{{Addr: netip.MustParseAddrPort("0.0.0.0:20050")}},
-		TCP:  []config.Listen{{Addr: netip.MustParseAddrPort("0.0.0.0:2050")}},
-	}}
+	at := func(name, addr string) *running {
+		return &running{transport: &transport{name: name}, listeners: []*listener{{addr: netip.MustParseAddrPort(addr)}}}
+	}
+	s := &Server{transports: []*running{at("rdma", "0.0.0.0:20050"), at("rdma", "[::]:20050"), at("tcp", "0.0.0.0:2050")}}
 	for _, c := range []struct {
 		err   error
 		names string

@@ -30,8 +30,7 @@ type monitorSocket struct {
 }
 
 // openMonitorSockets opens a UDP socket at each address on which the server listens for TCP, unless rpcbind does not name
-// them to clients. The server can do without
-// one: the locks of a client that crashes then stay until the daemon restarts.
+// them to clients. The server can do without one: the locks of a client that crashes then stay until the daemon restarts.
 func (s *Server) openMonitorSockets() {
 	if on := s.cfg.Rpcbind; s.nsm == nil || !s.daemon || on != nil && !*on {
 		return

@@ -43,6 +43,14 @@ func (m *machine) command(name string, args ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"--net", "--mount", "--target", fmt.Sprint(m.inner.PID()), name}, args...)...)
 }
 
+// rpcbind starts rpcbind in the machine.
+func (m *machine) rpcbind() *servertest.Process {
+	m.t.Helper()
+	p := servertest.StartProcess(m.t, m.command("rpcbind", "-f", "-w"))
+	p.AwaitSocket(filepath.Join("/proc", fmt.Sprint(m.inner.PID()), "root/run/rpcbind.sock"))
+	return p
+}
+
 // registered returns the services of NFS and MOUNT that rpcbind knows, as "program version
 // netid address".
 func (m *machine) registered() []string { return m.mapped("100003", "100005") }
@@ -79,9 +87,7 @@ func (m *machine) comes(n int) (all []string) {
 // line of the log says so (NLM-40).
 func TestRegistersLocks(t *testing.T) {
 	m := newMachine(t)
-	rpcbind := servertest.StartProcess(t, m.command("rpcbind", "-f", "-w"))
-	defer rpcbind.Kill()
-	rpcbind.AwaitSocket(filepath.Join("/proc", fmt.Sprint(m.inner.PID()), "root/run/rpcbind.sock"))
+	defer m.rpcbind().Kill()
 	serve := func(port string) *servertest.Process {
 		p := servertest.StartProcess(t, m.command(binary(t), "serve", "--state-dir", t.TempDir(), "--export", t.TempDir()+":/", "--rdma", "none", "--tcp", "127.0.0.1:"+port))
 		p.AwaitLine("serving")
@@ -107,9 +113,7 @@ func TestRegistersLocks(t *testing.T) {
 
 func TestRegistersWithRpcbind(t *testing.T) {
 	m := newMachine(t)
-	rpcbind := servertest.StartProcess(t, m.command("rpcbind", "-f", "-w"))
-	defer rpcbind.Kill()
-	rpcbind.AwaitSocket(filepath.Join("/proc", fmt.Sprint(m.inner.PID()), "root/run/rpcbind.sock"))
+	defer m.rpcbind().Kill()
 	serve := func(args ...string) *servertest.Process {
 		p := servertest.StartProcess(t, m.command(binary(t), append([]string{"serve", "--state-dir", t.TempDir(), "--export", t.TempDir() + ":/"}, args...)...))
 		p.AwaitLine("serving")
@@ -180,9 +184,7 @@ func TestRegistersWithRpcbind(t *testing.T) {
 // runs nor at its end. It logs that rpcbind names another server.
 func TestASecondDaemonLeavesTheRegistrationAlone(t *testing.T) {
 	m := newMachine(t)
-	rpcbind := servertest.StartProcess(t, m.command("rpcbind", "-f", "-w"))
-	defer rpcbind.Kill()
-	rpcbind.AwaitSocket(filepath.Join("/proc", fmt.Sprint(m.inner.PID()), "root/run/rpcbind.sock"))
+	defer m.rpcbind().Kill()
 	serve := func(port int) *servertest.Process {
 		p := servertest.StartProcess(t, m.command(binary(t), "serve", "--state-dir", t.TempDir(), "--export", t.TempDir()+":/",
 			"--rdma", fmt.Sprintf("127.0.0.1:%d", port+1), "--tcp", fmt.Sprintf("127.0.0.1:%d", port)))

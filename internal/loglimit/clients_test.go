@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+const most = 128
+
 func address(site, client int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(site >> 8), byte(site), byte(client)})
 }
@@ -74,5 +76,34 @@ func TestRepeatedSubjectIsCounted(t *testing.T) {
 	}
 	if asked != stands {
 		t.Errorf("lines stand for %d of %d events", stands, asked)
+	}
+}
+
+// Lines about very many clients are at most Most in a period, and so are the clients that are remembered.
+// Later lines count all that were left out.
+func TestLinesStandForAllThatWereLeftOut(t *testing.T) {
+	l := Clients{Every: every, Most: most, Each: 8}
+	now, lines, stands := time.Unix(1000, 0), 0, 0
+	ask := func(a netip.Addr) bool {
+		leftOut, due := l.Due(a, "a subject", now)
+		if due {
+			lines++
+			stands += 1 + leftOut
+		}
+		return due
+	}
+	const asked = 5000
+	for i := range asked {
+		ask(address(i, 1))
+	}
+	if lines != most || len(l.subject) != most || len(l.clients) != most {
+		t.Errorf("%d lines about %d clients, %d are remembered", lines, asked, len(l.clients))
+	}
+	now = now.Add(every)
+	if !ask(address(asked, 1)) {
+		t.Error("no line after a period")
+	}
+	if stands != asked+1 || len(l.clients) != 1 {
+		t.Errorf("lines stand for %d of %d, %d clients are remembered", stands, asked+1, len(l.clients))
 	}
 }

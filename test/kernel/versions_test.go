@@ -72,21 +72,27 @@ func shortLease(t testing.TB) string {
 func TestLocksOverARestart(t *testing.T) {
 	needsDaemon(t)
 	overVersions(t, func(t *testing.T, how string) {
-		s := serve(t, "sync", "--config", shortLease(t))
-		holder := s.boot(lab.Options{Limit: 5 * time.Minute}, "locks_restart", how, "holder")
-		holder.Await("locked")
-		other := s.boot(lab.Options{Limit: 5 * time.Minute}, "locks_restart", how, "other")
-		other.Await("refused")
-		s.daemon.Kill()
-		s.daemon.Start()
-		other.Signal("again")
-		holder.Signal("go-on")
-		holder.Await("written")
-		other.Await("refused-again")
-		holder.Signal("unlock")
-		other.Succeed()
-		holder.Succeed()
+		serve(t, "sync", "--config", shortLease(t)).restartsWhileLocked(how)
 	})
+}
+
+// restartsWhileLocked kills the daemon, and starts the next one, while one client has a lock and another
+// one waits for it. The first gets its lock back, and the other one gets it when it is unlocked.
+func (s *server) restartsWhileLocked(how string) {
+	s.t.Helper()
+	holder := s.boot(lab.Options{Limit: 5 * time.Minute}, "locks_restart", how, "holder")
+	holder.Await("locked")
+	other := s.boot(lab.Options{Limit: 5 * time.Minute}, "locks_restart", how, "other")
+	other.Await("refused")
+	s.daemon.Kill()
+	s.daemon.Start()
+	other.Signal("again")
+	holder.Signal("go-on")
+	holder.Await("written")
+	other.Await("refused-again")
+	holder.Signal("unlock")
+	other.Succeed()
+	holder.Succeed()
 }
 
 // A client that waits for the lock of a client that died gets it when the dead client's lease
