@@ -13,7 +13,7 @@ import (
 
 var here, there = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.9")
 
-// What a request counts as.
+// These are the answers to: whose request is it?
 const (
 	theClient = "the client's"
 	restarted = "the client's, after a restart"
