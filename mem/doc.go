@@ -16,8 +16,8 @@
 //   - A Group is the memory for calls that may stall together, such as those for one file system.
 //     It is at most half of what the other Groups leave, and at most Config.Group (group.go).
 //   - A Client is the sum of the Shares of one client address. What a Client, and the Clients of one
-//     site, hold of the main zone and of a Group has the bounds of package fair (part.go). While other
-//     Clients wait for memory, a Client that holds more than its fair part is served after them (client.go).
+//     site, hold of the main zone in a Group has the bounds of package fair (part.go). While other Clients
+//     wait for memory, a Client that holds more than its fair part is served after them (client.go).
 //   - The reserve, a sixteenth of the arena, is for requests of at most 64 KiB. The less of it is
 //     free, the less a Client may hold of it, so that each new Client finds a free page (pages.go).
 //

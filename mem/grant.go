@@ -178,7 +178,8 @@ func (q *requestQueue) fitsShareLocked() bool {
 }
 
 // fullLocked returns s.full, the queue that makes the other queues of s wait, or nil. If that queue
-// now waits only for the limit of its group, or for the part of its client, it makes the others wait no longer.
+// now waits only for the limit of its group, or for the part of its client, it makes the others wait no
+// longer.
 func (s *Share) fullLocked() *requestQueue {
 	if q := s.full; q != nil && s.roomLocked(q.need()) && (q.group.blocked || q.beyondLocked()) {
 		s.full = nil

@@ -70,7 +70,7 @@ func TestStalledCallsLeaveMemoryOfTheirFileSystem(t *testing.T) {
 	}
 }
 
-// What stalls in some file systems costs a client nothing in another.
+// While all calls in three file systems stall, a client has memory in a fourth one.
 func TestStalledFileSystemsDoNotBoundAnother(t *testing.T) {
 	p := configured(t, Config{Ceiling: 64 * mib})
 	var held []*Buffer
@@ -126,8 +126,8 @@ func TestNeighboursDoNotStarveALargeRequest(t *testing.T) {
 	}
 }
 
-// A client that waits for its part delays nobody, and gets memory when its own calls end, in the order
-// of its requests.
+// A client that waits for its part delays no other client. It gets memory when its own calls end, in the
+// order of its requests.
 func TestClientWaitsForItsPart(t *testing.T) {
 	p := configured(t, Config{Ceiling: 64 * mib})
 	g := p.NewGroup()

@@ -50,7 +50,8 @@ func (p *Pool) NewShare() *Share { return p.OpenShare(nil, nil) }
 
 // OpenShare opens a share. client is the key of its Client, and must be comparable. Shares with equal
 // keys belong to one Client. A share with the key nil has a Client of its own. What Clients hold is
-// bounded by site (part.go) only if their keys are of the type netip.Addr. If h is not nil, the pool may call its methods while memory is short (Holder).
+// bounded by site (part.go) only if their keys are of the type netip.Addr. If h is not nil, the pool may
+// call its methods while memory is short (Holder).
 func (p *Pool) OpenShare(client any, h Holder) *Share {
 	s := &Share{pool: p, holder: h}
 	p.mu.Lock()

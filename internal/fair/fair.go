@@ -26,8 +26,8 @@
 //     and at least an eighth of the resource. So an address that is alone can have half, and the last
 //     eighth is always for those who are entitled.
 //
-// For units that nobody can take back, such as memory of calls that are under way, the rule is another:
-// see MayBorrow.
+// Some units cannot be taken back, such as the memory of calls that are under way. MayBorrow has the rule
+// for these.
 //
 // If no unit is free for an asker, the user of the package takes single units back, from the holder
 // that Victim returns:
@@ -79,6 +79,7 @@ const (
 type Tree[T any] struct {
 	// Size is the number of units. More may be held: Add counts, and refuses nothing.
 	Size int64
+
 	// known.held does not include strangers.held.
 	known, strangers group[T]
 	idle             []*Node[T] // addresses that hold nothing, at most mostIdle
@@ -118,6 +119,14 @@ type Node[T any] struct {
 	idle   bool // it is in Tree.idle
 	idleAt int  // its index there
 	of     int  // the number of addresses of a site that are in the tables
+}
+
+// has is Held, and 0 for nil.
+func (n *Node[T]) has() int64 {
+	if n == nil {
+		return 0
+	}
+	return n.held
 }
 
 // Held returns the number of units that n holds.

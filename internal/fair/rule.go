@@ -195,8 +195,8 @@ func (t *Tree[T]) May(n *Node[T], units int64) bool {
 	return held <= left && left >= t.Size/spare
 }
 
-// MayBorrow reports whether n may get this number of units that nobody can take back: its holder gives
-// them back. n's site, and its address in the site, may each have an equal part, of as many as there are
+// MayBorrow reports whether n may get this number of units that cannot be taken back: only their holder
+// returns them. n's site, and its address in the site, may each have an equal part, of as many as there are
 // siblings that hold units and one more, or three quarters of what the siblings leave, if that is more. The
 // parts of addresses are parts of what their site may have. A first request is not too large for its part.
 // Strangers together have an eighth of Size. Holders of one address are not bounded among each other.
@@ -212,25 +212,14 @@ func (t *Tree[T]) MayBorrow(n *Node[T], units int64) bool {
 	}
 	path := t.pathOf(n)
 	for _, c := range path[:2] {
-		active, siblings, held := int64(1), int64(0), int64(0)
-		if at != nil {
-			active, siblings = int64(len(at.children))+1, at.held
-		}
-		if c != nil {
-			held = c.held
-		}
-		if siblings -= held; held == 0 {
-			active++
-		}
-		part := may / active
-		may = max(part, (may-siblings)*lentParts/(lentParts+1))
-		switch {
-		case held == 0:
+		p := of(part{may, 1}, at, c)
+		equal = equal && !beyond(p, c, units)
+		if may = max(p.units, (may-at.has()+c.has())*lentParts/(lentParts+1)); c.has() == 0 {
 			may = max(may, units)
-		case held+units > may:
+		}
+		if beyond(part{units: may}, c, units) {
 			return false
 		}
-		equal = equal && (held == 0 || held+units <= part)
 		at = c
 	}
 	return equal || t.Free() >= units
