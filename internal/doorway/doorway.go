@@ -3,10 +3,10 @@
 //
 // To enter costs more than to be accepted: memory, a seat, a goroutine. If connections entered in the
 // order of the kernel's queue, a peer that connects and closes a few thousand times a second would keep
-// everybody else waiting in that queue until it overflows. Here known addresses come first, but for every fifth turn, and sites
-// take turns (clientaddr.Site), and the connections of a site enter in their order. While Most connections
-// wait, the others stay in the kernel's queue: after a restart hundreds of clients come at once, so none
-// is turned away here.
+// everybody else waiting in that queue until it overflows. Here known addresses have four turns of five,
+// sites take turns (clientaddr.Site), and the connections of a site enter in their order. While Most
+// connections wait, the others stay in the kernel's queue: after a restart hundreds of clients come at
+// once, so none is turned away here.
 package doorway
 
 import (
@@ -118,7 +118,7 @@ func (d *Door) arrive(c net.Conn) {
 	}
 }
 
-// line returns the line in which the sites of a kind take turns.
+// line returns the line in which a site waits for its turn: that of the known addresses, or the other.
 func (d *Door) line(k key) *queue.List[site, *site] {
 	if k.known {
 		return &d.known

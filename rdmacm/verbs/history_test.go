@@ -46,8 +46,8 @@ type historySide struct {
 	ready    chan struct{} // closed when conn and region are set
 	exposes  bool          // it has a protection domain of its own
 	region   rdmacm.Region // nil if the device refused it
-	sources  []byte        // part of the arena from which both sides write, and nobody reads into
-	sink     []byte        // part of the arena into which this side alone reads, one chain at a time
+	sources  []byte        // part of the arena from which both sides send. No RDMA Read goes to it
+	sink     []byte        // part of the arena to which RDMA Reads of this side go, one chain at a time
 	receives int
 	other    *historySide
 

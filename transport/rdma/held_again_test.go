@@ -41,8 +41,8 @@ func TestHeldCallsGoOnWhenOthersGiveBack(t *testing.T) {
 	b.program.Release(1)
 }
 
-// A message that arrives while its connection ends is not held: nobody would start its call, nor release
-// its receive. No timer waits for a call of a connection that has ended.
+// A message that arrives while its connection ends is not held, because its call would not begin, and its
+// receive would not be released. No timer waits for a call of a connection that has ended.
 func TestNothingIsHeldAfterTheEnd(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()

@@ -112,7 +112,7 @@ func open(ctx context.Context, handler nfs.Handler, opt Options) (*FS, error) {
 	conn.Close()
 	status, bfs, _ := handler.Mount(ctx, mountConn{conn}, nfs.MountRequest{Dirpath: []byte(opt.Path)})
 	if err := context.Cause(ctx); err != nil {
-		return nil, err // nobody waits any more: leave the file system alone
+		return nil, err // NewContext has returned: it does not need the file system any more
 	}
 	if status != nfs.MountStatusOk || bfs == nil {
 		return nil, fmt.Errorf("billy: mount of %q: %w", opt.Path, ofStatus(nfs.NFSStatus(status)))

@@ -41,9 +41,9 @@ type awaited struct {
 
 	// granter.mu guards the fields below.
 
-	// ref is the file, as take or the LOCK has found it. taken is true when the lock was taken, and before is then what the owner
-	// held of the range until that moment. calls counts the calls to the host without an answer, the first of which began at
-	// the time first.
+	// ref is the file, as take or the LOCK has found it. taken is true when the lock was taken, and before is then what
+	// the owner held of the range until that moment. calls counts the calls to the host without an answer, the first of
+	// which began at the time first.
 	ref    state.Ref
 	taken  bool
 	before state.Before

@@ -141,7 +141,7 @@ func TestHostsAreToldOfARestart(t *testing.T) {
 			t.Errorf("told %+v", f.notified)
 		}
 		is(t, "called", strings.Join(f.dialed, ", "), "10.0.0.1 10.0.0.2:111, 10.0.0.1 10.0.0.2:600")
-		f.port, f.dialed = 0, nil // nobody answers
+		f.port, f.dialed = 0, nil // the host does not answer
 		s := newSite(t, options{records: records, dial: f.dial})
 		nlm.NewMonitor(s.program).Announce()
 		time.Sleep(time.Hour)

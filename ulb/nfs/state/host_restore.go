@@ -32,7 +32,7 @@ func (g *guard) hostRestore(r *HostRange, what *byterange.Range, id fileID, befo
 	g.counted(s, of.locked.Unlock(&s.held, what.First, what.Last))
 	for _, b := range before {
 		for _, n := range now {
-			// What the owner has lost since, because it was revoked, stays lost.
+			// If a part was revoked meanwhile, the owner does not get it back.
 			if part := (byterange.Range{First: max(b.First, n.First), Last: min(b.Last, n.Last), Write: b.Write}); part.First <= part.Last {
 				g.hostRelock(s, part, n.Write)
 			}

@@ -156,7 +156,7 @@ type shortage struct {
 	by     netip.Addr
 	domain any
 	// loser returns who loses an open so that the refused client gets what it asked for. short reports whether
-	// to take more opens than this number. Both are nil if nobody loses opens for this resource.
+	// to take more opens than this number. Both are nil if no client loses opens for this resource.
 	loser func() (loser, bool)
 	short func(taken int) bool
 }
