@@ -201,7 +201,7 @@ func kindOf(cfg *Config) (kind, error) {
 // measure connects, makes the files, measures, and removes the files.
 func (b *bench) measure(ctx context.Context) (m *Result, err error) {
 	if b.nfs, err = dial(ctx, &b.cfg, b.cfg.Connections); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("bench: connecting to %s over %s, for at most %v: %w", b.cfg.Address(), b.cfg.Transport, b.cfg.Timeout, err)
 	}
 	for i := range b.cfg.Connections {
 		b.conns = append(b.conns, newConn(i))
@@ -245,7 +245,7 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 		b.err = context.Cause(ctx)
 	}
 	if b.err != nil {
-		return nil, b.err
+		return nil, fmt.Errorf("bench: measuring %s at %s: %w", b.cfg.Workload, b.cfg.Address(), b.err)
 	}
 	return b.result(elapsed, cpu), nil
 }
@@ -276,7 +276,7 @@ func (b *bench) watch(ctx context.Context, ended <-chan struct{}) {
 			b.fail(context.Cause(ctx))
 			late = time.After(b.cfg.Timeout)
 		case <-late:
-			b.fail(fmt.Errorf("bench: the server has left %d calls unanswered for %v after the end of the measurement", b.active.Load(), b.cfg.Timeout))
+			b.fail(fmt.Errorf("the server has left %d calls unanswered for %v after the end of the measurement", b.active.Load(), b.cfg.Timeout))
 			b.nfs.abandon()
 		case <-tick.C:
 			if b.cfg.Progress != nil {

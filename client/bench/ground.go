@@ -58,11 +58,11 @@ func (b *bench) prepare(ctx context.Context) error {
 	step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 	defer cancel()
 	var err error
-	if b.root, err = b.nfs.mount(step); err != nil {
-		return err
+	if b.root, err = b.nfs.mount(step); err == nil {
+		err = b.fit(step)
 	}
-	if err := b.fit(step); err != nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("bench: mounting %s of %s, for at most %v: %w", b.cfg.Export, b.cfg.Address(), b.cfg.Timeout, err)
 	}
 	b.name = fmt.Sprintf(".nfsrdmad-bench-%d-%08x", os.Getpid(), rand.Uint32()) // no other bench uses this name
 	if b.dir, err = b.nfs.mkdir(step, b.root, b.name); err != nil {

@@ -81,6 +81,7 @@ a file that is there, and its CLOSE.
 	f.IntVar(&cfg.Depth, "depth", 16, "calls under way on each connection")
 	f.IntVar(&cfg.Connections, "connections", 1, "connections")
 	durationVar(f, &cfg.Duration, "duration", 10*time.Second, time.Millisecond, 24*time.Hour, "how long to measure")
+	durationVar(f, &cfg.Timeout, "timeout", 30*time.Second, time.Millisecond, time.Hour, "how long connecting, mounting and each step of the preparation may take")
 	f.Int64Var(&cfg.Ops, "ops", 0, "end after so many operations instead")
 	f.IntVar(&uid, "uid", -1, "act as this user (default: the calling user)")
 	f.IntVar(&gid, "gid", -1, "and this group, with --uid")
