@@ -1,0 +1,250 @@
+package hostileservers_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
+)
+
+var program string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "nfsrdmad-hostileservers")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		program = filepath.Join(dir, "nfsrdmad")
+		if out, err := exec.Command("go", "build", "-o", program, "../../cmd/nfsrdmad").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+const (
+	// mostMemory is the most resident memory of a tool, in KiB. bench of these tests needs 1 MiB for its calls.
+	mostMemory = 160 << 10
+	// mostOutput is the most that a tool prints, in bytes.
+	mostOutput = 16 << 10
+)
+
+// A tool is a run of nfsrdmad.
+type tool struct {
+	*servertest.Process
+	cmd  *exec.Cmd
+	name string
+}
+
+func start(t *testing.T, args ...string) *tool {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	return &tool{servertest.StartProcess(t, cmd), cmd, strings.Join(args, " ")}
+}
+
+// judge waits until the tool has ended, and checks how.
+func (p *tool) judge(t *testing.T, may ...int) {
+	t.Helper()
+	status, said := p.Wait(), p.Output()
+	var allowed bool
+	for _, s := range may {
+		allowed = allowed || s == status
+	}
+	memory := p.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
+	switch {
+	case !allowed, strings.Contains(said, "goroutine "), strings.Contains(said, "panic"):
+		t.Errorf("%s: ended with status %d, and may with %v. It said:\n%s", p.name, status, may, said)
+	case len(said) > mostOutput:
+		t.Errorf("%s: said %d bytes:\n%s", p.name, len(said), said[:mostOutput])
+	case status == 1 && strings.TrimSpace(said) == "":
+		t.Errorf("%s: failed without a word", p.name)
+	case memory > mostMemory:
+		t.Errorf("%s: took %d KiB of memory", p.name, memory)
+	}
+	t.Logf("%s: status %d, %d KiB\n%s", p.name, status, memory, said)
+}
+
+// listen serves each connection with serve, on a goroutine of its own, until the test ends.
+func listen(t *testing.T, serve func(c net.Conn)) (address string) {
+	l, err := net.Listen("tcp", testserver.Loopback.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				serve(c)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func port(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return port
+}
+
+// benchOf starts a measurement of GETATTR at a server. mount is the address of MOUNT's service, over TCP.
+func benchOf(t *testing.T, transport, version, address, mount string) *tool {
+	return start(t, "bench", "--transport", transport, "--port", port(address), "--mount-port", port(mount), "--nfs", version,
+		"--workload", "getattr", "--timeout", "1s", "--size", "512", "--file-size", "4K", "--depth", "4", "--duration", "200ms", "127.0.0.1:/x")
+}
+
+func probeOf(t *testing.T, transport, address string) *tool {
+	return start(t, "probe", "--transport", transport, "--timeout", "1s", address)
+}
+
+// A server that does not speak RPC or iWARP, or hardly.
+func TestToolsOfServersThatAreNone(t *testing.T) {
+	real := testserver.Start(t)
+	for name, serve := range inert {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := listen(t, serve)
+			for _, tool := range []*tool{
+				probeOf(t, "tcp", address),
+				probeOf(t, "rdma", address),
+				benchOf(t, "tcp", "3", address, address),
+				benchOf(t, "tcp", "4.1", address, address),
+				benchOf(t, "rdma", "3", address, real.TCP.String()),
+			} {
+				tool.judge(t, 1)
+			}
+			behindARelay(t, address, real.TCP.String())
+		})
+	}
+}
+
+// A server whose replies over TCP are mangled, from the first one on, or after some.
+func TestToolsOfMangledRepliesOverTCP(t *testing.T) {
+	real := testserver.Start(t)
+	real.ServeNFS4(t, time.Minute)
+	each(t, mangled, func(t *testing.T, whole int, do mangling) {
+		address := listen(t, func(c net.Conn) { spoilTCP(real.TCP.String(), spoil(whole, do))(c) })
+		for _, tool := range []*tool{
+			probeOf(t, "tcp", address),
+			benchOf(t, "tcp", "3", address, real.TCP.String()),
+			benchOf(t, "tcp", "4.1", address, real.TCP.String()),
+		} {
+			tool.judge(t, 0, 1)
+		}
+	})
+	t.Run("fragments of one octet", func(t *testing.T) {
+		address := listen(t, inFragments(real.TCP.String()))
+		for _, tool := range []*tool{probeOf(t, "tcp", address), benchOf(t, "tcp", "3", address, address)} {
+			tool.judge(t, 0, 1)
+		}
+	})
+}
+
+// wholes returns the numbers of replies of a connection that are not mangled: with NFSRDMAD_TEST_ALL several, one after
+// the other.
+func wholes() []int {
+	if os.Getenv("NFSRDMAD_TEST_ALL") != "" {
+		return []int{0, 1, 4, 12, 40, 100}
+	}
+	return []int{4}
+}
+
+func each(t *testing.T, manglings map[string]mangling, f func(t *testing.T, whole int, do mangling)) {
+	for name, do := range manglings {
+		for _, whole := range wholes() {
+			t.Run(name+" after "+strconv.Itoa(whole), func(t *testing.T) {
+				t.Parallel()
+				f(t, whole, do)
+			})
+		}
+	}
+}
+
+// The same over the software RNIC, where headers are mangled as well. A relay serves on beside it, and ends at SIGTERM.
+func TestToolsOfMangledRepliesOverRDMA(t *testing.T) {
+	real := testserver.Start(t)
+	real.ServeNFS4(t, time.Minute)
+	all := make(map[string]mangling)
+	for name, do := range mangled {
+		all[name] = func(r *rand.Rand, m []byte) [][]byte {
+			messages := do(r, m[28:])
+			for i, rpc := range messages {
+				messages[i] = append(m[:28:28], rpc...)
+			}
+			return messages
+		}
+		all[name+" (header)"] = do
+	}
+	for name, do := range mangledHeaders {
+		all[name] = do
+	}
+	each(t, all, func(t *testing.T, whole int, do mangling) {
+		address := serveRDMA(t, real.TCP.String(), func() *spoiler { return spoil(whole, do) })
+		for _, tool := range []*tool{
+			probeOf(t, "rdma", address),
+			benchOf(t, "rdma", "3", address, real.TCP.String()),
+			benchOf(t, "rdma", "4.1", address, real.TCP.String()),
+		} {
+			tool.judge(t, 0, 1)
+		}
+		behindARelay(t, address, real.TCP.String())
+	})
+}
+
+// behindARelay measures a hostile server through a relay, if the relay takes it for a server.
+func behindARelay(t *testing.T, address, mount string) {
+	l, err := net.Listen("tcp", testserver.Loopback.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Addr().String()
+	l.Close()
+	relay := start(t, "relay", "--listen", at, "--mount-port", port(mount), "--timeout", "1s", address)
+	if !relay.ready() {
+		relay.judge(t, 1)
+		return
+	}
+	for _, tool := range []*tool{benchOf(t, "tcp", "3", at, at), benchOf(t, "tcp", "4.1", at, at), probeOf(t, "tcp", at)} {
+		tool.judge(t, 0, 1)
+	}
+	select {
+	case <-relay.Done():
+		t.Errorf("the relay has ended: %s", relay.Output())
+	default:
+		relay.Signal(syscall.SIGTERM)
+		relay.judge(t, 0)
+	}
+}
+
+// ready waits until a relay serves or has ended.
+func (p *tool) ready() bool {
+	for range 600 {
+		select {
+		case <-p.Done():
+			return false
+		default:
+		}
+		if strings.Contains(p.Output(), "relaying ") {
+			return true
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return false
+}
