@@ -6,6 +6,6 @@
 // All versions have the Prefix, the layout of ERR_VERS (rdma_error.go), the elements of chunk lists
 // (chunks.go) and the private data in common. Version 1 has one header for all messages (header.go). In
 // version 2 each header type (header_type.go) has its own: calls (call2.go), replies (reply2.go), parts of
-// either (part2.go), transport properties (properties.go) and errors (rdma2_error.go). Names that version
-// 1 has too end in 2. In comments of these files, a section without a document is one of the draft.
+// either (part2.go), transport properties (properties.go) and errors (rdma2_error.go); the order of its
+// messages is a rule of its own (sequence.go). Names that version 1 has too end in 2. In comments of these files, a section without a document is one of the draft.
 package wire
