@@ -19,7 +19,7 @@ type Call2 struct {
 	// Payload stream. It is empty in RDMA2_CALL_INLINE.
 	Body  ReadList
 	Reads ReadList
-	Offer2
+	Offer
 	// Size is the header's length in bytes. The Payload stream of RDMA2_CALL_INLINE starts there. In
 	// RDMA2_CALL_EXTERNAL, bytes behind the header have no meaning.
 	Size int
@@ -58,7 +58,7 @@ func (h *Call2) Parse(b []byte) Refusal {
 	if err != nil {
 		return h.badXDR(why(err))
 	}
-	h.Body, h.Reads, h.Offer2, h.Size = body, reads, offer, at+n
+	h.Body, h.Reads, h.Offer, h.Size = body, reads, offer, at+n
 	return h.judgeLists()
 }
 
@@ -102,7 +102,7 @@ func (h *Call2) segments(yield func(Segment) bool) {
 			}
 		}
 	}
-	h.Offer2.segments(yield)
+	h.Offer.segments(yield)
 }
 
 // Invalidates returns the handle that the Responder may invalidate with the last Send of its reply. ok is
@@ -171,38 +171,35 @@ func (l ReadList) chunks() (chunks, longest int) {
 	return chunks, longest
 }
 
-// CallLists2 holds what the header of a call to be sent has after its prefix (§6.3.5, §6.3.7).
-type CallLists2 struct {
-	// InvalidateHandle is a handle of the lists that the Responder may invalidate, or 0 for none.
-	InvalidateHandle uint32
-	// Body is the Call chunk of RDMA2_CALL_EXTERNAL. It is not sent in RDMA2_CALL_INLINE.
-	Body []Segment
-	Lists
-}
+// The lists of a call to be sent are Lists, as in version 1. In RDMA2_CALL_EXTERNAL their first Read segments, those of
+// position 0, are the Call chunk, which has a list of its own.
 
-// Size is the length of the whole header of a call of type t, prefix included, in bytes.
-func (l *CallLists2) Size(t HeaderType) int {
-	n := PrefixSize + 4 + l.Lists.Size()
+// Size2 is the length of the whole header of a call of type t with the lists, prefix included, in bytes.
+func (l *Lists) Size2(t HeaderType) int {
+	n := PrefixSize + 4 + l.Size()
 	if t == TypeCallExternal {
-		n += 4 + len(l.Body)*ReadSegmentSize
+		n += 4
 	}
 	return n
 }
 
-// Put writes the whole header of a call to the first Size(p.Type) bytes of b.
-func (l *CallLists2) Put(b []byte, p Prefix2) {
+// Put2 writes the whole header of a call to the first Size2(p.Type) bytes of b. invalidate is a handle of the lists that
+// the Responder may invalidate, or 0 for none.
+func (l *Lists) Put2(b []byte, p Prefix2, invalidate uint32) {
 	p.Put(b)
-	binary.BigEndian.PutUint32(b[PrefixSize:], l.InvalidateHandle)
+	binary.BigEndian.PutUint32(b[PrefixSize:], invalidate)
 	at := PrefixSize + 4
+	rest := *l
 	if p.Type == TypeCallExternal {
 		body := b[at:at]
-		for _, s := range l.Body {
+		for len(rest.Reads) > 0 && rest.Reads[0].Position == 0 {
 			body = binary.BigEndian.AppendUint32(body, 1)
 			body = binary.BigEndian.AppendUint32(body, 0)
-			body = s.appendTo(body)
+			body = rest.Reads[0].appendTo(body)
+			rest.Reads = rest.Reads[1:]
 		}
-		body = binary.BigEndian.AppendUint32(body, 0)
-		at += len(body)
+		binary.BigEndian.AppendUint32(body, 0)
+		at += len(body) + 4
 	}
-	l.Lists.Put(b[at:])
+	rest.Put(b[at:])
 }

@@ -7,18 +7,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire/wiretest"
 )
 
-// inline and external make calls.
-func inline(l Lists) []byte { return encoded(TypeCallInline, CallLists2{Lists: l}) }
-func external(l CallLists2) []byte {
-	if l.Body == nil {
-		l.Body = []Segment{{1, 40, 0}}
+// inline and external make calls. The Call chunk of external has the segments body, or one if there are none.
+func inline(l Lists) []byte { return encoded(TypeCallInline, l, 0) }
+func external(l Lists, body ...Segment) []byte {
+	if len(body) == 0 {
+		body = []Segment{{1, 40, 0}}
 	}
-	return encoded(TypeCallExternal, l)
+	l.Reads = append(at(0, body...), l.Reads...)
+	return encoded(TypeCallExternal, l, 0)
 }
 
-func encoded(t HeaderType, l CallLists2) []byte {
-	b := make([]byte, l.Size(t))
-	l.Put(b, Prefix2{0x27, Version2, 0x30, t})
+func encoded(t HeaderType, l Lists, invalidate uint32) []byte {
+	b := make([]byte, l.Size2(t))
+	l.Put2(b, Prefix2{0x27, Version2, 0x30, t}, invalidate)
 	return b
 }
 
@@ -38,8 +39,8 @@ func patched(b []byte, i int, word uint32) []byte {
 	return b
 }
 
-// The lists of a call are checked as they are decoded. Rows V2-20, V2-21, V2-57, V2-63, V2-82 of
-// docs/conformance.md.
+// The lists of a call are checked as they are decoded. Rows V2-20, V2-21, V2-57, V2-63, V2-82, V2N-8
+// of docs/conformance.md.
 func TestCallLists(t *testing.T) {
 	for name, c := range map[string]struct {
 		message []byte
@@ -53,15 +54,15 @@ func TestCallLists(t *testing.T) {
 		"a chunk in two places (V2-21)":           {inline(positions(100, 200, 100)), true},
 		"position 0 (V2-57)":                      {inline(positions(0)), true},
 		"position 0 behind another (V2-57)":       {inline(positions(4, 0)), true},
-		"position 0 of an external call (V2-57)":  {external(CallLists2{Lists: positions(0, 4)}), true},
+		"position 0 of an external call (V2-57)":  {patched(external(positions(4, 8)), 13, 0), true},
 		"position 5 (V2-20)":                      {inline(positions(5)), true},
 		"position 6 (V2-20)":                      {inline(positions(4, 6)), true},
-		"an external call":                        {external(CallLists2{Lists: positions(100, 100, 200)}), false},
-		"a Call chunk of two segments":            {external(CallLists2{Body: []Segment{{1, 40, 0}, {2, 3, 0}}}), false},
-		"a Call chunk without segments (V2-82)":   {external(CallLists2{Body: []Segment{}}), true},
-		"a Call chunk at position 4 (V2-63)":      {patched(external(CallLists2{}), 6, 4), true},
-		"its second segment at position 4":        {patched(external(CallLists2{Body: make([]Segment, 2)}), 12, 4), true},
-		"discriminator of the Call chunk":         {patched(external(CallLists2{}), 5, 2), true},
+		"an external call":                        {external(positions(100, 100, 200)), false},
+		"a Call chunk of two segments":            {external(Lists{}, Segment{1, 40, 0}, Segment{2, 3, 0}), false},
+		"a Call chunk without segments (V2-82)":   {encoded(TypeCallExternal, Lists{}, 0), true},
+		"a Call chunk at position 4 (V2-63)":      {patched(external(Lists{}), 6, 4), true},
+		"its second segment at position 4":        {patched(external(Lists{}, make([]Segment, 2)...), 12, 4), true},
+		"discriminator of the Call chunk":         {patched(external(Lists{}), 5, 2), true},
 		"discriminator of the Read list":          {patched(inline(Lists{}), 5, 2), true},
 		"discriminator of the Write list":         {patched(inline(Lists{}), 6, 0xffffffff), true},
 		"discriminator of the Reply chunk":        {patched(inline(Lists{}), 7, 2), true},
@@ -74,8 +75,8 @@ func TestCallLists(t *testing.T) {
 		"a Read segment beyond the last offset":   {inline(Lists{Reads: at(4, Segment{1, 17, 1<<64 - 16})}), true},
 		"a Write segment beyond the last offset":  {inline(Lists{Writes: [][]Segment{{{1, 1, 1}, {1, 17, 1<<64 - 16}}}}), true},
 		"a Reply segment beyond the last offset":  {inline(Lists{Reply: []Segment{{1, 1, 1}, {1, 2, 1<<64 - 1}}}), true},
-		"a Call segment beyond the last offset":   {external(CallLists2{Body: []Segment{{1, 17, 1<<64 - 16}}}), true},
-		"an external call with bytes behind it":   {append(external(CallLists2{}), 1, 2, 3, 4), false},
+		"a Call segment beyond the last offset":   {external(Lists{}, Segment{1, 17, 1<<64 - 16}), true},
+		"an external call with bytes behind it":   {append(external(Lists{}), 1, 2, 3, 4), false},
 		"empty segments, wherever they are":       {inline(Lists{Reads: at(4, Segment{}), Reply: []Segment{{1, 0, 1<<64 - 1}}}), false},
 		"RFC 8166's header in place of version 2": {patched(wiretest.Hex(wiretest.B), 3, 10), true},
 	} {
@@ -113,11 +114,9 @@ func TestWithin(t *testing.T) {
 		"four segments of a Read chunk (V2-94)":  {inline(positions(4, 8, 8, 8, 8)), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
 		"four segments of a Write chunk (V2-94)": {inline(Lists{Writes: [][]Segment{s(1), s(4)}}), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
 		"four segments of a Reply chunk (V2-94)": {inline(Lists{Reply: s(4)}), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
-		"four segments of a Call chunk (V2-94)":  {external(CallLists2{Body: s(4)}), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
-		"seven segments in all (V2-94)": {external(CallLists2{Body: s(2), Lists: Lists{Reads: positions(4, 4).Reads, Writes: [][]Segment{s(2)},
-			Reply: s(1)}}), limits, ErrorBody2{Code: Err2Segments, Max: 6}},
-		"six segments in all": {external(CallLists2{Body: s(1), Lists: Lists{Reads: positions(4, 4).Reads, Writes: [][]Segment{s(2)},
-			Reply: s(1)}}), limits, ErrorBody2{}},
+		"four segments of a Call chunk (V2-94)":  {external(Lists{}, s(4)...), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
+		"seven segments in all (V2-94)":          {external(Lists{Reads: positions(4, 4).Reads, Writes: [][]Segment{s(2)}, Reply: s(1)}, s(2)...), limits, ErrorBody2{Code: Err2Segments, Max: 6}},
+		"six segments in all":                    {external(Lists{Reads: positions(4, 4).Reads, Writes: [][]Segment{s(2)}, Reply: s(1)}, s(1)...), limits, ErrorBody2{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h Call2
@@ -131,13 +130,13 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// Only the handle that the call names may be invalidated, and only if the call's lists have it. Row V2-62 of
-// docs/conformance.md.
+// Only the handle that the call names may be invalidated, and only if the call's lists have it. Rows V2-62, V2N-14
+// of docs/conformance.md.
 func TestInvalidates(t *testing.T) {
 	all := Lists{Reads: at(4, Segment{Handle: 2}), Writes: [][]Segment{{{Handle: 3}}, {{Handle: 4}}}, Reply: []Segment{{Handle: 5}}}
 	for handle, want := range map[uint32]bool{0: false, 1: true, 2: true, 3: true, 4: true, 5: true, 6: false} {
 		var h Call2
-		if r := h.Parse(external(CallLists2{handle, []Segment{{Handle: 1}}, all})); r.Refused() {
+		if r := h.Parse(patched(external(all, Segment{Handle: 1}), 4, handle)); r.Refused() {
 			t.Fatalf("%+v", r)
 		}
 		if got, ok := h.Invalidates(); ok != want || ok && got != handle {

@@ -55,15 +55,16 @@ func FuzzCall2(f *testing.F) {
 		}
 		h.Invalidates()
 		h.Within(Limits2{1, 1, 1, 1})
-		if h.ReplySize() > len(b) || h.ExternalReplySize() > len(b) || h.ReplySize() > h.ExternalReplySize() {
-			t.Fatalf("replies of %d and %d bytes to a call of %d", h.ReplySize(), h.ExternalReplySize(), len(b))
-		}
-		for ht, n := range map[HeaderType]int{TypeReplyInline: h.ReplySize(), TypeReplyExternal: h.ExternalReplySize()} {
+		for _, ht := range []HeaderType{TypeReplyInline, TypeReplyExternal} {
 			if ht == TypeReplyExternal && !h.Reply.Present {
 				continue
 			}
+			n := h.ReplySize2(ht)
+			if n > len(b) {
+				t.Fatalf("a reply of %d bytes to a call of %d", n, len(b))
+			}
 			out := make([]byte, n)
-			h.PutReply(out, Prefix2{1, Version2, 1, ht}, []uint64{5000, 1 << 40}, 1<<40)
+			h.PutReply2(out, Prefix2{1, Version2, 1, ht}, []uint64{5000, 1 << 40}, 1<<40)
 			var reply Reply2
 			if r := reply.Parse(out); r.Refused() || reply.Size != n || reply.Writes.Len() != h.Writes.Len() {
 				t.Fatalf("%v: %+v", ht, r)
@@ -115,16 +116,20 @@ func TestVersion2AllocatesNothing(t *testing.T) {
 	var h Call2
 	var back Reply2
 	p := DefaultProperties()
+	lists := Lists{Reads: []ReadSegment{{0, Segment{1, 2, 3}}, {4, Segment{1, 2, 3}}}, Writes: [][]Segment{{{4, 5, 6}}}}
 	for name, f := range map[string]func(){
 		"call": func() {
 			h.Parse(call)
 			h.Within(Limits2{1, 1, 2, 4})
 			h.Invalidates()
-			h.PutReply(out, h.Prefix2, []uint64{77}, 0)
+			h.PutReply2(out, h.Prefix2, []uint64{77}, 0)
 		},
 		"bad call": func() {
 			r := h.Parse(bad)
 			r.Answer.Put(out, h.Prefix2)
+		},
+		"lists": func() {
+			lists.Put2(out[:lists.Size2(TypeCallExternal)], Prefix2{Type: TypeCallExternal}, 1)
 		},
 		"reply":      func() { back.Parse(reply) },
 		"properties": func() { p.Parse(props); p.Put(out, Prefix2{}, PropSendSize, PropReceiveSize) },

@@ -1,33 +1,26 @@
 package wire
 
-import "encoding/binary"
-
-// An Offer2 holds the chunks that a call offers for its reply (rdma_provisional_writes and
-// rdma_provisional_reply, §6.3.5, §6.3.7). They alias the message.
-type Offer2 struct {
-	Writes  WriteList
-	Reply   ReplyChunk
-	encoded []byte // both, as in the message
-	writes  int    // the length of the Write list in encoded
-}
+// The methods in this file make the header of a reply of version 2 to a call whose offer is rdma_provisional_writes
+// and rdma_provisional_reply (§6.3.5, §6.3.7). A reply of version 2 always returns the Write list, and returns the
+// Reply chunk only if it uses it (§6.3.8, §6.3.10).
 
 // parseOffer2 reads a Write list and a Reply chunk from the start of b, and returns their length.
-func parseOffer2(b []byte) (o Offer2, n int, err error) {
+func parseOffer2(b []byte) (o Offer, n int, err error) {
 	at, count, err := parseList(b, sizeOfChunk)
 	if err != nil {
-		return Offer2{}, 0, err
+		return Offer{}, 0, err
 	}
 	writes := WriteList{b[:at], count}
 	at += 4
 	reply, n, err := parseReplyChunk(b[at:])
 	if err != nil {
-		return Offer2{}, 0, err
+		return Offer{}, 0, err
 	}
-	return Offer2{writes, reply, b[:at+n], at}, at + n, nil
+	return Offer{writes, reply, b[:at+n]}, at + n, nil
 }
 
 // segments calls yield for each segment of the chunks, until yield returns false.
-func (o *Offer2) segments(yield func(Segment) bool) {
+func (o *Offer) segments(yield func(Segment) bool) {
 	for l := o.Writes; ; {
 		c := o.Reply.WriteChunk
 		last := l.Len() == 0
@@ -45,36 +38,32 @@ func (o *Offer2) segments(yield func(Segment) bool) {
 	}
 }
 
-// ReplySize returns the length of the header of an RDMA2_REPLY_INLINE to the call, in bytes. It returns the
-// whole Write list (§4.5.2.1); only an RDMA2_REPLY_EXTERNAL returns the Reply chunk.
-func (o *Offer2) ReplySize() int { return PrefixSize + o.writes }
+// ReplySize2 returns the length, in bytes, of the header of a reply of type t to the call: RDMA2_REPLY_INLINE, or
+// RDMA2_REPLY_EXTERNAL if the call offers a Reply chunk.
+func (o *Offer) ReplySize2(t HeaderType) int {
+	n := PrefixSize + len(o.Writes.chunks) + 4
+	if t == TypeReplyExternal {
+		n += 4 + 4 + len(o.Reply.segments)
+	}
+	return n
+}
 
-// ExternalReplySize returns the length of an RDMA2_REPLY_EXTERNAL to the call, which must offer a Reply
-// chunk, in bytes.
-func (o *Offer2) ExternalReplySize() int { return PrefixSize + len(o.encoded) }
-
-// PutReply writes the header of the call's reply to b: an RDMA2_REPLY_INLINE to the first ReplySize bytes,
-// or, if p.Type says so, an RDMA2_REPLY_EXTERNAL to the first ExternalReplySize bytes. used[i] is the number
-// of bytes written to Write chunk i; for a chunk without an entry in used, the number is 0. replied is the
-// number of bytes written to the Reply chunk. Segments keep their handles and offsets; their lengths say
-// what was written (§4.5.2.1).
-func (o *Offer2) PutReply(b []byte, p Prefix2, used []uint64, replied uint64) {
+// PutReply2 writes the header of the call's reply to the first ReplySize2(p.Type) bytes of b. used[i] is the number of
+// bytes written to Write chunk i; for a chunk without an entry in used, the number is 0. replied is the number of bytes
+// written to the Reply chunk. Segments keep their handles and offsets; their lengths say what was written (§4.5.2.1).
+func (o *Offer) PutReply2(b []byte, p Prefix2, used []uint64, replied uint64) {
 	p.Put(b)
 	at := PrefixSize
-	for n := o.Writes.Len(); n > 0; n-- {
+	end := at + copy(b[at:], o.encoded[:len(o.Writes.chunks)+4])
+	for range o.Writes.Len() {
 		first := uint64(0)
 		if len(used) > 0 {
 			first, used = used[0], used[1:]
 		}
-		from := o.encoded[at-PrefixSize:]
-		size, _ := sizeOfChunk(from[4:])
-		at += copy(b[at:], from[:4+size])
-		putLengths(b[at-size:], first)
+		at += 4 + putLengths(b[at+4:], first)
 	}
-	binary.BigEndian.PutUint32(b[at:], 0)
-	at += 4
-	if p.Type == TypeReplyExternal && o.Reply.Present {
-		copy(b[at:], o.encoded[o.writes:])
-		putLengths(b[at+4:], replied)
+	if p.Type == TypeReplyExternal {
+		copy(b[end:], o.encoded[len(o.Writes.chunks)+4:])
+		putLengths(b[end+4:], replied)
 	}
 }

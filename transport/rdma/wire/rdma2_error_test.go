@@ -28,7 +28,7 @@ var errors2 = []struct {
 }
 
 // An RDMA2_ERROR has the XID and the version of the refused message, whatever they are, its own type, and
-// the words that belong to its code. Rows V2-67, V2-68, V2-69 of docs/conformance.md.
+// the words that belong to its code. Rows V2-67, V2-68, V2-69, V2-97, V2-98, V2-101 of docs/conformance.md.
 func TestRDMA2Errors(t *testing.T) {
 	refused := Prefix2{XID: 0xfee1dead, Version: 9, Limit: 77, Type: TypeCallInline}
 	for _, c := range errors2 {

@@ -7,12 +7,12 @@ import "encoding/binary"
 const MinReplyInline = PrefixSize + 4
 
 // A Reply2 is the decoded Transport stream of RDMA2_REPLY_INLINE and RDMA2_REPLY_EXTERNAL (§6.3.8, §6.3.10).
-// Its chunks alias the message. The lengths of their segments say what the Responder wrote.
+// Its chunks alias the message.
 type Reply2 struct {
 	Prefix2
-	Writes WriteList
-	// Reply is the Reply chunk of RDMA2_REPLY_EXTERNAL. It is absent in RDMA2_REPLY_INLINE.
-	Reply ReplyChunk
+	// Offer holds the chunks as the Responder returns them: the lengths of their segments say what it wrote. The
+	// Reply chunk is absent in RDMA2_REPLY_INLINE.
+	Offer
 	// Size is the header's length in bytes. The Payload stream of RDMA2_REPLY_INLINE starts there. In
 	// RDMA2_REPLY_EXTERNAL, bytes behind the header have no meaning.
 	Size int

@@ -8,7 +8,7 @@ import (
 )
 
 // A reply returns each Write chunk with its handles and offsets, and with lengths that say what was written.
-// Only an RDMA2_REPLY_EXTERNAL returns the Reply chunk. Rows V2-23, V2-59 of docs/conformance.md.
+// Only an RDMA2_REPLY_EXTERNAL returns the Reply chunk. Rows V2-23, V2-59, V2N-10 of docs/conformance.md.
 func TestReplyReturnsTheOffer(t *testing.T) {
 	var h Call2
 	if r := h.Parse(inline(Lists{
@@ -44,12 +44,9 @@ func TestReplyReturnsTheOffer(t *testing.T) {
 			00000001 00000002 00000005 00000064 00000000 00000050 00000006 00000004 00000000 00000060`},
 	} {
 		want := append([]byte{0, 0, 0, 7, 0, 0, 0, 2, 0, 0, 0, 9, 0, 0, 0, byte(c.ht)}, wiretest.Hex(c.want)...)
-		n := h.ReplySize()
-		if c.ht == TypeReplyExternal {
-			n = h.ExternalReplySize()
-		}
+		n := h.ReplySize2(c.ht)
 		b := bytes.Repeat([]byte{0xee}, n+8)
-		h.PutReply(b, Prefix2{7, Version2, 9, c.ht}, c.used, c.replied)
+		h.PutReply2(b, Prefix2{7, Version2, 9, c.ht}, c.used, c.replied)
 		if !bytes.Equal(b[:n], want) || !bytes.Equal(b[n:], bytes.Repeat([]byte{0xee}, 8)) {
 			t.Errorf("%s:\n%x, want\n%x", name, b, want)
 		}

@@ -36,8 +36,8 @@ func again(b []byte) (header []byte, size int, r Refusal) {
 			return nil, 0, r
 		}
 		l := listsOf(&h)
-		l.Put(out, h.Prefix2)
-		return out[:l.Size(h.Type)], h.Size, r
+		l.Put2(out, h.Prefix2, h.InvalidateHandle)
+		return out[:l.Size2(h.Type)], h.Size, r
 	case p.Type.IsReply():
 		var h Reply2
 		if r = h.Parse(b); r.Refused() {
@@ -80,10 +80,10 @@ func againProperties(b []byte, p Prefix2) (header []byte, size int, r Refusal) {
 }
 
 // listsOf returns the lists of a parsed call, to encode them again.
-func listsOf(h *Call2) CallLists2 {
-	l := CallLists2{InvalidateHandle: h.InvalidateHandle}
+func listsOf(h *Call2) Lists {
+	var l Lists
 	for i := range h.Body.Len() {
-		l.Body = append(l.Body, h.Body.At(i).Segment)
+		l.Reads = append(l.Reads, h.Body.At(i))
 	}
 	for i := range h.Reads.Len() {
 		l.Reads = append(l.Reads, h.Reads.At(i))
@@ -197,7 +197,7 @@ func TestUnknownHeaderTypes(t *testing.T) {
 }
 
 // A version that the receiver does not support is refused with the range that it supports, also on a
-// connection whose version is settled; another version than the settled one is a mismatch. Rows V2-71, V2-74
+// connection whose version is settled; another version than the settled one is a mismatch. Rows V2-71, V2-74, V2N-25
 // of docs/conformance.md.
 func TestJudgeVersion(t *testing.T) {
 	vers := func(low, high uint32) ErrorBody2 { return ErrorBody2{Code: Err2Vers, Low: low, High: high} }
