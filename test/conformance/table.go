@@ -23,7 +23,7 @@ func (n number) String() string { return fmt.Sprintf("%s-%d", n.prefix, n.n) }
 
 // named matches a number or a range of numbers: IW-12, V1-30..34. A number must not be part of a
 // longer name.
-var named = regexp.MustCompile(`(?:^|[^-\w])(IW|V1|XA|P|L|A)-(\d+)(?:\.\.(?:(?:IW|V1|XA|P|L|A)-)?(\d+))?\b`)
+var named = regexp.MustCompile(`(?:^|[^-\w])(IW|V1|V2|V2N|XA|P|L|A)-(\d+)(?:\.\.(?:(?:IW|V1|V2|V2N|XA|P|L|A)-)?(\d+))?\b`)
 
 // numbers returns the numbers in a text.
 func numbers(text string) []number {
@@ -58,9 +58,9 @@ type citation struct{ dir, test string }
 func (c citation) String() string { return c.dir + "." + c.test }
 
 var (
-	isNumber = regexp.MustCompile(`^(?:IW|V1|XA|P|L|A)-\d+$`)
-	// isSource matches one or more sections of RFCs.
-	isSource   = regexp.MustCompile(`^RFC \d{4} §[\w.()/]+(?:, (?:RFC \d{4} )?§[\w.()/]+)*$`)
+	isNumber = regexp.MustCompile(`^(?:IW|V1|V2|V2N|XA|P|L|A)-\d+$`)
+	// isSource matches one or more sections of RFCs, or of the draft of RPC-over-RDMA version 2.
+	isSource   = regexp.MustCompile(`^(?:RFC \d{4}|rpcrdma-version-two-07) §[\w.()/]+(?:, (?:RFC \d{4} )?§[\w.()/]+)*$`)
 	isCitation = regexp.MustCompile(`^([a-z][\w/]*)\.(\w+)$`)
 )
 

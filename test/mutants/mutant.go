@@ -29,7 +29,9 @@ func (m mutant) String() string {
 }
 
 // all returns all mutants.
-func all() []mutant { return slices.Concat(iwarpMutants, rdmaMutants, rpcMutants, xattrMutants) }
+func all() []mutant {
+	return slices.Concat(iwarpMutants, rdmaMutants, rdma2Mutants, rpcMutants, xattrMutants)
+}
 
 // apply returns the path, relative to the directory root, of the file that the mutant changes, and
 // the changed text.
