@@ -3,6 +3,9 @@
 // named, and whether tshark found a fault.
 //
 // The tests make the captures themselves.
+//
+// tshark does not know RPC-over-RDMA version 2. rpcrdma2.lua is a dissector for it, which a tshark or Wireshark anywhere
+// can load. Messages of version 2 are not in the Frames yet.
 package dissect
 
 import (
