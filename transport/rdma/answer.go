@@ -16,12 +16,12 @@ import (
 // §4.5). If the reply has invalidated an STag of another call, replied ends the connection.
 func (q *requester) replied(m *inbound) {
 	q.mu.Lock()
-	e := q.pending.of(m.XID)
+	e := q.pending.of(m.xid)
 	if e != nil && e.gaveUp {
-		q.answeredLocked(e, &m.Prefix, false)
+		q.answeredLocked(e, m)
 		q.mu.Unlock()
 		m.recv.Release()
-		q.k.note(faultLateReply, answerDrop, m.XID)
+		q.k.note(faultLateReply, answerDrop, m.xid)
 		q.resume()
 		return
 	}
@@ -36,14 +36,14 @@ func (q *requester) replied(m *inbound) {
 		stag := m.recv.Invalidated
 		m.recv.Release()
 		q.k.endConnection(f, fmt.Errorf("rdma: reply %#x invalidated STag %#x of another call: %w",
-			m.XID, stag, rdmacm.ErrNotExposed))
+			m.xid, stag, rdmacm.ErrNotExposed))
 		return
 	default:
 		q.mu.Unlock()
 		q.k.drop(f, m)
 		return
 	}
-	q.answeredLocked(e, &m.Prefix, false)
+	q.answeredLocked(e, m)
 	e.stage = stageEnded
 	e.recv = m.recv
 	// If no call is queued now, resume is not needed: the goroutine that starts a later call also
@@ -69,11 +69,10 @@ func (q *requester) replied(m *inbound) {
 	}
 }
 
-// answeredLocked takes e out of the pending calls and applies the grant in its answer. p is the
-// prefix of the answer; isError is true for an RDMA_ERROR.
-func (q *requester) answeredLocked(e *exchange, p *wire.Prefix, isError bool) {
-	q.pending.remove(p.XID)
-	q.credits.answered(p.Credits, isError)
+// answeredLocked takes e out of the pending calls and applies the grant in its answer m.
+func (q *requester) answeredLocked(e *exchange, m *inbound) {
+	q.pending.remove(m.xid)
+	q.credits.answered(m.credits, m.kind == kindError)
 	q.caller.answered = true
 	if e.gaveUp {
 		q.givenUp--
@@ -81,15 +80,15 @@ func (q *requester) answeredLocked(e *exchange, p *wire.Prefix, isError bool) {
 }
 
 // refused handles an RDMA_ERROR, which ends its call.
-func (q *requester) refused(m *inbound, body wire.ErrorBody) {
+func (q *requester) refused(m *inbound) {
 	q.mu.Lock()
-	e := q.pending.of(m.XID)
+	e := q.pending.of(m.xid)
 	if e == nil {
 		q.mu.Unlock()
 		q.k.drop(faultStrayError, m)
 		return
 	}
-	q.answeredLocked(e, &m.Prefix, true)
+	q.answeredLocked(e, m)
 	if !e.gaveUp {
 		e.stage = stageEnded
 	}
@@ -97,7 +96,7 @@ func (q *requester) refused(m *inbound, body wire.ErrorBody) {
 	m.recv.Release()
 	q.k.stats.Refused.Add(1)
 	if !e.gaveUp {
-		q.settle(e, &RefusedError{body})
+		q.settle(e, m.refusal)
 	}
 	q.resume()
 }
@@ -118,23 +117,23 @@ func (e *exchange) exposes(stag uint32) bool {
 // e.stream to the reply's message and e.places to the data of its results.
 func (e *exchange) accepts(m *inbound) Fault {
 	e.places = e.places[:0]
-	if m.Reads.Len() > 0 {
+	if m.reads.Len() > 0 {
 		return faultReplyReads
 	}
-	if m.Writes.Len() != len(e.lists.Writes) {
+	if m.offer.Writes.Len() != len(e.lists.Writes) {
 		return faultReplyLists
 	}
-	l := m.Writes
+	l := m.offer.Writes
 	for i, offered := range e.lists.Writes {
 		if !e.acceptsChunk(l.Next(), offered, e.x.Sinks[i]) {
 			return faultReplyLists
 		}
 	}
-	used, long := m.Reply.Bytes(), m.Proc == wire.ProcNoMsg
+	used, long := m.offer.Reply.Bytes(), m.external
 	switch {
-	case long && !m.Reply.Present:
+	case long && !m.offer.Reply.Present:
 		return faultReplyMessage
-	case m.Reply.Present && (e.lists.Reply == nil || !echoes(m.Reply.WriteChunk, e.lists.Reply, 0) || !long && used != 0):
+	case m.offer.Reply.Present && (e.lists.Reply == nil || !echoes(m.offer.Reply.WriteChunk, e.lists.Reply, 0) || !long && used != 0):
 		return faultReplyLists
 	case long:
 		e.stream = e.replyMem[:used]

@@ -90,11 +90,8 @@ func (c *call) checkAndAdmit() {
 	}
 	s := c.responder
 	c.rpc.Conn, c.rpc.Way = s.conn, c
-	c.reply.out.invalidate = 0
-	if s.k.invalidate {
-		c.reply.out.invalidate, _ = c.in.SoleHandle()
-	}
-	if c.in.Proc == wire.ProcMsg {
+	c.reply.out.invalidate = c.in.invalidate
+	if !c.in.external {
 		payload := c.in.payload()
 		if c.message(payload, len(payload)) {
 			c.admit()
@@ -140,13 +137,12 @@ func (c *call) admit() {
 // check returns the fault of a call's header, or faultNone. It also fills in c.list from the Read
 // list.
 func (c *call) check() Fault {
-	s, h := c.responder, &c.in
-	if h.fault != faultNone {
-		return h.fault
+	s, m := c.responder, &c.in
+	if m.fault != faultNone {
+		return m.fault
 	}
-	chunks := h.Reads.Len() > 0 || h.Writes.Len() > 0 || h.Reply.Present
-	if !chunks {
-		if h.Proc == wire.ProcNoMsg || len(h.payload()) < 4 {
+	if !m.chunks() {
+		if m.external || len(m.payload()) < 4 {
 			return faultNoPayload
 		}
 		return faultNone
@@ -154,26 +150,26 @@ func (c *call) check() Fault {
 	switch {
 	case s.noChunks:
 		return faultNoChunks
-	case h.Wraps():
+	case m.wraps:
 		return faultWraps
-	case h.ReplySize() > s.k.sendLimit:
+	case s.k.framing.replySize(m, true) > s.k.sendLimit:
 		return faultEcho
 	}
-	if f := c.list.sort(h.Reads, s.maxCall); f != faultNone {
+	if f := c.list.sort(m.reads, s.maxCall); f != faultNone {
 		return f
 	}
-	payload := len(h.payload())
-	if h.Proc == wire.ProcNoMsg {
+	payload := len(m.payload())
+	if m.external {
 		payload = c.list.zeroBytes
 	}
 	switch {
-	case h.Proc == wire.ProcMsg && c.list.zeroSegments > 0:
+	case !m.external && c.list.zeroSegments > 0:
 		return faultTwoPayloads
 	case payload < 4:
 		return faultNoPayload
 	case len(c.list.segments) > 0 && s.k.device.ReadDepth() < 1:
 		return faultNoReads
-	case s.failed.count.Load() > 0 && s.failed.take(s.peer, h.XID):
+	case s.failed.count.Load() > 0 && s.failed.take(s.peer, m.xid):
 		return faultFailedBefore
 	}
 	return faultNone
@@ -256,7 +252,7 @@ func (r *readList) reset() {
 // bytes, without the chunks at positions above zero. message returns false if the call is over,
 // because it was refused, answered or dropped.
 func (c *call) message(start []byte, length int) bool {
-	if len(start) < 4 || binary.BigEndian.Uint32(start) != c.in.XID {
+	if len(start) < 4 || binary.BigEndian.Uint32(start) != c.in.xid {
 		c.refuse(faultXID)
 		return false
 	}

@@ -65,7 +65,9 @@ func (e *early) take() []func() {
 // newConnection returns a connection. own is the private data that it sends to the peer. event may
 // be nil.
 func newConnection(own wire.PrivateData, stats *Stats, event func(Event)) *connection {
-	return &connection{messages: messages{own: own, stats: stats, event: event}}
+	k := &connection{messages: messages{own: own, stats: stats, event: event}}
+	k.framing = version1{k}
+	return k
 }
 
 // param returns the set-up parameters for the device. The parameter calls is how many calls of the

@@ -7,8 +7,9 @@
 // A message is a Transport stream and a Payload stream. The Transport stream is the header; package
 // wire is its codec. The Payload stream is the RPC message. It follows the header in the same Send;
 // or all or parts of it are chunks, which the Responder moves by RDMA Read and RDMA Write.
-// messages.go has the layer with which both roles receive and send whole messages. fault.go has the
-// table of all faults of a message, with this side's answer to each.
+// messages.go has the layer with which both roles receive and send whole messages. Only a framing
+// (framing.go) knows the form of headers. fault.go has the table of all faults of a message, with this
+// side's answer to each.
 //
 // The package depends on no upper layer: rpc.Binding says which items of a message may be placed
 // directly, and how large they can be. It depends on no device: package rdmacm is the interface to

@@ -25,22 +25,25 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 	for range w.Payloads() {
 		e.elsewhere = append(e.elsewhere, -1)
 	}
-	header := e.headerSize(replySize > 0)
-	e.proc, e.left = wire.ProcMsg, w.StreamLen()
+	f := q.k.framing
+	header := f.callSize(&e.lists, false)
+	e.external, e.left = false, w.StreamLen()
 	if header+e.left > q.k.sendLimit {
 		if q.shortOnly {
 			return 0, errNoLong
 		}
+		reads := 0 // length of the Read list
 		if place {
-			header += e.reduce(q)
+			reads = e.reduce(q)
 		}
-		if header+e.left > q.k.sendLimit {
+		if header+reads+e.left > q.k.sendLimit {
 			// The whole Payload stream goes by RDMA, in one more Read chunk.
-			e.proc = wire.ProcNoMsg
-			header += q.pieces(e.left) * wire.ReadSegmentSize
+			e.external = true
+			header = f.callSize(&e.lists, true)
+			reads += q.pieces(e.left) * wire.ReadSegmentSize
 			memory = pages(e.left)
 		}
-		if header > q.k.sendLimit || e.proc == wire.ProcMsg && header+e.left > q.k.sendLimit {
+		if header+reads > q.k.sendLimit {
 			return 0, errThreshold
 		}
 	}
@@ -90,9 +93,11 @@ func (e *exchange) offer(q *requester, place bool) int {
 		return 0
 	}
 	most := maxReplyHeader + results
-	if e.headerSize(false)+most <= q.k.receiveLimit {
+	if q.k.framing.answerSize(&e.lists)+most <= q.k.receiveLimit {
 		return 0
 	}
+	// The segment is a placeholder too.
+	e.lists.Reply = e.replySegment[:]
 	return padded(most)
 }
 
@@ -133,17 +138,6 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	return words, true
 }
 
-// headerSize returns the length of a header without a Read list. withReply says whether it has a
-// Reply chunk. The reply's header has this length, because it returns the call's Write list and Reply
-// chunk. The call's own header is longer by its Read list.
-func (e *exchange) headerSize(withReply bool) int {
-	l := wire.Lists{Writes: e.lists.Writes}
-	if withReply {
-		l.Reply = []wire.Segment{{}} // it has no memory yet
-	}
-	return wire.PrefixSize + l.Size()
-}
-
 // reduce decides that the eligible payloads leave the Payload stream and travel in Read chunks. It
 // returns by how many bytes the Read list grows.
 func (e *exchange) reduce(q *requester) int {
@@ -165,7 +159,7 @@ func (q *requester) pieces(n int) int { return (n + q.maxSegment - 1) / q.maxSeg
 // before the call is sent, because memory must not be exposed earlier (RFC 8166 §8.1.3).
 func (e *exchange) expose(q *requester, reserved []byte) error {
 	w := &e.write
-	if e.proc == wire.ProcNoMsg {
+	if e.external {
 		e.zero = reserved[:e.left:e.left]
 		n := 0
 		for _, b := range appendStream(e.out.local[:0], w, e.elsewhere) {
@@ -205,7 +199,7 @@ func (e *exchange) expose(q *requester, reserved []byte) error {
 		if err != nil {
 			return err
 		}
-		e.lists.Reply = []wire.Segment{{Handle: r.STag(), Length: uint32(len(reserved)), Offset: r.Offset()}}
+		e.replySegment[0] = wire.Segment{Handle: r.STag(), Length: uint32(len(reserved)), Offset: r.Offset()}
 	}
 	return nil
 }
@@ -238,11 +232,10 @@ func (e *exchange) register(q *requester, memory []byte, access rdmacm.Access) (
 
 // putCall puts the call's header and inline message into e.out. requested is the number of
 // credits that the call requests.
-func (e *exchange) putCall(requested uint32) {
-	e.out.setHeaderSize(wire.PrefixSize + e.lists.Size())
-	wire.Prefix{XID: e.xid, Version: version, Credits: requested, Proc: e.proc}.Put(e.out.head)
-	e.lists.Put(e.out.head[wire.PrefixSize:])
-	if e.proc == wire.ProcMsg {
+func (e *exchange) putCall(f framing, requested uint32) {
+	e.out.setHeaderSize(f.callSize(&e.lists, e.external))
+	f.putCall(e.out.head, e.xid, &e.lists, requested, e.external)
+	if !e.external {
 		e.out.local = appendStream(e.out.local, &e.write, e.elsewhere)
 	}
 }

@@ -48,8 +48,8 @@ type exchange struct {
 	beside    []rpc.Placed
 	args      xdr.Decoder // decodes the arguments to measure the results
 	shape     rpc.Shape
-	proc      wire.Proc
-	left      int // length of the reduced Payload stream
+	external  bool // the reduced Payload stream is in a Read chunk
+	left      int  // its length
 	zero      []byte
 	out       outbound
 
@@ -57,7 +57,9 @@ type exchange struct {
 	regions  []rdmacm.Region
 	lists    wire.Lists
 	segments []wire.Segment // segments of the Write list
-	replyMem []byte
+	// replySegment is the segment of the Reply chunk.
+	replySegment [1]wire.Segment
+	replyMem     []byte
 
 	// The outcome.
 	parts  atomic.Int32 // how many of two events are still to come: the completion of the Send, and the outcome
@@ -184,16 +186,6 @@ func (e *exchange) read() {
 // plainSuccess is the header of nearly every reply, without its XID: REPLY, MSG_ACCEPTED,
 // an empty verifier of AUTH_NONE, SUCCESS (RFC 5531 §9).
 const plainSuccess = "\x00\x00\x00\x01" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
-
-// A RefusedError is an RDMA_ERROR that answered a call. It is permanent: the peer would
-// refuse the same call again (RFC 8166 §4.5).
-type RefusedError struct {
-	wire.ErrorBody
-}
-
-func (e *RefusedError) Error() string {
-	return "rdma: peer refused the call with " + e.Code.String()
-}
 
 // Errors of calls that were not sent.
 var (

@@ -166,8 +166,8 @@ func (m *messages) note(f Fault, a Answer, xid uint32) {
 // receive another message in its place.
 func (m *messages) drop(f Fault, in *inbound) {
 	in.recv.Release()
-	m.promise(1)
-	m.note(f, answerDrop, in.XID)
+	m.framing.discard()
+	m.note(f, answerDrop, in.xid)
 }
 
 // endConnection ends the connection because of the fault f. The device gets the error why.

@@ -162,7 +162,7 @@ func readDone(chain *rdmacm.Chain, err error, failed int) {
 
 	q.k.returned()
 	if err != nil {
-		c.responder.operationFailed(c.in.XID, err, failed >= 0)
+		c.responder.operationFailed(c.in.xid, err, failed >= 0)
 	} else {
 		q.k.stats.BytesRead.Add(int64(n))
 		q.k.moved.Add(uint64(n))

@@ -36,9 +36,10 @@ func (r *reply) reset() {
 // Room implements rpc.Way. Inline is the size of the largest RPC message that fits into a Send: the
 // inline threshold less the header, which returns the chunks that the call offered.
 func (c *call) Room() rpc.Room {
+	k := c.responder.k
 	return rpc.Room{
-		Inline:     max(0, c.responder.k.sendLimit-c.in.ReplySize()),
-		ReplyChunk: clampInt(c.in.Reply.Bytes()),
+		Inline:     max(0, k.sendLimit-k.framing.replySize(&c.in, false)),
+		ReplyChunk: clampInt(c.in.offer.Reply.Bytes()),
 	}
 }
 
@@ -46,7 +47,7 @@ func (c *call) Room() rpc.Room {
 // the chunk's size in bytes. If the chunk is missing or empty, ok is false, and the result
 // goes inline with the words.
 func (c *call) Place(i int) (length int, ok bool) {
-	for l := c.in.Writes; l.Len() > 0; i-- {
+	for l := c.in.offer.Writes; l.Len() > 0; i-- {
 		if chunk := l.Next(); i == 0 {
 			return clampInt(chunk.Bytes()), chunk.Len() > 0
 		}
@@ -57,7 +58,7 @@ func (c *call) Place(i int) (length int, ok bool) {
 // writeBytes returns how many bytes all Write chunks of the call have room for.
 func (c *call) writeBytes() int {
 	var sum uint64
-	for l := c.in.Writes; l.Len() > 0; {
+	for l := c.in.offer.Writes; l.Len() > 0; {
 		chunk := l.Next()
 		sum += chunk.Bytes()
 	}
@@ -91,7 +92,7 @@ func (c *call) Detach() {}
 func (c *call) Drop() {
 	k := c.responder.k
 	k.stats.Dropped.Add(1)
-	k.promise(1)
+	k.framing.discard()
 	c.finish()
 }
 
@@ -116,7 +117,7 @@ func (c *call) Send() {
 		c.refuse(faultNoRoom)
 		return
 	}
-	if c.in.Writes.Len() == 0 && !c.in.Reply.Present && len(w.Payloads()) == 0 {
+	if !c.in.offers() && len(w.Payloads()) == 0 {
 		c.sendWords()
 		return
 	}
@@ -125,20 +126,24 @@ func (c *call) Send() {
 		return
 	}
 	left := streamLen(w, c.reply.slots)
-	header := c.in.ReplySize()
+	header := k.framing.replySize(&c.in, false)
 	inline := header+left <= k.sendLimit
-	if !inline && (!c.in.Reply.Present || uint64(left) > c.in.Reply.Bytes()) {
+	if !inline && (!c.in.offer.Reply.Present || uint64(left) > c.in.offer.Reply.Bytes()) {
 		c.refuse(faultNoRoom)
 		return
 	}
+	if !inline {
+		header = k.framing.replySize(&c.in, true)
+	}
 	o := &c.reply.out
-	c.putHeader(header, inline, left)
+	o.setHeaderSize(header)
+	k.framing.putReply(o.head, &c.in, returned{c.reply.used, !inline, left})
 	c.writeChunks()
 	o.local = appendStream(o.local, w, c.reply.slots)
 	if inline {
 		k.stats.BytesInlineOut.Add(int64(header + left))
 	} else {
-		c.fill(c.in.Reply.WriteChunk, o.local[1:]...)
+		c.fill(c.in.offer.Reply.WriteChunk, o.local[1:]...)
 		o.local = o.local[:1]
 		k.stats.BytesInlineOut.Add(int64(header))
 		k.stats.BytesReplyChunk.Add(int64(left))
@@ -150,17 +155,18 @@ func (c *call) Send() {
 
 // sendWords does the work of Send if the call offers no chunks and the reply has no payloads.
 func (c *call) sendWords() {
-	words := c.reply.write.Bytes()
-	size := wire.MinHeader + len(words)
-	if size > c.responder.k.sendLimit {
+	k, o, words := c.responder.k, &c.reply.out, c.reply.write.Bytes()
+	header := k.framing.replySize(&c.in, false)
+	size := header + len(words)
+	if size > k.sendLimit {
 		c.refuse(faultNoRoom)
 		return
 	}
-	c.putHeader(wire.MinHeader, true, len(words))
-	c.reply.out.local = append(c.reply.out.local, words)
-	stats := c.responder.k.stats
-	stats.Replies.Add(1)
-	stats.BytesInlineOut.Add(int64(size))
+	o.setHeaderSize(header)
+	k.framing.putReply(o.head, &c.in, returned{})
+	o.local = append(o.local, words)
+	k.stats.Replies.Add(1)
+	k.stats.BytesInlineOut.Add(int64(size))
 	c.post()
 }
 
@@ -168,7 +174,7 @@ func (c *call) sendWords() {
 // or missing goes inline. A result of no bytes uses up its chunk like any other (RFC 8267
 // §6.4.1). assign returns false if a result is larger than its chunk.
 func (c *call) assign() bool {
-	l := c.in.Writes
+	l := c.in.offer.Writes
 	for _, p := range c.reply.write.Payloads() {
 		at := int32(-1)
 		if p.Eligible && c.plan.Placement && l.Len() > 0 {
@@ -187,24 +193,12 @@ func (c *call) assign() bool {
 	return true
 }
 
-// putHeader begins the reply with its header, which has size bytes. If inline is false, the message
-// goes into the Reply chunk, and its length is the parameter left, in bytes.
-func (c *call) putHeader(size int, inline bool, left int) {
-	p := wire.Prefix{XID: c.in.XID, Version: version, Credits: c.responder.credits(), Proc: wire.ProcMsg}
-	replied := uint64(0)
-	if !inline {
-		p.Proc, replied = wire.ProcNoMsg, uint64(left)
-	}
-	c.reply.out.setHeaderSize(size)
-	c.in.PutReply(c.reply.out.head, p, c.reply.used, replied)
-}
-
 // writeChunks adds to c.reply.out the RDMA Writes that move results into their Write chunks, without
 // XDR padding.
 func (c *call) writeChunks() {
 	payloads, next := c.reply.write.Payloads(), 0
 	slot := int32(0)
-	for l := c.in.Writes; l.Len() > 0; slot++ {
+	for l := c.in.offer.Writes; l.Len() > 0; slot++ {
 		chunk := l.Next()
 		for next < len(payloads) && c.reply.slots[next] < slot {
 			next++
@@ -253,20 +247,20 @@ func (c *call) fill(chunk wire.WriteChunk, stream ...[]byte) {
 
 // refuse answers the call with the RDMA_ERROR that the table of faults has for f.
 func (c *call) refuse(f Fault) {
-	k, answer := c.responder.k, faults[f].answer
-	k.note(f, answer, c.in.XID)
-	k.beginError(&c.reply.out, &c.in, answer, c.responder.credits())
+	k := c.responder.k
+	k.note(f, faults[f].answer, c.in.xid)
+	k.framing.putError(&c.reply.out, &c.in, f)
 	c.post()
 }
 
 // post sends the reply.
 func (c *call) post() {
 	s, o := c.responder, &c.reply.out
-	s.written.add(c.in.XID, o)
+	s.written.add(c.in.xid, o)
 	if o.invalidate != 0 {
 		s.k.stats.Invalidated.Add(1)
 	}
-	if s.k.send(o) {
+	if s.k.framing.answer(o) {
 		c.finish()
 	}
 }
@@ -275,7 +269,7 @@ func (c *call) post() {
 func (c *call) sent(err error, failed int) {
 	if err != nil {
 		op := failed >= 0 && failed < len(c.reply.out.work) && c.reply.out.work[failed].Op == rdmacm.OpWrite
-		c.responder.operationFailed(c.in.XID, err, op)
+		c.responder.operationFailed(c.in.xid, err, op)
 	}
 	c.finish()
 }

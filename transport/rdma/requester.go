@@ -154,8 +154,8 @@ func (q *requester) send(e *exchange) {
 		q.tickInLocked()
 	}
 	q.mu.Unlock()
-	e.putCall(q.credits.requested)
-	if q.k.send(&e.out) {
+	e.putCall(q.k.framing, q.credits.requested)
+	if q.k.framing.call(&e.out) {
 		e.part(q)
 	}
 }

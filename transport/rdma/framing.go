@@ -1,0 +1,52 @@
+package rdma
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// A framing is the part of one version of RPC-over-RDMA that differs from the other versions: the form
+// of headers, and which messages permit the peer to send others. The responder and the requester of a
+// connection are the same for all versions, and know headers only through the framing.
+//
+// Sizes are in bytes. Received calls read, which nothing else may call at the same time. Any
+// goroutine may call the other methods. None of the methods allocates memory, except for faulty
+// messages.
+type framing interface {
+	// read decodes the header of a message, and decides what kind of message it is.
+	read(r *rdmacm.Recv) inbound
+
+	// replySize returns the length of the header of a reply to the call m. If external is true, the
+	// reply's Payload stream goes into the call's Reply chunk.
+	replySize(m *inbound, external bool) int
+	// putReply writes the header of a reply to the call m to head, whose length is replySize.
+	putReply(head []byte, m *inbound, r returned)
+	// putError makes o an RDMA_ERROR that refuses the message m because of the fault f.
+	putError(o *outbound, m *inbound, f Fault)
+
+	// callSize returns the length of the header of a call with the chunks l. If external is true, the
+	// Payload stream is in the Read chunk at position zero. answerSize returns the length of the
+	// header of the reply, if the reply's Payload stream is inline.
+	callSize(l *wire.Lists, external bool) int
+	answerSize(l *wire.Lists) int
+	// putCall writes the header of the call xid to head, whose length is callSize. The call requests
+	// the given number of credits.
+	putCall(head []byte, xid uint32, l *wire.Lists, requested uint32, external bool)
+
+	// answer sends a reply or an RDMA_ERROR, and call sends a call. First they make this side ready
+	// to receive the messages that the peer may then send. The result is that of messages.send.
+	answer(o *outbound) bool
+	call(o *outbound) bool
+	// discard is called for each received message that gets no answer, except replies and
+	// RDMA_ERRORs that end a call.
+	discard()
+}
+
+// returned says how a reply uses the chunks of its call.
+type returned struct {
+	// used[i] is the number of bytes in Write chunk i; missing entries are 0.
+	used []uint64
+	// If external is true, the Payload stream is in the Reply chunk, and has length bytes.
+	external bool
+	length   int
+}

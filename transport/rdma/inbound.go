@@ -1,0 +1,51 @@
+package rdma
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// A kind says what this side does with a message.
+type kind uint8
+
+const (
+	kindDrop  kind = iota // nothing, because of its fault
+	kindCall              // serve it, or answer its fault with an RDMA_ERROR
+	kindReply             // the outcome of a call
+	kindError             // the refusal of a call
+)
+
+// An inbound is a received message in terms that all versions have in common. framing.read makes it.
+// The chunk lists alias the bytes of recv.
+type inbound struct {
+	recv *rdmacm.Recv
+	kind kind
+	// fault is the reason why the message is not served, or faultNone.
+	fault Fault
+	// xid, version and credits are the first three words of the message.
+	xid, version, credits uint32
+	// external is true if the Payload stream is in a chunk: that of a call is in its Read chunk at
+	// position zero, that of a reply in the Reply chunk.
+	external bool
+	// wraps is true if a segment of a call reaches beyond the last 64-bit offset.
+	wraps bool
+	reads wire.ReadList
+	// offer holds the chunks for the reply: as a call offers them, or as a reply returns them.
+	offer wire.Offer
+	// size is the length of the header, in bytes. The Payload stream, if it is inline, starts there.
+	size int
+	// invalidate is the STag that a reply to the call may invalidate, or 0.
+	invalidate uint32
+	// refusal is the error with which an RDMA_ERROR ends its call. If the RDMA_ERROR cannot be
+	// decoded, it is nil.
+	refusal error
+}
+
+// payload returns the Payload stream that follows the header.
+func (m *inbound) payload() []byte { return m.recv.Bytes[m.size:] }
+
+// offers reports whether a call has chunks for its reply.
+func (m *inbound) offers() bool { return m.offer.Writes.Len() > 0 || m.offer.Reply.Present }
+
+// chunks reports whether a message has chunks.
+func (m *inbound) chunks() bool { return m.reads.Len() > 0 || m.offers() }
