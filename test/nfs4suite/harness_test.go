@@ -84,7 +84,7 @@ type records struct {
 
 // A holder identifies the client that a record belongs to.
 type holder struct {
-	minor uint32
+	kind  state.ClientKind
 	owner string
 }
 
@@ -104,7 +104,7 @@ func (r *records) Put(more []state.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range more {
-		r.known[holder{k.Minor, k.Owner}] = k
+		r.known[holder{k.Kind, k.Owner}] = k
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (r *records) Remove(gone []state.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range gone {
-		delete(r.known, holder{k.Minor, k.Owner})
+		delete(r.known, holder{k.Kind, k.Owner})
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func TestDenyModes(t *testing.T) {
 type claimants state.Held
 
 func (c claimants) Begin() (uint32, []state.Record, error) {
-	return 1, []state.Record{{Minor: 1, Owner: "client", Held: state.Held(c)}}, nil
+	return 1, []state.Record{{Kind: 1, Owner: "client", Held: state.Held(c)}}, nil
 }
 func (claimants) Put([]state.Record) error    { return nil }
 func (claimants) Remove([]state.Record) error { return nil }

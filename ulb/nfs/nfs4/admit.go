@@ -332,7 +332,7 @@ func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) S
 	case state.AfterWait:
 		return k.Block(k.FS().Lane())
 	case state.Delayed:
-		return k.AfterDisk(&k.later)
+		return k.afterDisk()
 	case state.Failed:
 		return k.Failed(i.Err)
 	}
@@ -393,11 +393,10 @@ func (k *Compound) Block(lane any) Status {
 	return Blocked
 }
 
-// AfterDisk returns the status Waiting for an operation that waits for the disk of the clients' records: l
-// is what the state manager gave it with state.AfterDisk. The operation runs again in the lane of its file
-// system.
-func (k *Compound) AfterDisk(l *state.Later) Status {
-	lane, later := k.on, *l
+// afterDisk returns the status Waiting for an operation that waits for what is in k.later. The operation runs
+// again in the lane of its file system.
+func (k *Compound) afterDisk() Status {
+	lane, later := k.on, k.later
 	if e := k.Current.Export; e != nil {
 		lane = e.FS.Lane()
 	}

@@ -34,7 +34,7 @@ type Compound struct {
 	// stateids that belong to them (RFC 8881 §16.2.3.1.2). A stateid that is not set is the anonymous
 	// stateid.
 	Current, Saved        Object
-	StateID, SavedStateID wire.StateID4
+	StateID, SavedStateID state.StateID
 
 	// Client is the client that SEQUENCE named; it is nil in minor version 0.
 	Client *state.Client

@@ -150,8 +150,8 @@ func (k *Compound) closed() Status {
 		if u.state == nil {
 			continue
 		}
-		if _, s := u.state.For(u.want, u.by); s != wire.NFS4OK {
-			return s
+		if _, v := u.state.For(u.want, u.by); v != state.Granted {
+			return k.Answer(v)
 		}
 	}
 	return wire.NFS4ErrDelay

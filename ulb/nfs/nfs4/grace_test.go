@@ -15,7 +15,7 @@ import (
 type remembered struct{}
 
 func (remembered) Begin() (uint32, []state.Record, error) {
-	return 1, []state.Record{{Minor: 1, Owner: "0"}, {Minor: 1, Owner: "1"}}, nil
+	return 1, []state.Record{{Kind: 1, Owner: "0"}, {Kind: 1, Owner: "1"}}, nil
 }
 func (remembered) Put([]state.Record) error    { return nil }
 func (remembered) Remove([]state.Record) error { return nil }
@@ -59,7 +59,7 @@ func TestGrace(t *testing.T) {
 	f.want(wire.NFS4OK, putFH(fh), claims(opFirstLock(mine, "locker", wire.WriteLt, 0, 1)))
 	other.want(wire.NFS4ErrReclaimConflict, putFH(fh), claims(opFirstLock(theirs, "locker", wire.ReadLt, 0, 1)))
 	for _, c := range clients {
-		if s := s.State.ReclaimComplete(c, nil); s != wire.NFS4OK {
+		if s := s.State.ReclaimComplete(c, nil); s != state.Granted {
 			t.Fatal(s)
 		}
 	}

@@ -80,8 +80,8 @@ func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	if c == nil {
 		return wire.NFS4ErrOpNotInSession
 	}
-	s, _ := k.Program.state.MayHold(c, 0, reclaim) // the client's record exists already, because it has a file open
-	return s
+	v, _ := k.Program.state.MayHold(c, 0, reclaim) // the client's record exists already, because it has a file open
+	return k.Answer(v)
 }
 
 // mayLockAs checks that the caller may lock through the stateid: it must have opened the file for writing
@@ -92,8 +92,8 @@ func (k *Compound) mayLockAs(a *state.LockArgs, kind state.Kind) Status {
 	if a.Write {
 		want = state.AccessWrite
 	}
-	st, s := k.Program.state.Resolve(&a.Ref, kind)
-	if s != wire.NFS4OK || st.OpenedBy(want, k.principal(&k.Current)) {
+	st, v := k.Program.state.Resolve(&a.Ref, kind)
+	if v != state.Granted || st.OpenedBy(want, k.principal(&k.Current)) {
 		return wire.NFS4OK
 	}
 	if err := k.granted(k.Current.Handle, opens(want)); err != nil {
@@ -110,8 +110,9 @@ func (k *Compound) firstLock(a *state.LockArgs, clientID uint64, seqid uint32) S
 	if s != wire.NFS4OK {
 		return s
 	}
-	if a.LockOwner, s = m.OwnerOf(c, a.OwnerName, true); s != wire.NFS4OK {
-		return s
+	var v state.Verdict
+	if a.LockOwner, v = m.OwnerOf(c, a.OwnerName, true); v != state.Granted {
+		return k.Answer(v)
 	}
 	if !m.Follows(a.LockOwner, seqid) {
 		return wire.NFS4ErrBadSeqID
@@ -124,21 +125,18 @@ func (k *Compound) firstLock(a *state.LockArgs, clientID uint64, seqid uint32) S
 
 // lock takes the lock and writes the result.
 func (k *Compound) lock(a *state.LockArgs) Status {
-	id, d, s := k.Program.state.Lock(a)
-	switch s {
-	case wire.NFS4OK:
-		res := wire.Lock4ResOK{LockStateid: id}
+	id, d, v := k.Program.state.Lock(a)
+	switch {
+	case v == state.Granted:
+		res := wire.Lock4ResOK{LockStateid: wire.StateID4(id)}
 		res.Encode(k.W)
 		k.StateID = id
-	case wire.NFS4ErrDenied:
-		if a.Claimed {
-			return wire.NFS4ErrReclaimConflict
-		}
+	case v == state.LockConflict && a.Claimed:
+		return wire.NFS4ErrReclaimConflict
+	case v == state.LockConflict:
 		return k.denied(d)
-	case state.AfterDisk:
-		return k.AfterDisk(&k.later)
 	}
-	return s
+	return k.Answer(v)
 }
 
 // denied writes a LOCK4denied result that describes the conflicting lock. It leaves out the name of a
@@ -175,14 +173,11 @@ func lockTest(k *Compound, args *wire.Lockt4Args) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	d, s := k.Program.state.TestLock(c, args.Owner.Owner, k.Current.key(), args.Offset, args.Length, writes(args.Locktype), claimer, &k.later)
-	switch s {
-	case wire.NFS4ErrDenied:
+	d, v := k.Program.state.TestLock(c, args.Owner.Owner, k.Current.key(), args.Offset, args.Length, writes(args.Locktype), claimer, &k.later)
+	if v == state.LockConflict {
 		return k.denied(d)
-	case state.AfterDisk:
-		return k.AfterDisk(&k.later)
 	}
-	return s
+	return k.Answer(v)
 }
 
 // unlock is LOCKU (RFC 8881 §18.12, RFC 7530 §16.12).
@@ -191,7 +186,8 @@ func unlock(k *Compound, args *wire.Locku4Args) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	return k.onState(&args.LockStateid, state.KindLock, args.Seqid, func(r *state.Ref) (wire.StateID4, Status) {
-		return k.Program.state.Unlock(r, args.Offset, args.Length, claimer)
+	return k.onState(&args.LockStateid, state.KindLock, args.Seqid, func(r *state.Ref) (state.StateID, Status) {
+		id, v := k.Program.state.Unlock(r, args.Offset, args.Length, claimer)
+		return id, k.Answer(v)
 	})
 }

@@ -27,8 +27,9 @@ func open(k *Compound, args *wire.Open4Args) Status {
 		return k.Block(k.FS().Lane())
 	}
 	if k.Minor == 0 {
-		if o.owner, s = k.Program.state.OwnerOf(o.client, args.Owner.Owner, false); s != wire.NFS4OK {
-			return s
+		var v state.Verdict
+		if o.owner, v = k.Program.state.OwnerOf(o.client, args.Owner.Owner, false); v != state.Granted {
+			return k.Answer(v)
 		}
 	}
 	return k.numbered(o.owner, args.Seqid, o.run)
@@ -156,14 +157,11 @@ func (o *opening) claim() Status {
 	}
 	o.reclaim = claim == wire.ClaimPrevious
 	m := o.k.Program.state
-	s, first := m.MayHold(o.client, o.deny, o.reclaim)
-	if s != wire.NFS4OK || !first {
-		return s
+	v, first := m.MayHold(o.client, o.deny, o.reclaim)
+	if v == state.Granted && first {
+		v = m.Record(o.client, o.deny, &o.k.later)
 	}
-	if s = m.Record(o.client, o.deny, &o.k.later); s == state.AfterDisk {
-		return o.k.AfterDisk(&o.k.later)
-	}
-	return s
+	return o.k.Answer(v)
 }
 
 // find finds the file by its handle or its name, or creates it.
@@ -258,7 +256,7 @@ func (o *opening) openFile(access vfs.OpenAccess) (vfs.File, error) {
 }
 
 // share records the open in the state manager. It fails if another open conflicts.
-func (o *opening) share() (s Status) {
+func (o *opening) share() Status {
 	k := o.k
 	a := state.OpenArgs{
 		Client: o.client, Owner: o.owner, OwnerName: o.args.Owner.Owner,
@@ -272,17 +270,14 @@ func (o *opening) share() (s Status) {
 	if o.resize {
 		a.Needs = state.AccessWrite
 	}
-	switch o.state, s = k.Program.state.Open(&a); s {
-	case wire.NFS4OK:
+	var v state.Verdict
+	switch o.state, v = k.Program.state.Open(&a); {
+	case v == state.Granted:
 		o.file = nil // it belongs to the state manager now
-	case state.AfterDisk:
-		return k.AfterDisk(&k.later)
-	case wire.NFS4ErrShareDenied:
-		if o.reclaim {
-			return wire.NFS4ErrReclaimConflict
-		}
+	case v == state.OpenConflict && o.reclaim:
+		return wire.NFS4ErrReclaimConflict
 	}
-	return s
+	return k.Answer(v)
 }
 
 // truncate sets the file's size. The method share has already checked that no other open conflicts.
@@ -339,7 +334,7 @@ func (k *Compound) granted(h vfs.Handle, access vfs.OpenAccess) error {
 func (o *opening) answer() {
 	k := o.k
 	res := wire.Open4ResOK{
-		Stateid: o.state.ID, Cinfo: o.change, Rflags: wire.Open4ResultLocktypePosix, Attrset: o.set,
+		Stateid: wire.StateID4(o.state.ID), Cinfo: o.change, Rflags: wire.Open4ResultLocktypePosix, Attrset: o.set,
 		Delegation: o.delegation(),
 	}
 	if o.state.Confirm {
@@ -394,8 +389,8 @@ func (o *opening) create() Status {
 	if beyond := attrs.Attrmask.Without(&exclusive); how.Mode == wire.Exclusive41 && !beyond.IsEmpty() {
 		return wire.NFS4ErrInvalid
 	}
-	if s := k.Program.state.RoomToOpen(o.client, state.DomainOf(k.FS())); s != wire.NFS4OK {
-		return s
+	if v := k.Program.state.RoomToOpen(o.client, state.DomainOf(k.FS())); v != state.Granted {
+		return k.Answer(v)
 	}
 	c.Attr = a.set
 	c.Attr.SetSize, c.Attr.Size = false, 0

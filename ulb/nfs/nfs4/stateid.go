@@ -33,11 +33,11 @@ type Identifier interface {
 // current stateid, ref uses the compound's current stateid instead. It then sets the seqid
 // to 0, which means the newest, except for CLOSE and OPEN_DOWNGRADE (RFC 8881 §8.2.3).
 func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
-	r := state.Ref{ID: *id, Client: k.Client}
+	r := state.Ref{ID: state.StateID(*id), Client: k.Client}
 	if k.Current.IsSet() {
 		r.Key, r.Export = k.Current.key(), k.Current.Export.ID
 	}
-	if k.Minor == 0 || *id != state.CurrentID {
+	if k.Minor == 0 || r.ID != state.CurrentID {
 		return r, wire.NFS4OK
 	}
 	if state.IsSpecial(&k.StateID) {
@@ -68,14 +68,14 @@ func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs
 	if o != &k.Current {
 		use = &k.uses[1]
 	}
-	access := state.UseRead
+	special, access := state.StateID(*id), state.UseRead
 	switch {
 	case want == state.AccessWrite:
 		access = state.UseWrite
-	case *id == state.Bypass:
+	case special == state.Bypass:
 		access = state.UseReadAnyway
 	}
-	if *id == state.Anonymous || *id == state.Bypass {
+	if special == state.Anonymous || special == state.Bypass {
 		return nil, k.may(access, o, nil, nil)
 	}
 	r, s := k.ref(id)
@@ -85,17 +85,17 @@ func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs
 	if o != &k.Current {
 		r.Key, r.Export = o.key(), o.Export.ID
 	}
-	st, s := m.Resolve(&r, 0)
-	if s != wire.NFS4OK {
-		return nil, s
+	st, v := m.Resolve(&r, 0)
+	if v != state.Granted {
+		return nil, k.Answer(v)
 	}
 	if k.Minor == 0 {
 		m.Renew(st.Client)
 	}
 	*use = useOfState{st, want, k.principal(o)}
-	f, s := st.For(want, use.by)
-	if s != wire.NFS4OK && (s != wire.NFS4ErrOpenMode || want != state.AccessRead) {
-		return nil, s
+	f, v := st.For(want, use.by)
+	if v != state.Granted && (v != state.NotOpenFor || want != state.AccessRead) {
+		return nil, k.Answer(v)
 	}
 	return f, k.may(access, o, nil, st)
 }
@@ -110,7 +110,7 @@ type useOfState struct {
 
 // onState runs an operation on a stateid of the given kind. run returns the stateid that replaces the old
 // one; onState writes it as the result and makes it the current stateid.
-func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run func(r *state.Ref) (wire.StateID4, Status)) Status {
+func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run func(r *state.Ref) (state.StateID, Status)) Status {
 	r, s := k.ref(id)
 	if s != wire.NFS4OK {
 		return s
@@ -122,7 +122,8 @@ func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run
 	return k.numbered(owner, seqid, func() Status {
 		next, s := run(&r)
 		if s == wire.NFS4OK {
-			next.Encode(k.W)
+			id := wire.StateID4(next)
+			id.Encode(k.W)
 			k.StateID = next
 		}
 		return k.orOfType(s)
@@ -131,15 +132,15 @@ func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run
 
 // ownerOf returns the owner whose seqids order the operations on a stateid of the given
 // kind. It returns nil from minor version 1 on.
-func (k *Compound) ownerOf(id *wire.StateID4, kind state.Kind) (*state.Owner, Status) {
+func (k *Compound) ownerOf(id *state.StateID, kind state.Kind) (*state.Owner, Status) {
 	if k.Minor != 0 {
 		return nil, wire.NFS4OK
 	}
-	o, s := k.Program.state.OwnerOfState(id, kind)
-	if s == wire.NFS4OK {
+	o, v := k.Program.state.OwnerOfState(id, kind)
+	if v == state.Granted {
 		k.Program.state.Renew(o.Client)
 	}
-	return o, s
+	return o, k.Answer(v)
 }
 
 // orOfType returns s, the status of an operation with a stateid. But if a LOCK or OPEN_CONFIRM of minor
@@ -164,8 +165,8 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 	}
 	m := k.Program.state
 	r := k.request()
-	verdict, last := m.BeginTurn(o, &r, seqid)
-	switch verdict {
+	order, last := m.BeginTurn(o, &r, seqid)
+	switch order {
 	case state.Repeated:
 		return k.again(last)
 	case state.Misordered:
@@ -194,26 +195,24 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 
 // closeFile is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2).
 func closeFile(k *Compound, args *wire.Close4Args) Status {
-	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (wire.StateID4, Status) {
-		id, s := k.Program.state.CloseOpen(r, k.Op.Try)
-		if s == state.WouldWait {
-			return wire.StateID4{}, k.Block(k.FS().Lane())
-		}
+	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, Status) {
+		id, v := k.Program.state.CloseOpen(r, k.Op.Try)
 		if k.Minor > 0 {
 			id = state.InvalidID // RFC 8881 §18.2.4
 		}
-		return id, s
+		return id, k.Answer(v)
 	})
 }
 
 // openDowngrade is OPEN_DOWNGRADE (RFC 8881 §18.18, RFC 7530 §16.19).
 func openDowngrade(k *Compound, args *wire.OpenDowngrade4Args) Status {
-	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (wire.StateID4, Status) {
+	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, Status) {
 		access, deny, s := shareOf(args.ShareAccess, args.ShareDeny, k.Minor)
 		if s != wire.NFS4OK {
-			return wire.StateID4{}, s
+			return state.StateID{}, s
 		}
-		return k.Program.state.Downgrade(r, access, deny)
+		id, v := k.Program.state.Downgrade(r, access, deny)
+		return id, k.Answer(v)
 	})
 }
 
@@ -223,11 +222,11 @@ func freeStateID(k *Compound, args *wire.FreeStateID4Args) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	return k.Program.state.FreeStateID(&r.ID, k.Client)
+	return k.Answer(k.Program.state.FreeStateID(&r.ID, k.Client))
 }
 
 // testStateID is TEST_STATEID (RFC 8881 §18.48). The status of a special stateid is NFS4ERR_BAD_STATEID.
-// The status is never NFS4ERR_STALE_STATEID, because a client would repeat the test for ever.
+// The status is never NFS4ERR_STALE_STATEID, because a client would repeat the test for ever: see verdicts.
 func testStateID(k *Compound, args *wire.TestStateID4Args) Status {
 	ids := args.Stateids
 	if 4+4*ids.Len() > k.Room() {
@@ -236,7 +235,8 @@ func testStateID(k *Compound, args *wire.TestStateID4Args) Status {
 	k.W.Uint32(uint32(ids.Len()))
 	var id wire.StateID4
 	for ids.Next(&id) {
-		_, s := k.Program.state.Find(&id, k.Client)
+		_, v := k.Program.state.Find((*state.StateID)(&id), k.Client)
+		s := k.Answer(v)
 		s.Encode(k.W)
 	}
 	return wire.NFS4OK
@@ -249,11 +249,11 @@ func delegReturn(k *Compound, args *wire.DelegReturn4Args) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	_, s = k.Program.state.Find(&r.ID, k.Client)
-	if s == wire.NFS4OK || s == wire.NFS4ErrOldStateID {
-		s = wire.NFS4ErrBadStateID // the stateid belongs to an open or a lock
+	_, v := k.Program.state.Find(&r.ID, k.Client)
+	if v == state.Granted || v == state.OldID {
+		v = state.UnknownID // the stateid belongs to an open or a lock
 	}
-	return s
+	return k.Answer(v)
 }
 
 // delegPurge is DELEGPURGE (RFC 8881 §18.5). It is not supported, because the server keeps no

@@ -36,7 +36,7 @@ var seed = maphash.MakeSeed()
 func (k *Compound) request() state.Request {
 	args := k.given[:len(k.given)-k.Args.Len()]
 	return state.Request{
-		Operation: k.Number, By: k.principal(&k.Current),
+		Operation: uint32(k.Number), Opens: k.Number == wire.OpOpen, By: k.principal(&k.Current),
 		Export: k.Current.Export.ID, File: k.Current.Handle, Arguments: maphash.Bytes(seed, args),
 	}
 }
@@ -44,7 +44,7 @@ func (k *Compound) request() state.Request {
 // reply returns the reply to store. The parameter to is the request that the reply answers. The
 // parameter at is the offset in k.W at which the operation's result begins, after its status.
 func (k *Compound) reply(to *state.Request, at int, s Status) *state.Reply {
-	r := &state.Reply{To: *to, Status: s}
+	r := &state.Reply{To: *to, Status: int32(s)}
 	if s == wire.NFS4OK || k.keepBody {
 		r.Body = slices.Clone(k.W.Bytes()[at:])
 	}
@@ -57,13 +57,14 @@ func (k *Compound) reply(to *state.Request, at int, s Status) *state.Reply {
 // again writes the stored reply to a repeated request.
 func (k *Compound) again(r *state.Reply) Status {
 	k.W.FixedOpaque(r.Body)
-	if r.Status != wire.NFS4OK && len(r.Body) > 0 {
+	s := Status(r.Status)
+	if s != wire.NFS4OK && len(r.Body) > 0 {
 		k.KeepBody()
 	}
 	if o, ok := r.Current.(Object); ok {
 		k.SetCurrent(o)
 	}
-	return r.Status
+	return s
 }
 
 // OwnerOperations returns the operations on owners, which only minor version 0 has.
@@ -76,7 +77,10 @@ func OwnerOperations() []Operation {
 
 // openConfirm is OPEN_CONFIRM (RFC 7530 §16.18).
 func openConfirm(k *Compound, args *wire.OpenConfirm4Args) Status {
-	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, k.Program.state.ConfirmOpen)
+	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, Status) {
+		id, v := k.Program.state.ConfirmOpen(r)
+		return id, k.Answer(v)
+	})
 }
 
 // releaseLockOwner is RELEASE_LOCKOWNER (RFC 7530 §16.37).
@@ -85,5 +89,5 @@ func releaseLockOwner(k *Compound, args *wire.ReleaseLockOwner4Args) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	return k.Program.state.ReleaseLockOwner(c, args.LockOwner.Owner)
+	return k.Answer(k.Program.state.ReleaseLockOwner(c, args.LockOwner.Owner))
 }

@@ -76,7 +76,7 @@ func (m *Minor) client(k *nfs4.Compound, id uint64) (*state.Client, nfs4.Status)
 	switch {
 	case c == nil && m.state.Issued(id), c != nil && c.Dying() && k.SpeaksFor(c):
 		return nil, wire.NFS4ErrExpired
-	case c == nil, c.Minor != 0, !m.state.Confirmed(c), !k.SpeaksFor(c):
+	case c == nil, c.Kind != state.Minor0, !m.state.Confirmed(c), !k.SpeaksFor(c):
 		return nil, wire.NFS4ErrStaleClientID
 	}
 	return c, wire.NFS4OK

@@ -38,8 +38,8 @@ func TestClientIDsOfLaterVersionsAreStale(t *testing.T) {
 	p := newPeer(t)
 	m := p.Site.State
 	x := m.ExchangeID(&state.Identity{Owner: []byte("client")}, false)
-	if x.Status != ok || m.Confirm(x.Client) != ok {
-		t.Fatalf("%v", x.Status)
+	if x.Verdict != state.Granted || m.Confirm(x.Client) != state.Granted {
+		t.Fatalf("%v", x.Verdict)
 	}
 	p.run(t, wire.NFS4ErrStaleClientID, renew(x.Client.ID))
 	c := &client{peer: p, id: x.Client.ID}

@@ -21,7 +21,7 @@ func (m *Minor) setClientID(k *nfs4.Compound, args *wire.SetClientID4Args) nfs4.
 	}
 	from := k.Call.Conn.Peer.Addr()
 	id := state.Identity{
-		Owner: args.Client.ID, Verifier: args.Client.Verifier, Caller: k.Caller(),
+		Owner: args.Client.ID, Verifier: state.Verifier(args.Client.Verifier), Caller: k.Caller(),
 		Companion: &client{channel: m.channel(&k.Call.Cred)},
 	}
 	cb := callbackOf(args, from)
@@ -34,15 +34,15 @@ func (m *Minor) setClientID(k *nfs4.Compound, args *wire.SetClientID4Args) nfs4.
 			if m.state.Evict(r.Expired) != nil {
 				return wire.NFS4ErrDelay
 			}
-		case r.Status == wire.NFS4ErrClIDInUse:
+		case r.Verdict == state.NameTaken:
 			res := wire.NetAddr4{RNetid: []byte(r.InUse.NetID), RAddr: []byte(r.InUse.Address)}
 			res.Encode(k.W)
 			k.KeepBody()
-			return r.Status
-		case r.Status != wire.NFS4OK:
-			return r.Status
+			return k.Answer(r.Verdict)
+		case r.Verdict != state.Granted:
+			return k.Answer(r.Verdict)
 		default:
-			res := wire.SetClientID4ResOK{Clientid: r.Client.ID, SetclientidConfirm: r.Confirm}
+			res := wire.SetClientID4ResOK{Clientid: r.Client.ID, SetclientidConfirm: wire.Verifier4(r.Confirm)}
 			res.Encode(k.W)
 			return wire.NFS4OK
 		}
@@ -102,9 +102,9 @@ func (m *Minor) channel(c *rpc.Cred) *Channel {
 // setClientIDConfirm is SETCLIENTID_CONFIRM (RFC 7530 §16.34). If it succeeds, it starts
 // Channel.Probe, which finds out in the background whether the client can be called back.
 func (m *Minor) setClientIDConfirm(k *nfs4.Compound, args *wire.SetClientIDConfirm4Args) nfs4.Status {
-	s := m.state.ConfirmClientID(args.Clientid, args.SetclientidConfirm, nfs4.PrincipalOf(&k.Call.Cred))
-	if s != wire.NFS4OK {
-		return s
+	v := m.state.ConfirmClientID(args.Clientid, state.Verifier(args.SetclientidConfirm), nfs4.PrincipalOf(&k.Call.Cred))
+	if v != state.Granted {
+		return k.Answer(v)
 	}
 	if c := m.state.Client(args.Clientid); c != nil {
 		if ch := companion(c).channel; ch != nil {

@@ -322,7 +322,7 @@ func readAnswer(d *xdr.Decoder, c *call) (a answer) {
 // free now. It is only a hint: without it, the client asks again after a time.
 func (m *Minor) notifyLock(n state.LockNotice) {
 	o, ok := n.Tag.(nfs4.Object)
-	if !ok || n.Client.Minor == 0 {
+	if !ok || n.Client.Kind == state.Minor0 {
 		return
 	}
 	Call(n.Client, &Callback{

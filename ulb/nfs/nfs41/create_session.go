@@ -99,9 +99,9 @@ func (m *Minor) createLocked(k *nfs4.Compound, owner *state.Client, args *wire.C
 		return nil, wire.NFS4ErrNoSpace
 	}
 	sess.fore.Maxrequests = uint32(slots)
-	if s := m.state.Confirm(owner); s != wire.NFS4OK {
+	if v := m.state.Confirm(owner); v != state.Granted {
 		sess.giveBack()
-		return nil, s
+		return nil, k.Answer(v)
 	}
 	sess.init()
 	if !m.sessions.add(sess) {
@@ -161,5 +161,5 @@ func (m *Minor) destroyClientID(k *nfs4.Compound, args *wire.DestroyClientID4Arg
 	case !mayManage(k, found):
 		return wire.NFS4ErrStaleClientID
 	}
-	return m.state.Destroy(found)
+	return k.Answer(m.state.Destroy(found))
 }

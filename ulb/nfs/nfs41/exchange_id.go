@@ -33,17 +33,17 @@ func (m *Minor) exchangeID(k *nfs4.Compound, args *wire.ExchangeID4Args) nfs4.St
 		return s
 	}
 	id := state.Identity{
-		Owner: args.Clientowner.Ownerid, Verifier: args.Clientowner.Verifier,
+		Owner: args.Clientowner.Ownerid, Verifier: state.Verifier(args.Clientowner.Verifier),
 		Caller: k.Caller(), Guarded: protect.machine(),
 		Companion: &client{protect: protect},
 	}
 	for {
 		x := m.state.ExchangeID(&id, args.Flags&wire.Exchgid4FlagUpdConfirmedRecA != 0)
 		switch {
-		case x.Expired == nil && x.Status == wire.NFS4OK:
+		case x.Expired == nil && x.Verdict == state.Granted:
 			return m.exchanged(k, &x)
 		case x.Expired == nil:
-			return x.Status
+			return k.Answer(x.Verdict)
 		case k.Call.Try:
 			return k.Block(state.Disk{})
 		}

@@ -83,12 +83,7 @@ func (m *Minor) reclaimComplete(k *nfs4.Compound, args *wire.ReclaimComplete4Arg
 	case args.OneFs:
 		return wire.NFS4OK
 	}
-	var later state.Later
-	s := m.state.ReclaimComplete(k.Client, &later)
-	if s == state.AfterDisk {
-		return k.AfterDisk(&later)
-	}
-	return s
+	return k.Answer(m.state.ReclaimComplete(k.Client, k.Later()))
 }
 
 // setSSV is SET_SSV (RFC 8881 §18.47). It always fails, because it needs SP4_SSV and the

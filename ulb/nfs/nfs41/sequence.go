@@ -9,6 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
 // Before implements nfs4.Minor. It checks the position of an operation in the compound (RFC 8881
@@ -155,9 +156,20 @@ func (s *Session) slot(i uint32) *slot {
 	return l
 }
 
+// noticed returns the status flags for what the state manager has to tell a client.
+func noticed(n state.Notices) (flags uint32) {
+	if n&state.NoticeRevoked != 0 {
+		flags = wire.Seq4StatusAdminStateRevoked
+	}
+	if n&state.NoticeReclaim != 0 {
+		flags |= wire.Seq4StatusRestartReclaimNeeded
+	}
+	return flags
+}
+
 // status returns the status flags of a SEQUENCE result for the session and its client.
 func (s *Session) status() uint32 {
-	flags := s.minor.state.Status(s.owner)
+	flags := noticed(s.minor.state.Notices(s.owner))
 	if s.fault.Load() {
 		flags |= wire.Seq4StatusBackchannelFault
 	}

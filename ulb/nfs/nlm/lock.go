@@ -3,7 +3,6 @@ package nlm
 import (
 	"encoding/binary"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -22,7 +21,7 @@ func (r *request) test(args *wire.TestArgs4) (wire.Stat4, error) {
 	switch s {
 	case state.AfterDisk:
 		return wire.Failed, errLater
-	case nfs4wire.NFS4ErrDenied:
+	case state.LockConflict:
 		r.holder = holder(m, d)
 	}
 	return verdict(s), nil
@@ -35,7 +34,7 @@ func holder(m *state.Manager, d *state.Denied) wire.Holder4 {
 	if h.Length == vfs.ToEnd {
 		h.Length = 0
 	}
-	if c := m.Client(d.ClientID); c != nil && c.Minor == state.Host && len(d.Owner) >= 4 {
+	if c := m.Client(d.ClientID); c != nil && c.Kind == state.Host && len(d.Owner) >= 4 {
 		h.SVID = int32(binary.BigEndian.Uint32([]byte(d.Owner)))
 		h.OH = wire.Object(d.Owner[4:])
 	}
@@ -56,7 +55,7 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 		return wire.DeniedGracePeriod, nil
 	}
 	host, s := r.introduce(args.State)
-	if s != nfs4wire.NFS4OK {
+	if s != state.Granted {
 		return verdict(s), nil
 	}
 	what := r.what(host)
@@ -72,7 +71,7 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 	switch {
 	case s == state.AfterDisk:
 		return wire.Failed, errLater
-	case s == nfs4wire.NFS4ErrDenied && a.Wait:
+	case s == state.LockConflict && a.Wait:
 		if d.ClientID == 0 {
 			r.program.granter.retry(a.Tag.(*awaited))
 		}

@@ -23,7 +23,7 @@ func (*incarnation) Gone() {}
 // introduce returns the host that calls. The number of its restarts is kept from the first LOCK that has one. A larger
 // number in a later LOCK ends nothing: Linux has one number for all network namespaces of a machine, so the host may live.
 // A user of the machine may send any number, but not from a port of its system.
-func (r *request) introduce(restarts int32) (*state.Client, state.Status) {
+func (r *request) introduce(restarts int32) (*state.Client, state.Verdict) {
 	m, c := r.program.state, r.call.Conn
 	if !c.Privileged {
 		restarts = 0
@@ -35,7 +35,7 @@ func (r *request) introduce(restarts int32) (*state.Client, state.Status) {
 		return m.HostOf(r.lock.CallerName, c.Peer.Addr(), c.Local.Addr(), i)
 	}
 	host.Companion().(*incarnation).restarts.CompareAndSwap(0, restarts)
-	return host, 0
+	return host, state.Granted
 }
 
 // restarted ends what a host holds, because it says that it has restarted. A number that is not larger than the one

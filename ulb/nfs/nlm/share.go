@@ -2,7 +2,6 @@ package nlm
 
 import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
@@ -24,7 +23,7 @@ func (r *request) share(args *wire.ShareArgs4) (wire.Stat4, error) {
 		return wire.DeniedGracePeriod, nil
 	}
 	host, s := r.introduce(0)
-	if s != nfs4wire.NFS4OK {
+	if s != state.Granted {
 		return verdict(s), nil
 	}
 	ref := r.ref(host)

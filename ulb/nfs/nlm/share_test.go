@@ -3,7 +3,6 @@ package nlm_test
 import (
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -42,11 +41,11 @@ func TestShares(t *testing.T) {
 		s.state.ReclaimComplete(x.Client, nil)
 		open := state.OpenArgs{Client: x.Client, OwnerName: []byte("o"), Key: state.FileKey{Domain: state.DomainOf(s.export.FS), Handle: s.handle}, Access: state.AccessWrite}
 		_, status := s.state.Open(&open)
-		is(t, "OPEN of NFSv4", status, nfs4wire.NFS4ErrShareDenied)
+		is(t, "OPEN of NFSv4", status, state.OpenConflict)
 
 		is(t, "SHARE in place of the first", a.share(share, "o", wire.AccessRead, wire.DenyNone), wire.Granted)
 		_, status = s.state.Open(&open)
-		is(t, "OPEN of NFSv4", status, nfs4wire.NFS4OK)
+		is(t, "OPEN of NFSv4", status, state.Granted)
 		is(t, "SHARE that denies what NFSv4 does", a.share(share, "o", wire.AccessRead, wire.DenyWrite), wire.Denied)
 		is(t, "LOCK beside shares", a.lock(want{1, 0, 1, true}), wire.Granted)
 		is(t, "UNSHARE", a.share(wire.ProcUnshare, "o", wire.AccessRead, wire.DenyNone), wire.Granted)

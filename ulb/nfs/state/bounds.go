@@ -1,7 +1,6 @@
 package state
 
 import (
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -53,9 +52,12 @@ func (m *Manager) Usage() Usage {
 	return n
 }
 
+// maxName is the longest name of a client or an owner, in bytes.
+const maxName = 1024
+
 // sizeMost is the most memory that one request for state takes, in bytes, but for further ranges: an open
 // with an owner of minor version 0 and the longest name.
-const sizeMost = sizeState + sizeFile + sizeOwner + sizeNumbered + nfs4wire.NFS4OpaqueLimit
+const sizeMost = sizeState + sizeFile + sizeOwner + sizeNumbered + maxName
 
 // crowded reports whether c can get no more state (fair.Tree.May). It then also makes the sweep free memory:
 // see relieve.
@@ -69,14 +71,14 @@ func (g *guard) crowded(c *Client) bool {
 	return true
 }
 
-// full returns the status for a client that was refused state for lack of memory or another resource:
-// NFS4ERR_DELAY, or in minor version 0 NFS4ERR_RESOURCE unless the next sweep can make room, because
-// there are clients whose leases ran out or because an address is starved (relieve).
-func (g *guard) full(c *Client) Status {
-	if c.Minor == 0 && g.sweeper.courteous == 0 && !g.sweeper.starved {
-		return nfs4wire.NFS4ErrResource
+// full returns the verdict for a client that was refused state for lack of memory or another resource: Full,
+// or TryLater if the next sweep can make room, because there are clients whose leases ran out or because an
+// address is starved (relieve).
+func (g *guard) full() Verdict {
+	if g.sweeper.courteous == 0 && !g.sweeper.starved {
+		return Full
 	}
-	return nfs4wire.NFS4ErrDelay
+	return TryLater
 }
 
 // A lockCount counts lock stateids and the byte ranges that they lock.
@@ -111,18 +113,18 @@ func (g *guard) counted(s *State, n int) {
 	g.charge(s.Client, n*sizeRange)
 }
 
-// mayGrow returns NFS4_OK if c may get more stateids and ranges in a file, or else the error to answer.
-func (g *guard) mayGrow(c *Client, of *file, more lockCount) Status {
+// mayGrow returns Granted if c may get more stateids and ranges in a file, or else the error to answer.
+func (g *guard) mayGrow(c *Client, of *file, more lockCount) Verdict {
 	has, near := of.by[c], of.by[c.known.origin]
 	switch {
 	case has.ranges+more.ranges > part(maxFileRanges, of.held.ranges, near.ranges, has.ranges):
-		return overfull(c, 2*has.ranges > of.held.ranges)
+		return overfull(2*has.ranges > of.held.ranges)
 	case more.locks > 0 && has.locks+more.locks > part(maxFileLocks, of.held.locks, near.locks, has.locks):
-		return overfull(c, 2*has.locks > of.held.locks)
+		return overfull(2*has.locks > of.held.locks)
 	case g.crowded(c):
-		return g.full(c)
+		return g.full()
 	}
-	return nfs4wire.NFS4OK
+	return Granted
 }
 
 // part returns how many items one client may have. most is the limit for all clients together; all,
@@ -134,30 +136,26 @@ func part(most, all, near, has int) int {
 	return (address - (near - has)) / 2
 }
 
-// overfull returns the status for a client that wants more locks in a file, or more open files, than it
-// may have. own is true if the client itself holds most of them: waiting would not help it. Only minor
-// version 0 has NFS4ERR_RESOURCE (RFC 7530 §13.1.3.4).
-func overfull(c *Client, own bool) Status {
-	switch {
-	case c.Minor == 0:
-		return nfs4wire.NFS4ErrResource
-	case own:
-		return nfs4wire.NFS4ErrServerFault
+// overfull returns the verdict for a client that wants more locks in a file, or more open files, than it
+// may have. own is true if the client itself holds most of them.
+func overfull(own bool) Verdict {
+	if own {
+		return FullOfOwn
 	}
-	return nfs4wire.NFS4ErrDelay
+	return Full
 }
 
-// RoomToOpen returns NFS4_OK if c may open a new file of the file system with this domain (see
+// RoomToOpen returns Granted if c may open a new file of the file system with this domain (see
 // DomainOf), or else the error to answer. A caller asks before it creates the file.
-func (m *Manager) RoomToOpen(c *Client, domain any) Status {
+func (m *Manager) RoomToOpen(c *Client, domain any) Verdict {
 	room := openRoomOf(domain)
 	g := m.acquire()
 	defer g.release()
-	if s := g.mayBegin(c); s != nfs4wire.NFS4OK {
+	if s := g.mayBegin(c); s != Granted {
 		return s
 	}
 	if g.crowded(c) {
-		return g.full(c)
+		return g.full()
 	}
 	return g.mayOpen(c, fileID{}, room)
 }
@@ -177,16 +175,16 @@ func openRoomOf(domain any) openRoom {
 	return r
 }
 
-// mayOpen returns NFS4_OK if c may open this file of the file system. Otherwise it makes the sweep free open
-// files (relieve), and returns the error to answer. That is not NFS4ERR_DELAY if the clients of c's address
+// mayOpen returns Granted if c may open this file of the file system. Otherwise it makes the sweep free open
+// files (relieve), and returns the error to answer. That is not TryLater if the clients of c's address
 // themselves have most of the open files: open(2) would wait for ever.
 //
 // All clients of an address may have at most three times as many open files of a file system as it can still
 // open, without an eighth of its limit. A file that one of them has open already does not count again.
-func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
+func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Verdict {
 	o := c.known.origin
 	if of := g.files.byID[id]; r.most == 0 || of != nil && o.files.opens[shown{of, r.domain}] > 0 {
-		return nfs4wire.NFS4OK
+		return Granted
 	}
 	if r.open > r.most/2 && g.sweeper.courteous > 0 && g.sweeper.lack == nil {
 		// Evict clients without a valid lease already now, while the file system can still open files.
@@ -201,11 +199,11 @@ func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Status {
 		g.relieve(g.ofFiles(c, r), starved)
 		r.domain.(vfs.OpenCounter).OpenRefused()
 		if g.sweeper.courteous == 0 && !g.sweeper.starved {
-			return overfull(c, 2*has > r.open)
+			return overfull(2*has > r.open)
 		}
-		return g.full(c)
+		return g.full()
 	}
-	return nfs4wire.NFS4OK
+	return Granted
 }
 
 // ofFiles returns the shortage of open files that r shows, and that c has met.

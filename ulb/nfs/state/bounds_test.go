@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // One client cannot hold more locked ranges than its share of Config.Memory allows. LOCK adds
@@ -29,7 +27,7 @@ func TestRangesOfOneClientAreBounded(t *testing.T) {
 	if u := m.Usage(); u.Memory > memory/2+4*sizeRange || u.Memory < memory/2 {
 		t.Errorf("%+v", u)
 	}
-	if s := l.lock(false, n, 1, true); s != nfs4wire.NFS4ErrDelay {
+	if s := l.lock(false, n, 1, true); s != Full {
 		t.Errorf("one more: %v", s)
 	}
 	l.unlock(1000, 1<<64-1)
@@ -38,7 +36,7 @@ func TestRangesOfOneClientAreBounded(t *testing.T) {
 		t.Fatal(s)
 	}
 	ref := &Ref{ID: l.id, Client: l.c, Key: fileKey(1)}
-	var s Status
+	var s Verdict
 	for n = 1; ; n += 2 {
 		if n > memory {
 			t.Fatal("there is no bound to unlocking")
@@ -47,7 +45,7 @@ func TestRangesOfOneClientAreBounded(t *testing.T) {
 			break
 		}
 	}
-	if s != nfs4wire.NFS4ErrDelay || m.Usage().Memory > memory/2+4*sizeRange {
+	if s != Full || m.Usage().Memory > memory/2+4*sizeRange {
 		t.Errorf("%v, with %+v", s, m.Usage())
 	}
 }
@@ -91,7 +89,7 @@ func fill(t *testing.T, m *Manager, c *Client) (n int) {
 		case s == ok:
 			refused = false
 			n++
-		case s != nfs4wire.NFS4ErrDelay:
+		case s != TryLater && s != Full:
 			t.Fatal(s)
 		case refused:
 			return n
@@ -154,7 +152,7 @@ func TestAnAddressGetsItsPartInMinorVersion0(t *testing.T) {
 		for n := 0; modest.memory() < memory/4; n++ {
 			switch _, s := m.Open(&OpenArgs{Client: modest, Owner: o, Key: fileKey(n), Access: AccessRead}); s {
 			case ok:
-			case nfs4wire.NFS4ErrDelay:
+			case TryLater:
 				if delayed++; delayed > 100 {
 					t.Fatalf("there is no room, for %d bytes are held", modest.memory())
 				}
@@ -194,8 +192,8 @@ func TestStateWithoutALeaseGivesWayToMemory(t *testing.T) {
 func TestRangesOfOneFileAreBounded(t *testing.T) {
 	m := manager(t, Config{Memory: 1 << 30})
 	defer m.Close()
-	for minor, refused := range map[uint32]Status{0: nfs4wire.NFS4ErrResource, 1: nfs4wire.NFS4ErrServerFault} {
-		c := newClient(m, minor, "client")
+	for kind, refused := range map[ClientKind]Verdict{Minor0: FullOfOwn, Sessions: FullOfOwn} {
+		c := newClient(m, kind, "client")
 		owner := func(name string, locks bool) *Owner {
 			o, s := m.OwnerOf(c, []byte(name), locks)
 			if s != ok {
@@ -205,23 +203,23 @@ func TestRangesOfOneFileAreBounded(t *testing.T) {
 			return o
 		}
 		lockers := 0
-		begin := func(key FileKey, at uint64) (nfs4wire.StateID4, Status) {
+		begin := func(key FileKey, at uint64) (StateID, Verdict) {
 			lockers++
 			o, s := m.Open(&OpenArgs{Client: c, Owner: owner("opener", false), Key: key, Access: AccessRead})
 			if s != ok {
 				t.Fatal(s)
 			}
 			a := LockArgs{Ref: Ref{ID: o.ID, Client: c, Key: key}, New: true, LockOwner: owner(fmt.Sprint(lockers), true), Offset: at, Length: 1}
-			if minor == 0 {
+			if kind == 0 {
 				a.Ref.Client = nil
 			}
 			id, _, s := m.Lock(&a)
 			return id, s
 		}
-		ranges, owners := fileKey(10*int(minor)+1), fileKey(10*int(minor)+2)
+		ranges, owners := fileKey(10*int(kind)+1), fileKey(10*int(kind)+2)
 		id, s := begin(ranges, 0)
 		ref := Ref{ID: id, Client: c, Key: ranges}
-		if minor == 0 {
+		if kind == 0 {
 			ref.Client = nil
 		}
 		n := uint64(1)
@@ -233,7 +231,7 @@ func TestRangesOfOneFileAreBounded(t *testing.T) {
 			id, _, s = m.Lock(&LockArgs{Ref: ref, Offset: 2 * n, Length: 1})
 		}
 		if s != refused || n < maxFileRanges/4-2 {
-			t.Errorf("minor version %d: %d ranges, then %v", minor, n, s)
+			t.Errorf("minor version %d: %d ranges, then %v", kind, n, s)
 		}
 		n = 0
 		for s = ok; s == ok; n++ {
@@ -243,7 +241,7 @@ func TestRangesOfOneFileAreBounded(t *testing.T) {
 			_, s = begin(owners, 2*n)
 		}
 		if s != refused || n < maxFileLocks/4-2 {
-			t.Errorf("minor version %d: %d stateids, then %v", minor, n, s)
+			t.Errorf("minor version %d: %d stateids, then %v", kind, n, s)
 		}
 	}
 }
@@ -254,7 +252,7 @@ func TestRangesOfOneFileAreBounded(t *testing.T) {
 func TestLocksOfOneFileAreShared(t *testing.T) {
 	m := newManager(t)
 	key := fileKey(1)
-	take := func(c *Client, more uint64, byOwner bool) (n int, s Status) {
+	take := func(c *Client, more uint64, byOwner bool) (n int, s Verdict) {
 		o, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("opener"), Key: key, Access: AccessRead})
 		is(t, "OPEN", s, ok)
 		a := LockArgs{Ref: Ref{ID: o.ID, Client: c, Key: key}, New: true, OwnerName: []byte("locker"), Offset: more, Length: 1}
@@ -277,17 +275,17 @@ func TestLocksOfOneFileAreShared(t *testing.T) {
 			greedy, neighbour := clientFrom(t, m, "10.0.0.1", "greedy"), clientFrom(t, m, "10.0.0.1", "neighbour")
 			other := clientFrom(t, m, "10.0.0.2", "other")
 			for _, w := range []struct {
-				c      *Client
-				least  int
-				status Status
+				c       *Client
+				least   int
+				verdict Verdict
 			}{
-				{greedy, c.most/4 - 2, nfs4wire.NFS4ErrServerFault},
-				{neighbour, c.most/8 - 2, nfs4wire.NFS4ErrDelay},
-				{other, c.most/8 - 2, nfs4wire.NFS4ErrDelay},
+				{greedy, c.most/4 - 2, FullOfOwn},
+				{neighbour, c.most/8 - 2, Full},
+				{other, c.most/8 - 2, Full},
 			} {
 				n, s := take(w.c, 0, c.byOwner)
-				if n < w.least || s != w.status {
-					t.Errorf("%s has %d and then %v, want %d or more and %v", w.c.Owner, n, s, w.least, w.status)
+				if n < w.least || s != w.verdict {
+					t.Errorf("%s has %d and then %v, want %d or more and %v", w.c.Owner, n, s, w.least, w.verdict)
 				}
 			}
 			for _, l := range []*Client{greedy, neighbour, other} {

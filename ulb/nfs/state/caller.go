@@ -57,17 +57,17 @@ func (s source) covers(x source) bool {
 // minor version 0 whose principal is not proven. The ID of such a client is a secret: see shown. Any other
 // client ID counts from the sources in lease.met. In minor version 0 the users of a machine open files by its
 // client ID, so there it also counts wherever the caller proves another principal: a machine with a new address
-// would take NFS4ERR_STALE_CLIENTID for a restart of the server.
+// would take NoClient for a restart of the server.
 func (m *Manager) SpeaksFor(c *Client, by *Caller) bool {
 	from := by.source()
 	switch {
 	case c.hasMet(from):
-	case by.Proven && by.Principal == c.Principal || c.Minor == 0 && !c.prover.proven:
+	case by.Proven && by.Principal == c.Principal || c.secretID() && !c.prover.proven:
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		c.meet(from)
 	default:
-		return c.Minor == 0 && by.Proven
+		return c.secretID() && by.Proven
 	}
 	return true
 }
@@ -98,16 +98,16 @@ func (c *Client) hasMet(from source) bool {
 // client, so a request with it is the client's, wherever it comes from: a client may have several addresses
 // (RFC 8881 §2.10.5), or get new ones, and an address translator may change its ports.
 type instance struct {
-	minor            uint32
+	kind             ClientKind
 	owner, principal string
 	verifier         [8]byte
 }
 
-func (c *Client) instance() instance { return instance{c.Minor, c.Owner, c.Principal, c.Verifier} }
+func (c *Client) instance() instance { return instance{c.Kind, c.Owner, c.Principal, c.Verifier} }
 
 // sameAs returns the confirmed client that sent id, perhaps from another source, or nil: see instance.
-func (g *guard) sameAs(minor uint32, id *Identity) *Client {
-	c := g.clients.byInstance[instance{minor, string(id.Owner), id.Principal, id.Verifier}]
+func (g *guard) sameAs(kind ClientKind, id *Identity) *Client {
+	c := g.clients.byInstance[instance{kind, string(id.Owner), id.Principal, id.Verifier}]
 	if c == nil || !id.of(c) {
 		return nil
 	}

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 
 	"github.com/nfsrdmad/nfsrdmad/test/doctables"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 var here, there = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.9")
@@ -38,7 +37,7 @@ func namesID(t *testing.T, m *Manager, c *Client, by Caller) string {
 }
 
 func namesOwner(t *testing.T, m *Manager, c *Client, by Caller) string {
-	return registers(t, m, c, &Identity{Owner: []byte(c.Owner), Verifier: nfs4wire.Verifier4{9}, Caller: by, Companion: &companion{}})
+	return registers(t, m, c, &Identity{Owner: []byte(c.Owner), Verifier: Verifier{9}, Caller: by, Companion: &companion{}})
 }
 
 func namesInstance(t *testing.T, m *Manager, c *Client, by Caller) string {
@@ -48,9 +47,9 @@ func namesInstance(t *testing.T, m *Manager, c *Client, by Caller) string {
 // registers sends id by EXCHANGE_ID or SETCLIENTID, and confirms it. The client c is at work.
 func registers(t *testing.T, m *Manager, c *Client, id *Identity) string {
 	t.Helper()
-	d, s := comes(t, m, c.Minor, id)
+	d, s := comes(t, m, c.Kind, id)
 	switch {
-	case s == nfs4wire.NFS4ErrClIDInUse:
+	case s == NameTaken:
 		return refused
 	case s != ok:
 		t.Errorf("%+v: %v", id, s)
@@ -71,14 +70,14 @@ func tried(t *testing.T, rows []string, columns ...[]Caller) (out []string) {
 		for _, callers := range columns {
 			counts := ""
 			for _, by := range callers {
-				for minor, send := range asked[row] {
+				for kind, send := range asked[row] {
 					if send == nil {
 						continue
 					}
 					m := manager(t, Config{})
 					first := columns[0][0]
 					first.Address, first.Intact = here, first.Proven
-					c, s := comes(t, m, uint32(minor), &Identity{Owner: []byte("client"), Verifier: nfs4wire.Verifier4{1}, Caller: first, Companion: &companion{}})
+					c, s := comes(t, m, ClientKind(kind), &Identity{Owner: []byte("client"), Verifier: Verifier{1}, Caller: first, Companion: &companion{}})
 					is(t, "the client", s, ok)
 					c.AddSessions(1)
 					count := send(t, m, c, by)
@@ -121,38 +120,38 @@ func TestWhoSpeaksForAClient(t *testing.T) {
 // A principal that is proven is told that another one has its name (RFC 8881 §18.35.4, cases 3 and 9; RFC 7530
 // §16.33.5), until that client holds nothing.
 func TestPrincipalsWithOneName(t *testing.T) {
-	const inUse = nfs4wire.NFS4ErrClIDInUse
-	for minor := range uint32(2) {
+	const inUse = NameTaken
+	for kind := range Sessions + 1 {
 		m := newManager(t)
 		by := func(principal string, verifier byte, at netip.Addr) *Identity {
-			return &Identity{Owner: []byte("client"), Verifier: nfs4wire.Verifier4{verifier}, Companion: &companion{},
+			return &Identity{Owner: []byte("client"), Verifier: Verifier{verifier}, Companion: &companion{},
 				Caller: Caller{Principal: principal, Proven: true, Intact: true, Address: at}}
 		}
-		c, s := comes(t, m, minor, by("a", 1, here))
+		c, s := comes(t, m, kind, by("a", 1, here))
 		is(t, "the first", s, ok)
 		opensOne(t, m, c)
 		for _, at := range []netip.Addr{here, there} {
 			for verifier := range byte(2) {
-				_, s = comes(t, m, minor, by("b", 1+verifier, at))
+				_, s = comes(t, m, kind, by("b", 1+verifier, at))
 				is(t, "the second", s, inUse)
 			}
 		}
-		if minor == 1 {
-			is(t, "its update", m.ExchangeID(by("b", 1, there), true).Status, nfs4wire.NFS4ErrPerm)
-			is(t, "its update of what is not", m.ExchangeID(by("b", 2, there), true).Status, nfs4wire.NFS4ErrNotSame)
+		if kind == 1 {
+			is(t, "its update", m.ExchangeID(by("b", 1, there), true).Verdict, OtherPrincipal)
+			is(t, "its update of what is not", m.ExchangeID(by("b", 2, there), true).Verdict, OtherVerifier)
 			unproven := by("uid 0", 1, here)
 			unproven.Proven = false
-			is(t, "an update that proves nothing", m.ExchangeID(unproven, true).Status, nfs4wire.NFS4ErrPerm)
+			is(t, "an update that proves nothing", m.ExchangeID(unproven, true).Verdict, OtherPrincipal)
 		}
-		same, s := comes(t, m, minor, by("a", 1, there))
+		same, s := comes(t, m, kind, by("a", 1, there))
 		if is(t, "the first elsewhere", s, ok); same != c {
 			t.Error("it is another client there")
 		}
-		d, s := comes(t, m, minor, by("a", 2, there))
+		d, s := comes(t, m, kind, by("a", 2, there))
 		if is(t, "the first after a restart elsewhere", s, ok); m.Client(c.ID) != nil {
 			t.Error("it was another client before its restart")
 		}
-		next, s := comes(t, m, minor, by("b", 1, here))
+		next, s := comes(t, m, kind, by("b", 1, here))
 		if is(t, "the second, when the first holds nothing", s, ok); m.Client(d.ID) != nil || next == nil {
 			t.Error("both have the name")
 		}
@@ -162,7 +161,7 @@ func TestPrincipalsWithOneName(t *testing.T) {
 // opensOne has a client open a file.
 func opensOne(t *testing.T, m *Manager, c *Client) {
 	t.Helper()
-	if c.Minor == 0 {
+	if c.Kind == 0 {
 		o, _ := m.OwnerOf(c, []byte("owner"), false)
 		if _, s := m.Open(&OpenArgs{Client: c, Owner: o, Key: fileKey(1), Access: AccessRead}); s != ok {
 			t.Fatal(s)
@@ -177,27 +176,27 @@ func opensOne(t *testing.T, m *Manager, c *Client) {
 // ports of the same rank, and in minor version 0 from everywhere if they prove who they are. A program of an
 // ordinary user does not speak for the kernel of its machine, whichever principal it proves.
 func TestPrincipalBringsItsMachine(t *testing.T) {
-	for minor := range uint32(2) {
+	for kind := range Sessions + 1 {
 		m := newManager(t)
 		machine := Caller{Principal: "machine", Proven: true, Intact: true, Address: here, Privileged: true}
-		c, s := comes(t, m, minor, &Identity{Owner: []byte("client"), Caller: machine, Companion: &companion{}})
+		c, s := comes(t, m, kind, &Identity{Owner: []byte("client"), Caller: machine, Companion: &companion{}})
 		is(t, "the client", s, ok)
 		user, root, program := Caller{Principal: "user", Proven: true, Address: there}, Caller{Address: there, Privileged: true}, Caller{Address: there}
 		may := func(what string, want ...bool) {
 			t.Helper()
 			for i, by := range []*Caller{&user, &root, &program} {
 				if m.SpeaksFor(c, by) != want[i] {
-					t.Errorf("minor version %d, %s: %+v speaks for the client: %v", minor, what, *by, !want[i])
+					t.Errorf("minor version %d, %s: %+v speaks for the client: %v", kind, what, *by, !want[i])
 				}
 			}
 		}
-		may("at first", minor == 0, false, false)
+		may("at first", kind == 0, false, false)
 		machine.Address = there
-		may("as before", minor == 0, false, false)
+		may("as before", kind == 0, false, false)
 		if !m.SpeaksFor(c, &machine) {
 			t.Error("the principal does not speak for its client")
 		}
-		may("where the principal was", minor == 0, true, false)
+		may("where the principal was", kind == 0, true, false)
 		machine.Privileged = false // the mount option noresvport, or an address translator
 		m.SpeaksFor(c, &machine)
 		may("at a port that is not privileged", true, true, true)
@@ -214,12 +213,12 @@ func TestPrincipalBringsItsMachine(t *testing.T) {
 // A client that comes back with another address or port after its restart waits for nothing, and its former
 // incarnation keeps what it holds for no longer than a lease.
 func TestClientThatMovesWhileItRestarts(t *testing.T) {
-	for minor := range uint32(2) {
+	for kind := range Sessions + 1 {
 		for _, moved := range []Caller{{Principal: "me", Address: there, Privileged: true}, {Principal: "me", Address: here}} {
 			timed(t, Config{}, func(t *testing.T, m *Manager) {
-				held := func(id *Identity) (*Client, Status) {
-					c, s := comes(t, m, minor, id)
-					if s == ok && minor == 1 {
+				held := func(id *Identity) (*Client, Verdict) {
+					c, s := comes(t, m, kind, id)
+					if s == ok && kind == 1 {
 						m.ReclaimComplete(c, nil)
 					}
 					return c, s
@@ -241,26 +240,26 @@ func TestClientThatMovesWhileItRestarts(t *testing.T) {
 
 // A client whose address or port changes while it runs is the same client, and keeps its state.
 func TestClientThatMovesWhileItRuns(t *testing.T) {
-	for minor := range uint32(2) {
+	for kind := range Sessions + 1 {
 		for _, moved := range []Caller{{Principal: "me", Address: there, Privileged: true}, {Principal: "me", Address: here}} {
-			t.Run(fmt.Sprint("4.", minor, " ", moved), func(t *testing.T) {
+			t.Run(fmt.Sprint("4.", kind, " ", moved), func(t *testing.T) {
 				m := newManager(t)
-				c, s := comes(t, m, minor, identity("client", 1, "me"))
+				c, s := comes(t, m, kind, identity("client", 1, "me"))
 				is(t, "the client", s, ok)
 				opensOne(t, m, c)
-				if before := m.SpeaksFor(c, &moved); before != (minor == 0) {
+				if before := m.SpeaksFor(c, &moved); before != (kind == 0) {
 					t.Errorf("it speaks for itself by its client ID alone: %v", before)
 				}
 				id := identity("client", 1, "me")
 				id.Caller = moved
-				if again, s := comes(t, m, minor, id); again != c || s != ok {
+				if again, s := comes(t, m, kind, id); again != c || s != ok {
 					t.Errorf("%v, %v", again, s)
 				}
 				if !m.SpeaksFor(c, &moved) {
 					t.Error("it does not speak for itself")
 				}
-				if minor == 1 {
-					is(t, "an update", m.ExchangeID(id, true).Status, ok)
+				if kind == 1 {
+					is(t, "an update", m.ExchangeID(id, true).Verdict, ok)
 				}
 			})
 		}
@@ -271,7 +270,7 @@ func TestClientThatMovesWhileItRuns(t *testing.T) {
 // place: Linux ends what it has lost by another verifier, and then registers with its own one again. The records
 // follow. Elsewhere, and as another principal, such an incarnation is another client.
 func TestClientThatMovedRestarts(t *testing.T) {
-	for minor := range uint32(2) {
+	for kind := range Sessions + 1 {
 		for _, moved := range []Caller{{Principal: "me", Address: there, Privileged: true}, {Principal: "me", Address: here}} {
 			d := &disk{}
 			timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
@@ -279,7 +278,7 @@ func TestClientThatMovedRestarts(t *testing.T) {
 					t.Helper()
 					id := identity("client", verifier, "me")
 					id.Caller = by
-					c, s := comes(t, m, minor, id)
+					c, s := comes(t, m, kind, id)
 					if is(t, "the client", s, ok); c == nil {
 						t.FailNow()
 					}

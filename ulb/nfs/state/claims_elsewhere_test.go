@@ -6,52 +6,50 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // A client that comes from a new address, or from a port of lower rank, waits for half of the grace period. If its
 // principal is proven, it does not wait. A client with another principal waits until the grace period ends.
 func TestClientThatHasMovedClaims(t *testing.T) {
 	const there = "10.0.0.2"
-	for minor := range uint32(2) {
-		lives(t, &disk{}, recorded(minor), func(t *testing.T, m *Manager) {
+	for kind := range Sessions + 1 {
+		lives(t, &disk{}, recorded(kind), func(t *testing.T, m *Manager) {
 			moved := func() *Identity { return from(there, identity("client", 2, "me")) }
-			_, s := comes(t, m, minor, moved())
-			is(t, "at once", s, nfs4wire.NFS4ErrDelay)
+			_, s := comes(t, m, kind, moved())
+			is(t, "at once", s, TryLater)
 			pass(leaseTime / 2)
-			client, s := comes(t, m, minor, moved())
+			client, s := comes(t, m, kind, moved())
 			is(t, "in the second half", s, ok)
 			mayClaim(t, m, client)
 		})
-		lives(t, &disk{}, recorded(minor), func(t *testing.T, m *Manager) {
+		lives(t, &disk{}, recorded(kind), func(t *testing.T, m *Manager) {
 			id := identity("client", 2, "me")
 			id.Privileged = false
-			_, s := comes(t, m, minor, id)
-			is(t, "from a port that is not privileged, at once", s, nfs4wire.NFS4ErrDelay)
+			_, s := comes(t, m, kind, id)
+			is(t, "from a port that is not privileged, at once", s, TryLater)
 			pass(leaseTime / 2)
-			client, s := comes(t, m, minor, id)
+			client, s := comes(t, m, kind, id)
 			is(t, "in the second half", s, ok)
 			mayClaim(t, m, client)
 		})
-		proven := Record{Minor: minor, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.1"), Proven: true}
+		proven := Record{Kind: kind, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.1"), Proven: true}
 		lives(t, &disk{records: map[name]Record{proven.name(): proven}}, func(t *testing.T, m *Manager) {
 			id := from(there, identity("client", 2, "other"))
 			id.Proven = true
-			_, s := comes(t, m, minor, id)
-			is(t, "another principal", s, nfs4wire.NFS4ErrDelay)
+			_, s := comes(t, m, kind, id)
+			is(t, "another principal", s, TryLater)
 			id.Principal = "me"
-			client, s := comes(t, m, minor, id)
+			client, s := comes(t, m, kind, id)
 			is(t, "proven", s, ok)
 			mayClaim(t, m, client)
 		})
-		lives(t, &disk{}, recorded(minor), func(t *testing.T, m *Manager) {
+		lives(t, &disk{}, recorded(kind), func(t *testing.T, m *Manager) {
 			other := func() *Identity { return identity("client", 2, "another") }
 			pass(leaseTime - time.Second)
-			_, s := comes(t, m, minor, other())
-			is(t, "in grace", s, nfs4wire.NFS4ErrDelay)
+			_, s := comes(t, m, kind, other())
+			is(t, "in grace", s, TryLater)
 			pass(2 * time.Second)
-			_, s = comes(t, m, minor, other())
+			_, s = comes(t, m, kind, other())
 			is(t, "after grace", s, ok)
 		})
 	}
@@ -62,13 +60,13 @@ func TestClientThatHasMovedClaims(t *testing.T) {
 // no client came is gone, and no event says that its client has lost anything.
 func TestClientElsewhereTakesNoClaim(t *testing.T) {
 	const there = "10.0.0.2"
-	for minor := range uint32(2) {
+	for kind := range Sessions + 1 {
 		for _, end := range []string{"it stays", "its lease runs out", "it restarts as another client"} {
-			t.Run(fmt.Sprintf("4.%d %s", minor, end), func(t *testing.T) {
+			t.Run(fmt.Sprintf("4.%d %s", kind, end), func(t *testing.T) {
 				d := &disk{}
-				lives(t, d, recorded(minor), func(t *testing.T, m *Manager) {
+				lives(t, d, recorded(kind), func(t *testing.T, m *Manager) {
 					pass(leaseTime / 2)
-					other, s := comes(t, m, minor, from(there, identity("client", 7, "me")))
+					other, s := comes(t, m, kind, from(there, identity("client", 7, "me")))
 					is(t, "the other", s, ok)
 					mayClaim(t, m, other)
 					is(t, "its record", m.Record(other, 0, nil), ok)
@@ -80,20 +78,20 @@ func TestClientElsewhereTakesNoClaim(t *testing.T) {
 						if err := m.Evict(other); err != nil || m.Client(other.ID) != nil {
 							t.Errorf("eviction: %v", err)
 						}
-						other, s = comes(t, m, minor, from(there, identity("client", 7, "me")))
+						other, s = comes(t, m, kind, from(there, identity("client", 7, "me")))
 						is(t, "the other again", s, ok)
 					case "it restarts as another client":
-						other, s = comes(t, m, minor, from(there, identity("client", 8, "me")))
+						other, s = comes(t, m, kind, from(there, identity("client", 8, "me")))
 						is(t, "the other again", s, ok)
 					}
-					if other != nil && minor == 1 {
+					if other != nil && kind == 1 {
 						is(t, "its RECLAIM_COMPLETE", m.ReclaimComplete(other, nil), ok)
 					}
 					synctest.Wait()
-					if _, is := d.records[name{minor, "client", me().prover()}]; !is || !m.InGrace() {
+					if _, is := d.records[name{kind, "client", me().prover()}]; !is || !m.InGrace() {
 						t.Fatal("the record of the client is gone")
 					}
-					client, s := comes(t, m, minor, from("10.0.0.1", identity("client", 2, "me")))
+					client, s := comes(t, m, kind, from("10.0.0.1", identity("client", 2, "me")))
 					is(t, "the client", s, ok)
 					mayClaim(t, m, client)
 				})
@@ -105,16 +103,16 @@ func TestClientElsewhereTakesNoClaim(t *testing.T) {
 // When grace ends, a client that came to another place has one record, that of the new place, and an event says
 // that nothing is lost.
 func TestRecordOfAClientThatHasMoved(t *testing.T) {
-	for minor := range uint32(2) {
+	for kind := range Sessions + 1 {
 		d, events := &disk{}, &told{}
-		lives(t, d, recorded(minor))
+		lives(t, d, recorded(kind))
 		timed(t, Config{Records: d, Event: events.event}, func(t *testing.T, m *Manager) {
 			events.take()
 			pass(leaseTime / 2)
-			c, s := comes(t, m, minor, from("10.0.0.2", identity("client", 7, "me")))
+			c, s := comes(t, m, kind, from("10.0.0.2", identity("client", 7, "me")))
 			is(t, "the client", s, ok)
 			is(t, "its record", m.Record(c, 0, nil), ok)
-			if minor == 1 {
+			if kind == 1 {
 				is(t, "RECLAIM_COMPLETE", m.ReclaimComplete(c, nil), ok)
 			} else {
 				m.mu.Lock()
@@ -122,7 +120,7 @@ func TestRecordOfAClientThatHasMoved(t *testing.T) {
 				m.mu.Unlock()
 			}
 			pass(leaseTime/2 + time.Second)
-			if m.InGrace() || len(d.records) != 1 || !d.has(minor, "client") {
+			if m.InGrace() || len(d.records) != 1 || !d.has(kind, "client") {
 				t.Errorf("in grace %v, records %+v", m.InGrace(), d.records)
 			}
 			for r := range d.records {
@@ -141,15 +139,15 @@ func TestRecordOfAClientThatHasMoved(t *testing.T) {
 // before others get what it held, the records of both places are gone (RFC 8881 §8.4.3).
 func TestEvictedClientThatHadMoved(t *testing.T) {
 	const there = "10.0.0.2"
-	for minor := range uint32(2) {
+	for kind := range Sessions + 1 {
 		d := &disk{}
-		lives(t, d, recorded(minor), func(t *testing.T, m *Manager) {
+		lives(t, d, recorded(kind), func(t *testing.T, m *Manager) {
 			pass(leaseTime / 2)
-			c, s := comes(t, m, minor, from(there, identity("client", 7, "me")))
+			c, s := comes(t, m, kind, from(there, identity("client", 7, "me")))
 			is(t, "the client", s, ok)
 			is(t, "its record", m.Record(c, 0, nil), ok)
 			o := &OpenArgs{Client: c, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessBoth, Claimed: true}
-			if minor == 0 {
+			if kind == 0 {
 				o.Owner, _ = m.OwnerOf(c, []byte("o"), false)
 			}
 			_, s = m.Open(o)
@@ -167,12 +165,12 @@ func TestEvictedClientThatHadMoved(t *testing.T) {
 			pass(leaseTime)
 			m.Renew(other)
 			open(t, m, other, "o", fileKey(1), AccessBoth, AccessWrite)
-			if d.has(minor, "client") {
+			if d.has(kind, "client") {
 				t.Errorf("records %+v", d.records)
 			}
 		}, func(t *testing.T, m *Manager) {
 			for _, at := range []string{there, "10.0.0.1"} {
-				c, s := comes(t, m, minor, from(at, identity("client", 7, "me")))
+				c, s := comes(t, m, kind, from(at, identity("client", 7, "me")))
 				is(t, "the client", s, ok)
 				is(t, "its claim", m.mayHoldNow(c, true), noGrace)
 			}
@@ -183,14 +181,14 @@ func TestEvictedClientThatHadMoved(t *testing.T) {
 // A client whose record an earlier version wrote, without the rank of its port, claims at once. Then its record
 // says the rank.
 func TestClientOfAnEarlierVersionClaims(t *testing.T) {
-	for minor := range uint32(2) {
-		old := Record{Minor: minor, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.1"), Held: HeldOpens}
+	for kind := range Sessions + 1 {
+		old := Record{Kind: kind, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.1"), Held: HeldOpens}
 		d := &disk{records: map[name]Record{old.name(): old}}
 		lives(t, d, func(t *testing.T, m *Manager) {
-			client, s := comes(t, m, minor, me())
+			client, s := comes(t, m, kind, me())
 			is(t, "the client", s, ok)
 			mayClaim(t, m, client)
-			if minor == 1 {
+			if kind == 1 {
 				m.ReclaimComplete(client, nil)
 			} else {
 				is(t, "its record", m.Record(client, 0, nil), ok)
@@ -203,7 +201,7 @@ func TestClientOfAnEarlierVersionClaims(t *testing.T) {
 			t.Errorf("records %+v", d.records)
 		}
 		lives(t, d, func(t *testing.T, m *Manager) {
-			client, s := comes(t, m, minor, me())
+			client, s := comes(t, m, kind, me())
 			is(t, "the client", s, ok)
 			mayClaim(t, m, client)
 		})
@@ -214,11 +212,11 @@ func TestClientOfAnEarlierVersionClaims(t *testing.T) {
 // place it still has a claim: a record of its address counts first, and none of another principal, nor one whose
 // client has come.
 func TestClientWithTwoRecordsMovesAgain(t *testing.T) {
-	at := func(minor uint32, address, principal string) Record {
-		return Record{Minor: minor, Owner: "client", Principal: principal, Address: netip.MustParseAddr(address), Privileged: true, Held: HeldOpens}
+	at := func(kind ClientKind, address, principal string) Record {
+		return Record{Kind: kind, Owner: "client", Principal: principal, Address: netip.MustParseAddr(address), Privileged: true, Held: HeldOpens}
 	}
-	for minor := range uint32(2) {
-		first, second := at(minor, "10.0.0.1", "me"), at(minor, "10.0.0.2", "me")
+	for kind := range Sessions + 1 {
+		first, second := at(kind, "10.0.0.1", "me"), at(kind, "10.0.0.2", "me")
 		for _, c := range []struct {
 			name    string
 			records []Record
@@ -230,22 +228,22 @@ func TestClientWithTwoRecordsMovesAgain(t *testing.T) {
 			{"at another port of the second address", []Record{first, second}, nil, from("10.0.0.2", me()), &second},
 			{"at another port of the first address", []Record{second, first}, nil, me(), &first},
 			{"after one at the second address", []Record{first, second}, []*Identity{from("10.0.0.2", me())}, from("10.0.0.3", me()), &first},
-			{"beside another principal", []Record{at(minor, "10.0.0.1", "other"), second}, nil, from("10.0.0.3", me()), &second},
+			{"beside another principal", []Record{at(kind, "10.0.0.1", "other"), second}, nil, from("10.0.0.3", me()), &second},
 		} {
-			t.Run(fmt.Sprintf("4.%d %s", minor, c.name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("4.%d %s", kind, c.name), func(t *testing.T) {
 				d := &disk{records: map[name]Record{}}
 				for _, r := range c.records {
 					d.records[r.name()] = r
 				}
 				lives(t, d, func(t *testing.T, m *Manager) {
 					for _, id := range c.before {
-						_, s := comes(t, m, minor, id)
+						_, s := comes(t, m, kind, id)
 						is(t, "one at its place", s, ok)
 					}
 					pass(leaseTime / 2)
 					id := c.client
-					id.Verifier, id.Privileged = nfs4wire.Verifier4{9}, false
-					client, s := comes(t, m, minor, id)
+					id.Verifier, id.Privileged = Verifier{9}, false
+					client, s := comes(t, m, kind, id)
 					is(t, "the client", s, ok)
 					mayClaim(t, m, client)
 					if r := m.grace.claims[client.name()]; c.shares != nil && (r == nil || r.Record != *c.shares) {
@@ -259,18 +257,18 @@ func TestClientWithTwoRecordsMovesAgain(t *testing.T) {
 
 // A client may reclaim each kind of state that one of its records names, at every place.
 func TestClientWithTwoRecordsClaimsDenials(t *testing.T) {
-	for minor := range uint32(2) {
+	for kind := range Sessions + 1 {
 		for _, address := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {
 			d := &disk{records: map[name]Record{}}
 			for _, r := range []Record{
-				{Minor: minor, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.1"), Privileged: true, Held: HeldOpens},
-				{Minor: minor, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.2"), Privileged: true, Held: HeldDenials},
+				{Kind: kind, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.1"), Privileged: true, Held: HeldOpens},
+				{Kind: kind, Owner: "client", Principal: "me", Address: netip.MustParseAddr("10.0.0.2"), Privileged: true, Held: HeldDenials},
 			} {
 				d.records[r.name()] = r
 			}
 			lives(t, d, func(t *testing.T, m *Manager) {
 				pass(leaseTime / 2)
-				c, s := comes(t, m, minor, from(address, me()))
+				c, s := comes(t, m, kind, from(address, me()))
 				is(t, "the client", s, ok)
 				g := m.acquire()
 				is(t, "a claim with a deny mode", g.mayHold(c, AccessWrite, true), ok)

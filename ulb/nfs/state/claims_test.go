@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // from sets the address of id and returns id.
@@ -19,26 +17,26 @@ func from(address string, id *Identity) *Identity {
 
 // comes registers a client by SETCLIENTID or EXCHANGE_ID, depending on the minor version, and
 // confirms it.
-func comes(t *testing.T, m *Manager, minor uint32, id *Identity) (*Client, Status) {
+func comes(t *testing.T, m *Manager, kind ClientKind, id *Identity) (*Client, Verdict) {
 	t.Helper()
-	if minor == 0 {
+	if kind == 0 {
 		r := m.SetClientID(id, Callback{})
-		if r.Status != ok || r.Client == nil {
-			return nil, r.Status
+		if r.Verdict != ok || r.Client == nil {
+			return nil, r.Verdict
 		}
 		return r.Client, m.ConfirmClientID(r.Client.ID, r.Confirm, id.Principal)
 	}
 	x := m.ExchangeID(id, false)
-	if x.Status != ok || x.Client == nil {
-		return nil, x.Status
+	if x.Verdict != ok || x.Client == nil {
+		return nil, x.Verdict
 	}
 	return x.Client, m.Confirm(x.Client)
 }
 
 // recorded returns a run of the server in which a client of a minor version gets a record.
-func recorded(minor uint32) life {
+func recorded(kind ClientKind) life {
 	return func(t *testing.T, m *Manager) {
-		if minor == 0 {
+		if kind == 0 {
 			if s := m.Record(v40(t, m, me()), 0, nil); s != ok {
 				t.Fatal(s)
 			}
@@ -53,15 +51,15 @@ func recorded(minor uint32) life {
 // has reclaimed anything.
 func TestNameOfAClientThatMayClaimIsKept(t *testing.T) {
 	const here, there = "10.0.0.1", "10.0.0.2"
-	for minor := range uint32(2) {
+	for kind := range Sessions + 1 {
 		for _, c := range []struct {
 			name   string
 			thief  func() *Identity
-			before Status // answer to the thief before the client is back
-			after  Status // answer to the thief when the client is back, but has reclaimed nothing yet
+			before Verdict // answer to the thief before the client is back
+			after  Verdict // answer to the thief when the client is back, but has reclaimed nothing yet
 		}{
-			{"from another address", func() *Identity { return from(there, identity("client", 7, "me")) }, nfs4wire.NFS4ErrDelay, ok},
-			{"as another principal", func() *Identity { return from(here, identity("client", 7, "thief")) }, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrClIDInUse},
+			{"from another address", func() *Identity { return from(there, identity("client", 7, "me")) }, TryLater, ok},
+			{"as another principal", func() *Identity { return from(here, identity("client", 7, "thief")) }, TryLater, NameTaken},
 			{"as another principal that is proven", func() *Identity {
 				id := from(there, identity("client", 7, "thief"))
 				id.Proven = true
@@ -71,22 +69,22 @@ func TestNameOfAClientThatMayClaimIsKept(t *testing.T) {
 				id := from(here, identity("client", 7, "me"))
 				id.Privileged = false
 				return id
-			}, nfs4wire.NFS4ErrDelay, ok},
+			}, TryLater, ok},
 		} {
-			t.Run(fmt.Sprintf("4.%d %s", minor, c.name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("4.%d %s", kind, c.name), func(t *testing.T) {
 				d := &disk{}
-				lives(t, d, recorded(minor), func(t *testing.T, m *Manager) {
-					_, s := comes(t, m, minor, c.thief())
+				lives(t, d, recorded(kind), func(t *testing.T, m *Manager) {
+					_, s := comes(t, m, kind, c.thief())
 					is(t, "the thief, before", s, c.before)
-					client, s := comes(t, m, minor, from(here, identity("client", 2, "me")))
+					client, s := comes(t, m, kind, from(here, identity("client", 2, "me")))
 					is(t, "the client", s, ok)
-					if minor > 0 && client != nil {
+					if kind > 0 && client != nil {
 						client.AddSessions(1) // it has a session
 					}
-					_, s = comes(t, m, minor, c.thief())
+					_, s = comes(t, m, kind, c.thief())
 					is(t, "the thief, after", s, c.after)
 					synctest.Wait()
-					if !m.InGrace() || !d.has(minor, "client") {
+					if !m.InGrace() || !d.has(kind, "client") {
 						t.Error("the thief ends the time of grace, or the record")
 					}
 					mayClaim(t, m, client)
@@ -135,7 +133,7 @@ func TestStrangersInGrace(t *testing.T) {
 		for i := range 2 * maxClients {
 			id := from(fmt.Sprintf("10.1.0.%d", 1+i%8), identity(fmt.Sprint("stranger ", i), 1, "me"))
 			c, s := comes(t, m, 1, id)
-			if s == nfs4wire.NFS4ErrDelay {
+			if s == TryLater {
 				continue // the address already has its maximum number of clients
 			}
 			is(t, "a stranger", s, ok)
@@ -157,7 +155,7 @@ func TestStrangersInGrace(t *testing.T) {
 			t.Fatalf("%d strangers are there; in grace %v", there, m.InGrace())
 		}
 		var c *Client
-		s := nfs4wire.NFS4ErrDelay
+		s := TryLater
 		for range 10 {
 			if c, s = comes(t, m, 1, me()); s == ok {
 				break
@@ -185,13 +183,13 @@ func TestRecordsThatStayAreBounded(t *testing.T) {
 	timed(t, Config{Records: keeping{d}}, func(t *testing.T, m *Manager) {
 		m.mu.Lock()
 		for i := range maxClients - 1 {
-			m.forgotten = append(m.forgotten, Record{Minor: 1, Owner: fmt.Sprint("gone ", i)})
+			m.forgotten = append(m.forgotten, Record{Kind: 1, Owner: fmt.Sprint("gone ", i)})
 		}
 		m.mu.Unlock()
 		is(t, "DESTROY_CLIENTID", m.Destroy(complete(t, m, identity("one", 1, "me"))), ok)
 		synctest.Wait()
 		c := confirmed(t, m, identity("another", 1, "me"))
-		if s := m.ReclaimComplete(c, nil); s != nfs4wire.NFS4ErrDelay || d.has(1, "another") {
+		if s := m.ReclaimComplete(c, nil); s != TryLater || d.has(1, "another") {
 			t.Errorf("RECLAIM_COMPLETE: %v", s)
 		}
 	})

@@ -5,21 +5,16 @@ import (
 	"net/netip"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
-
-// A Status is an NFSv4 status code, the result of a request.
-type Status = nfs4wire.NFSStat4
 
 // A Client is one incarnation of a client. An EXCHANGE_ID, a SETCLIENTID, or the first lock of a host creates it.
 type Client struct {
 	// ID is never used again, and no other client can guess it: see clients.nextID.
-	ID uint64
-	// Minor is 0 for a client of minor version 0, 1 for one of a later version, and Host for a host.
-	Minor uint32
+	ID   uint64
+	Kind ClientKind
 	// Owner is the client's own name for itself. Verifier tells its incarnations apart.
 	Owner    string
-	Verifier nfs4wire.Verifier4
+	Verifier Verifier
 	// Principal is the caller that made the client, in the notation of nfs4.PrincipalOf.
 	Principal string
 	// Guarded is true if the client asked for SP4_MACH_CRED (RFC 8881 §2.4.3): see Identity.of.
@@ -62,7 +57,7 @@ type clients struct {
 // 0 and of later versions are different clients, even if they send the same name, and so are clients with
 // different provers.
 type name struct {
-	minor  uint32
+	kind   ClientKind
 	owner  string
 	prover prover
 }
@@ -102,11 +97,14 @@ type Companion interface {
 	Gone()
 }
 
+// A Verifier tells the incarnations of a client apart, or confirms one.
+type Verifier = [8]byte
+
 // An Identity is a client's description of itself, and how well the server could check it.
 type Identity struct {
 	// Owner is the client's name for itself. The Manager copies it.
 	Owner    []byte
-	Verifier nfs4wire.Verifier4
+	Verifier Verifier
 	Caller
 	// Guarded is the Client.Guarded of a client that the request creates.
 	Guarded bool
@@ -136,9 +134,9 @@ func (c *clients) nextID() uint64 {
 // Issued reports whether a client ID may be one that the server has given out since its start.
 func (m *Manager) Issued(id uint64) bool { return id>>idBits == m.clients.start() }
 
-func (c *Client) name() name { return name{c.Minor, c.Owner, c.prover} }
+func (c *Client) name() name { return name{c.Kind, c.Owner, c.prover} }
 
-func (id *Identity) name(minor uint32) name { return name{minor, string(id.Owner), id.prover()} }
+func (id *Identity) name(kind ClientKind) name { return name{kind, string(id.Owner), id.prover()} }
 
 // Companion returns the data that the protocol package keeps for the client.
 func (c *Client) Companion() Companion { return c.known.companion }
@@ -158,10 +156,10 @@ func (m *Manager) Confirmed(c *Client) bool {
 }
 
 // add creates an unconfirmed client.
-func (g *guard) add(minor uint32, id *Identity) *Client {
+func (g *guard) add(kind ClientKind, id *Identity) *Client {
 	t := &g.clients
 	c := &Client{
-		ID: t.nextID(), Minor: minor, Owner: string(id.Owner),
+		ID: t.nextID(), Kind: kind, Owner: string(id.Owner),
 		Verifier: id.Verifier, Principal: id.Principal, Guarded: id.Guarded, prover: id.prover(), privileged: id.Privileged,
 	}
 	c.holding = holdings{
@@ -205,19 +203,19 @@ func (g *guard) makeRoom(c *Client) {
 // state. c takes over the stored record of that incarnation if the record describes c as well. If the earlier
 // incarnation had another place, its record is removed later.
 //
-// confirm returns NFS4ERR_DELAY if there are too many clients, or if the earlier incarnation is being
+// confirm returns TryLater if there are too many clients, or if the earlier incarnation is being
 // evicted, because the eviction may be removing the record and the right to reclaim state that c would take
 // over.
-func (g *guard) confirm(c *Client) Status {
+func (g *guard) confirm(c *Client) Verdict {
 	t := &g.clients
 	old, o := t.byName[c.name()].confirmed, c.known.origin
 	moved := g.aliased(c.name(), c.Principal)
 	switch {
 	case old == nil && !o.mayConfirm(t):
 		g.relieve(g.ofPlaces(), o.confirmed < t.part(maxClients)/2)
-		return nfs4wire.NFS4ErrDelay
+		return TryLater
 	case old != nil && old.known.dying.Load(), moved != nil && moved.known.dying.Load():
-		return nfs4wire.NFS4ErrDelay
+		return TryLater
 	}
 	if old != nil {
 		k := &old.known.reclaim
@@ -240,7 +238,7 @@ func (g *guard) confirm(c *Client) Status {
 	if o.confirmed++; o.confirmed == 1 {
 		t.origins++
 	}
-	if c.Minor == 0 {
+	if c.Kind == Minor0 {
 		o.minor0++
 	}
 	g.shareClaim(c)
@@ -254,7 +252,7 @@ func (g *guard) confirm(c *Client) Status {
 		c.known.reclaim.needed.Store(true)
 		g.grace.claimed = g.now() // the client gets time to reclaim its state
 	}
-	return nfs4wire.NFS4OK
+	return Granted
 }
 
 // remove removes a client and all its state from the tables. The record on stable storage stays: the
@@ -281,7 +279,7 @@ func (g *guard) remove(c *Client) {
 		if o.confirmed--; o.confirmed == 0 {
 			t.origins--
 		}
-		if c.Minor == 0 {
+		if c.Kind == Minor0 {
 			o.minor0--
 		}
 	} else {
@@ -309,18 +307,18 @@ func (g *guard) atWork(c *Client) bool { return g.inUse(c) || g.claimOf(c) != ni
 
 // Destroy is DESTROY_CLIENTID (RFC 8881 §18.50): it removes a client that has no state and no session, and
 // has the sweep remove its record.
-func (m *Manager) Destroy(c *Client) Status {
+func (m *Manager) Destroy(c *Client) Verdict {
 	g := m.acquire()
 	defer g.release()
 	switch {
 	case c.known.gone:
-		return nfs4wire.NFS4ErrStaleClientID
+		return NoClient
 	case g.inUse(c):
-		return nfs4wire.NFS4ErrClientIDBusy
+		return HoldsState
 	}
 	confirmed := c.known.confirmed
 	if g.remove(c); confirmed {
 		g.forget(c)
 	}
-	return nfs4wire.NFS4OK
+	return Granted
 }

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -40,7 +39,7 @@ func (d *disk) list() (all []Record) {
 	for _, r := range d.records {
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b Record) int { return int(a.Minor) - int(b.Minor) })
+	slices.SortFunc(all, func(a, b Record) int { return int(a.Kind) - int(b.Kind) })
 	return all
 }
 
@@ -74,11 +73,11 @@ func (d *disk) Remove(gone []Record) error {
 }
 
 // has reports whether a client has a record.
-func (d *disk) has(minor uint32, owner string) bool {
+func (d *disk) has(kind ClientKind, owner string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for n := range d.records {
-		if n.minor == minor && n.owner == owner {
+		if n.kind == kind && n.owner == owner {
 			return true
 		}
 	}
@@ -108,7 +107,7 @@ func manager(t testing.TB, cfg Config) *Manager {
 // identity returns the Identity of a client with a companion.
 func identity(owner string, verifier byte, principal string) *Identity {
 	return &Identity{
-		Owner: []byte(owner), Verifier: nfs4wire.Verifier4{verifier}, Companion: &companion{},
+		Owner: []byte(owner), Verifier: Verifier{verifier}, Companion: &companion{},
 		Caller: Caller{Principal: principal, Address: netip.MustParseAddr("10.0.0.1"), Privileged: true},
 	}
 }
@@ -117,7 +116,7 @@ func identity(owner string, verifier byte, principal string) *Identity {
 func unconfirmed(t testing.TB, m *Manager, id *Identity) *Client {
 	t.Helper()
 	x := m.ExchangeID(id, false)
-	if x.Status != nfs4wire.NFS4OK || x.Client == nil || x.Confirmed {
+	if x.Verdict != Granted || x.Client == nil || x.Confirmed {
 		t.Fatalf("EXCHANGE_ID: %+v", x)
 	}
 	return x.Client
@@ -126,7 +125,7 @@ func unconfirmed(t testing.TB, m *Manager, id *Identity) *Client {
 func confirmed(t testing.TB, m *Manager, id *Identity) *Client {
 	t.Helper()
 	c := unconfirmed(t, m, id)
-	is(t, "confirmation", m.Confirm(c), nfs4wire.NFS4OK)
+	is(t, "confirmation", m.Confirm(c), Granted)
 	return c
 }
 
@@ -135,7 +134,7 @@ func complete(t testing.TB, m *Manager, id *Identity) *Client {
 	t.Helper()
 	c := confirmed(t, m, id)
 	s := m.ReclaimComplete(c, nil)
-	is(t, "RECLAIM_COMPLETE", s, nfs4wire.NFS4OK)
+	is(t, "RECLAIM_COMPLETE", s, Granted)
 	return c
 }
 
@@ -151,14 +150,14 @@ func holder(t testing.TB, m *Manager, id *Identity) *Client {
 func v40(t testing.TB, m *Manager, id *Identity) *Client {
 	t.Helper()
 	r := m.SetClientID(id, Callback{})
-	is(t, "SETCLIENTID", r.Status, nfs4wire.NFS4OK)
-	is(t, "SETCLIENTID_CONFIRM", m.ConfirmClientID(r.Client.ID, r.Confirm, id.Principal), nfs4wire.NFS4OK)
+	is(t, "SETCLIENTID", r.Verdict, Granted)
+	is(t, "SETCLIENTID_CONFIRM", m.ConfirmClientID(r.Client.ID, r.Confirm, id.Principal), Granted)
 	return r.Client
 }
 
 func of(c *Client) *companion { return c.Companion().(*companion) }
 
-func is(t testing.TB, what string, got, want Status) {
+func is(t testing.TB, what string, got, want Verdict) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: %v, not %v", what, got, want)
@@ -171,9 +170,9 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// mayHoldNow returns the status for an open of a client, which reclaims the open if claimed is
+// mayHoldNow returns the verdict for an open of a client, which reclaims the open if claimed is
 // true.
-func (m *Manager) mayHoldNow(c *Client, claimed bool) Status {
+func (m *Manager) mayHoldNow(c *Client, claimed bool) Verdict {
 	g := m.acquire()
 	defer g.release()
 	return g.mayHold(c, 0, claimed)

@@ -2,8 +2,6 @@ package state
 
 import (
 	"testing"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Two opens are compatible unless one denies the access of the other, in either order. A
@@ -18,7 +16,7 @@ func TestShareModesOfTwoOwners(t *testing.T) {
 					id := open(t, m, one, "owner", fileKey(1), access, deny)
 					args := &OpenArgs{Client: other, OwnerName: []byte("owner"), Key: fileKey(1), Access: want, Deny: keep}
 					stands := want&deny == 0 && keep&access == 0
-					if _, s := m.Open(args); (s == ok) != stands || s != ok && s != nfs4wire.NFS4ErrShareDenied {
+					if _, s := m.Open(args); (s == ok) != stands || s != ok && s != OpenConflict {
 						t.Errorf("open for %d denying %d, then for %d denying %d: %v", access, deny, want, keep, s)
 					}
 					if stands {
@@ -43,17 +41,17 @@ func TestOpenIsGoodForItsAccess(t *testing.T) {
 	for access := AccessRead; access <= AccessBoth; access++ {
 		key := fileKey(int(access))
 		id := open(t, m, c, "owner", key, access, 0)
-		s, status := m.Resolve(&Ref{ID: id, Client: c, Key: key}, KindOpen)
-		if status != ok {
-			t.Fatal(status)
+		s, verdict := m.Resolve(&Ref{ID: id, Client: c, Key: key}, KindOpen)
+		if verdict != ok {
+			t.Fatal(verdict)
 		}
 		for _, want := range [...]Access{AccessRead, AccessWrite} {
 			good := ok
 			if access&want == 0 {
-				good = nfs4wire.NFS4ErrOpenMode
+				good = NotOpenFor
 			}
-			if _, status := s.For(want, Principal{}); status != good {
-				t.Errorf("opened for %d, used for %d: %v, want %v", access, want, status, good)
+			if _, verdict := s.For(want, Principal{}); verdict != good {
+				t.Errorf("opened for %d, used for %d: %v, want %v", access, want, verdict, good)
 			}
 		}
 	}
@@ -68,7 +66,7 @@ func TestOpenIsGoodForItsOpener(t *testing.T) {
 	alice, bob := Principal{Proven: "alice@TEST"}, Principal{UID: 0}
 	var count openCount
 	files := map[Access]*countedFile{AccessRead: count.open(), AccessWrite: count.open()}
-	var id nfs4wire.StateID4
+	var id StateID
 	for _, o := range []struct {
 		by     Principal
 		access Access
@@ -83,18 +81,18 @@ func TestOpenIsGoodForItsOpener(t *testing.T) {
 		}
 		id = got.ID
 	}
-	s, status := m.Resolve(&Ref{ID: id, Client: c, Key: key}, KindOpen)
-	if status != ok {
-		t.Fatal(status)
+	s, verdict := m.Resolve(&Ref{ID: id, Client: c, Key: key}, KindOpen)
+	if verdict != ok {
+		t.Fatal(verdict)
 	}
 	for _, u := range []struct {
 		by   Principal
 		want Access
 		has  bool
 	}{{alice, AccessRead, true}, {alice, AccessWrite, false}, {bob, AccessWrite, true}, {bob, AccessRead, false}, {Principal{UID: 1}, AccessRead, false}} {
-		f, status := s.For(u.want, u.by)
-		if status != ok || (f != nil) != u.has || u.has && f != files[u.want] || s.OpenedBy(u.want, u.by) != u.has {
-			t.Errorf("%+v, for %d: %v, %v", u.by, u.want, f, status)
+		f, verdict := s.For(u.want, u.by)
+		if verdict != ok || (f != nil) != u.has || u.has && f != files[u.want] || s.OpenedBy(u.want, u.by) != u.has {
+			t.Errorf("%+v, for %d: %v, %v", u.by, u.want, f, verdict)
 		}
 	}
 }
@@ -102,12 +100,12 @@ func TestOpenIsGoodForItsOpener(t *testing.T) {
 // A write lock conflicts with every lock of another owner. Read locks of two owners do not
 // conflict (RFC 8881 §9.5).
 func TestLocksOfTwoOwners(t *testing.T) {
-	const denied = nfs4wire.NFS4ErrDenied
+	const denied = LockConflict
 	for _, c := range []struct {
 		name         string
 		first, write bool
 		offset       uint64
-		want         Status
+		want         Verdict
 	}{
 		{"read beside read", false, false, 0, ok},
 		{"write beside read", false, true, 0, denied},
@@ -128,10 +126,10 @@ func TestLocksOfTwoOwners(t *testing.T) {
 // A second LOCK of an owner changes the mode of exactly its bytes, and a LOCKU frees exactly its
 // bytes (RFC 8881 §18.10.4, §18.12.4). Each of them advances the stateid's seqid.
 func TestLocksAreChangedByteForByte(t *testing.T) {
-	const denied = nfs4wire.NFS4ErrDenied
+	const denied = LockConflict
 	m := newManager(t)
 	one, other := newLocker(t, m, "one"), newLocker(t, m, "other")
-	test := func(what string, offset uint64, write bool, want Status) {
+	test := func(what string, offset uint64, write bool, want Verdict) {
 		t.Helper()
 		_, s := m.TestLock(other.c, []byte("tester"), fileKey(1), offset, 1, write, nil, nil)
 		is(t, what, s, want)
@@ -163,7 +161,7 @@ func TestLocksAreChangedByteForByte(t *testing.T) {
 // FREE_STATEID does not free the stateid of a lock that still has ranges, nor the stateid of
 // an open: only CLOSE does that (RFC 8881 §18.38.3).
 func TestLocksHeld(t *testing.T) {
-	const held = nfs4wire.NFS4ErrLocksHeld
+	const held = HoldsLocks
 	m := newManager(t)
 	l := newLocker(t, m, "client")
 	is(t, "FREE_STATEID of an open", m.FreeStateID(&l.open, l.c), held)
@@ -173,7 +171,7 @@ func TestLocksHeld(t *testing.T) {
 	is(t, "FREE_STATEID of the last byte of it", m.FreeStateID(&l.id, l.c), held)
 	l.unlock(9, 1)
 	is(t, "FREE_STATEID of what holds nothing", m.FreeStateID(&l.id, l.c), ok)
-	is(t, "FREE_STATEID once more", m.FreeStateID(&l.id, l.c), nfs4wire.NFS4ErrBadStateID)
+	is(t, "FREE_STATEID once more", m.FreeStateID(&l.id, l.c), UnknownID)
 	is(t, "CLOSE", l.close(false), ok)
 	nothingLeft(t, m)
 }
@@ -192,13 +190,13 @@ func TestCloseUnlocks(t *testing.T) {
 		is(t, "LOCK", s, ok)
 	}
 	is(t, "LOCK by way of another open", other.lock(false, 10, 1, true), ok)
-	is(t, "LOCK, who waits", waits.lock(true, 0, 3, true), nfs4wire.NFS4ErrDenied)
+	is(t, "LOCK, who waits", waits.lock(true, 0, 3, true), LockConflict)
 	is(t, "CLOSE", l.close(true), ok)
 	if len(told) != 1 || told[0] != "waits" {
 		t.Errorf("told: %v", told)
 	}
 	is(t, "LOCK of what was locked", waits.lock(false, 0, 3, true), ok)
-	is(t, "LOCK of what the other has", waits.lock(false, 10, 1, true), nfs4wire.NFS4ErrDenied)
+	is(t, "LOCK of what the other has", waits.lock(false, 10, 1, true), LockConflict)
 	is(t, "CLOSE of the other", other.close(true), ok)
 	is(t, "CLOSE of who waited", waits.close(true), ok)
 	nothingLeft(t, m)
@@ -223,7 +221,7 @@ func TestCloseWithTryDoesNotWaitForAClaim(t *testing.T) {
 	_, _, s = m.Lock(&LockArgs{
 		Ref: Ref{ID: id, Client: l.c, Key: fileKey(1)}, Length: 1, Write: true, Claimer: claimer,
 	})
-	is(t, "LOCK by the old stateid", s, nfs4wire.NFS4ErrOldStateID)
+	is(t, "LOCK by the old stateid", s, OldID)
 	is(t, "LOCK again", l.lock(false, 0, 1, true), ok)
 	is(t, "CLOSE", l.close(false), ok)
 	if !claimer.held.None() {

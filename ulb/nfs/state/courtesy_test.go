@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // A client whose lease ran out keeps its state until another client wants a part of it. Then it
@@ -14,13 +12,13 @@ import (
 func TestStateWithoutALeaseGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		want func(m *Manager, c *Client, later *Later) Status
+		want func(m *Manager, c *Client, later *Later) Verdict
 	}{
-		{"OPEN", func(m *Manager, c *Client, later *Later) Status {
+		{"OPEN", func(m *Manager, c *Client, later *Later) Verdict {
 			_, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("other"), Key: fileKey(1), Access: AccessWrite, Later: later})
 			return s
 		}},
-		{"LOCK", func(m *Manager, c *Client, later *Later) Status {
+		{"LOCK", func(m *Manager, c *Client, later *Later) Verdict {
 			o, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("other"), Key: fileKey(2), Access: AccessWrite})
 			if s != ok {
 				return s
@@ -28,7 +26,7 @@ func TestStateWithoutALeaseGivesWay(t *testing.T) {
 			_, _, s = m.Lock(&LockArgs{Ref: Ref{ID: o.ID, Client: c, Key: fileKey(2)}, New: true, OwnerName: []byte("other"), Length: 1, Write: true, Later: later})
 			return s
 		}},
-		{"LOCKT", func(m *Manager, c *Client, later *Later) Status {
+		{"LOCKT", func(m *Manager, c *Client, later *Later) Verdict {
 			_, s := m.TestLock(c, []byte("other"), fileKey(2), 0, 1, true, nil, later)
 			return s
 		}},
@@ -43,7 +41,7 @@ func TestStateWithoutALeaseGivesWay(t *testing.T) {
 					t.Fatal(s)
 				}
 				denied := c.want(m, other, nil)
-				if denied != nfs4wire.NFS4ErrShareDenied && denied != nfs4wire.NFS4ErrDenied {
+				if denied != OpenConflict && denied != LockConflict {
 					t.Fatal(denied)
 				}
 				time.Sleep(m.Lease() + m.unwritten() + 1)
@@ -61,10 +59,10 @@ func TestStateWithoutALeaseGivesWay(t *testing.T) {
 				if s := c.want(m, other, &later); s != ok {
 					t.Errorf("again: %v", s)
 				}
-				if _, s := m.Find(&id, old); s != nfs4wire.NFS4ErrBadStateID {
+				if _, s := m.Find(&id, old); s != UnknownID {
 					t.Errorf("its stateid: %v", s)
 				}
-				if _, s := m.Open(&OpenArgs{Client: old, OwnerName: []byte("owner"), Key: fileKey(3), Access: AccessRead}); s != nfs4wire.NFS4ErrDelay {
+				if _, s := m.Open(&OpenArgs{Client: old, OwnerName: []byte("owner"), Key: fileKey(3), Access: AccessRead}); s != Gone {
 					t.Errorf("it opens something: %v", s)
 				}
 			})
@@ -82,7 +80,7 @@ func TestManagerEvictsNoClientInVain(t *testing.T) {
 		open(t, m, firm, "owner", fileKey(1), AccessRead, AccessWrite)
 		time.Sleep(m.Lease() + m.unwritten() + 1)
 		m.Renew(firm)
-		if _, s := m.Open(&OpenArgs{Client: other, OwnerName: []byte("other"), Key: fileKey(1), Access: AccessWrite}); s != nfs4wire.NFS4ErrShareDenied {
+		if _, s := m.Open(&OpenArgs{Client: other, OwnerName: []byte("other"), Key: fileKey(1), Access: AccessWrite}); s != OpenConflict {
 			t.Error(s)
 		}
 		if n := m.Usage().Opens; n != 2 {
@@ -118,13 +116,13 @@ func TestStateStaysWithItsHolderWhileTheRecordStays(t *testing.T) {
 		open(t, m, old, "owner", fileKey(1), AccessRead, AccessWrite)
 		time.Sleep(m.Lease() + m.unwritten() + 1)
 		m.Renew(other)
-		want := func(want Status) {
+		want := func(want Verdict) {
 			t.Helper()
 			if _, s := m.Open(&OpenArgs{Client: other, OwnerName: []byte("other"), Key: fileKey(1), Access: AccessWrite}); s != want {
 				t.Errorf("%v, not %v", s, want)
 			}
 		}
-		want(nfs4wire.NFS4ErrShareDenied)
+		want(OpenConflict)
 		records.failing = false
 		want(ok)
 	})

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Owners that all hold a read lock ask for a write lock at once. All but the one that has waited longest hear
@@ -20,17 +18,17 @@ func TestUpgradesThatBlockEachOther(t *testing.T) {
 			is(t, "a read lock", all[i].lock(true, 0, 10, false), ok)
 		}
 		bystander := newLocker(t, m, "bystander")
-		is(t, "an owner without a lock", bystander.lock(true, 0, 10, true), nfs4wire.NFS4ErrDenied)
+		is(t, "an owner without a lock", bystander.lock(true, 0, 10, true), LockConflict)
 		for i, l := range all {
-			want := nfs4wire.NFS4ErrDenied
+			want := LockConflict
 			if i == owners-1 {
-				want = nfs4wire.NFS4ErrDeadlock
+				want = Deadlock
 			}
 			is(t, fmt.Sprint("upgrade ", i), l.lock(true, 0, 10, true), want)
 		}
-		is(t, "the first one again, while the last one still has its lock", all[0].lock(true, 0, 10, true), nfs4wire.NFS4ErrDenied)
+		is(t, "the first one again, while the last one still has its lock", all[0].lock(true, 0, 10, true), LockConflict)
 		for i := owners - 1; i > 0; i-- {
-			is(t, fmt.Sprint("upgrade ", i, " again"), all[i].lock(true, 0, 10, true), nfs4wire.NFS4ErrDeadlock)
+			is(t, fmt.Sprint("upgrade ", i, " again"), all[i].lock(true, 0, 10, true), Deadlock)
 			all[i].unlock(0, 10)
 		}
 		is(t, "the one that has waited longest", all[0].lock(true, 0, 10, true), ok)
@@ -46,8 +44,8 @@ func TestNoDeadlockWithoutACircle(t *testing.T) {
 			is(t, "a read lock", l.lock(true, 0, 10, false), ok)
 		}
 		is(t, "a lock elsewhere", d.lock(true, 100, 1, true), ok)
-		is(t, "it waits for the lock elsewhere", a.lock(true, 100, 1, true), nfs4wire.NFS4ErrDenied)
-		is(t, "an upgrade while another one waits for other bytes", b.lock(true, 0, 10, true), nfs4wire.NFS4ErrDenied)
-		is(t, "an upgrade while one waits for another owner", c.lock(true, 0, 10, true), nfs4wire.NFS4ErrDenied)
+		is(t, "it waits for the lock elsewhere", a.lock(true, 100, 1, true), LockConflict)
+		is(t, "an upgrade while another one waits for other bytes", b.lock(true, 0, 10, true), LockConflict)
+		is(t, "an upgrade while one waits for another owner", c.lock(true, 0, 10, true), LockConflict)
 	})
 }

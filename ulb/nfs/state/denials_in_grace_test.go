@@ -3,7 +3,6 @@ package state
 import (
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -13,14 +12,14 @@ import (
 func TestUseWithoutAnOpenInGrace(t *testing.T) {
 	fs := &directory{}
 	key := func(file int) FileKey { return FileKey{fs, fileKey(file).Handle} }
-	for minor := range uint32(2) {
+	for kind := range Sessions + 1 {
 		introduced := func(t *testing.T, m *Manager) *Client {
-			if minor == 0 {
+			if kind == 0 {
 				return v40(t, m, me())
 			}
 			return confirmed(t, m, me())
 		}
-		tries := func(t *testing.T, m *Manager, c *Client, file int, deny Access, claimed bool) (o Opening, s Status) {
+		tries := func(t *testing.T, m *Manager, c *Client, file int, deny Access, claimed bool) (o Opening, s Verdict) {
 			t.Helper()
 			var first bool
 			if s, first = m.MayHold(c, deny, claimed); s != ok {
@@ -39,7 +38,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 		}
 		completes := func(t *testing.T, m *Manager, c *Client) {
 			t.Helper()
-			if minor > 0 {
+			if kind > 0 {
 				s := m.ReclaimComplete(c, nil)
 				is(t, "RECLAIM_COMPLETE", s, ok)
 			}
@@ -48,12 +47,12 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 			t.Helper()
 			for _, u := range [...]Use{UseRead, UseWrite, UseRemove} {
 				if a := anonymously(m, fs, key(file), u); a != want {
-					t.Errorf("minor version %d, use %d of file %d: answer %d, not %d", minor, u, file, a, want)
+					t.Errorf("minor version %d, use %d of file %d: answer %d, not %d", kind, u, file, a, want)
 				}
 			}
 			for _, u := range [...]Use{UseReadAnyway, UseAttributes, UseLink} {
 				if a := anonymously(m, fs, key(file), u); a != Yes {
-					t.Errorf("minor version %d, use %d of file %d: answer %d, not Yes", minor, u, file, a)
+					t.Errorf("minor version %d, use %d of file %d: answer %d, not Yes", kind, u, file, a)
 				}
 			}
 			// The Manager looks up a name only if its answer depends on the file.
@@ -82,7 +81,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 		}
 		ends := func(t *testing.T, m *Manager, c *Client) {
 			completes(t, m, c)
-			if minor == 0 {
+			if kind == 0 {
 				pass(leaseTime + 1)
 			}
 			pass(1)
@@ -94,7 +93,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 			use(t, m, 1, Yes)
 			c := introduced(t, m)
 			_, s := tries(t, m, c, 1, AccessWrite, true)
-			is(t, "a claim of what the client never held", s, nfs4wire.NFS4ErrReclaimBad)
+			is(t, "a claim of what the client never held", s, NeverHeld)
 			_, s = tries(t, m, c, 1, 0, true)
 			is(t, "its claim", s, ok)
 			use(t, m, 1, Yes)
@@ -115,13 +114,13 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 			ends(t, m, c)
 			use(t, m, 1, Yes)
 		}, func(t *testing.T, m *Manager) {
-			if minor == 0 {
+			if kind == 0 {
 				use(t, m, 1, AfterGrace) // a client of minor version 0 never reports that it is done
 			} else {
 				use(t, m, 1, Yes)
 			}
 		})
-		lives(t, &disk{records: map[name]Record{{minor: minor, owner: "client"}: {Minor: minor, Owner: "client", Principal: "me"}}}, func(t *testing.T, m *Manager) {
+		lives(t, &disk{records: map[name]Record{{kind: kind, owner: "client"}: {Kind: kind, Owner: "client", Principal: "me"}}}, func(t *testing.T, m *Manager) {
 			use(t, m, 1, AfterGrace) // an earlier version wrote the record
 			pass(2 * leaseTime)
 			use(t, m, 1, Yes)
@@ -129,7 +128,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 		d := &disk{}
 		lives(t, d, func(t *testing.T, m *Manager) {
 			opens(0)(t, m)
-			c := m.clients.byName[identity("client", 1, "me").name(minor)].confirmed
+			c := m.clients.byName[identity("client", 1, "me").name(kind)].confirmed
 			d.breakDown(true)
 			_, s := tries(t, m, c, 1, 0, false)
 			is(t, "OPEN that the record covers", s, ok)

@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -38,13 +37,13 @@ func (c *countingClaimer) DropClaims(vfs.Handle) {
 // crowdOfLocks makes one client lock n bytes of a file by n lock-owners, and another client lock n
 // bytes by one lock-owner. at returns the offsets of these bytes. If write is true, they are write
 // locks.
-func crowdOfLocks(t *testing.T, n int, at func(i int) (one, other uint64), write bool) (m *Manager, c *countingClaimer, a, b *Client, key FileKey, id nfs4wire.StateID4) {
+func crowdOfLocks(t *testing.T, n int, at func(i int) (one, other uint64), write bool) (m *Manager, c *countingClaimer, a, b *Client, key FileKey, id StateID) {
 	t.Helper()
 	m, c, key = newManager(t), &countingClaimer{}, fileKey(1)
 	a, b = newClient(m, 1, "a"), newClient(m, 1, "b")
 	id = open(t, m, a, "a", key, AccessBoth, 0)
 	ob := open(t, m, b, "b", key, AccessBoth, 0)
-	lock := func(c *Client, id nfs4wire.StateID4, claimer vfs.Claimer, owner string, at uint64) {
+	lock := func(c *Client, id StateID, claimer vfs.Claimer, owner string, at uint64) {
 		t.Helper()
 		_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte(owner), Offset: at, Length: 1, Write: write, Claimer: claimer})
 		is(t, "LOCK", s, ok)
@@ -74,13 +73,13 @@ func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
 	} {
 		for _, end := range []struct {
 			name string
-			of   func(m *Manager, a *Client, key FileKey, id nfs4wire.StateID4)
+			of   func(m *Manager, a *Client, key FileKey, id StateID)
 		}{
-			{"CLOSE", func(m *Manager, a *Client, key FileKey, id nfs4wire.StateID4) {
+			{"CLOSE", func(m *Manager, a *Client, key FileKey, id StateID) {
 				_, s := m.CloseOpen(&Ref{ID: id, Client: a, Key: key}, false)
 				is(t, "CLOSE", s, ok)
 			}},
-			{"the lease's end", func(m *Manager, a *Client, _ FileKey, _ nfs4wire.StateID4) {
+			{"the lease's end", func(m *Manager, a *Client, _ FileKey, _ StateID) {
 				g := m.acquire()
 				g.dropAll(a)
 				g.release()
@@ -168,7 +167,7 @@ func TestLocalLockBetweenVeryManyLocks(t *testing.T) {
 	c, key := &countingClaimer{foreign: 1 << 20}, fileKey(1)
 	a := newClient(m, 1, "a")
 	id := open(t, m, a, "a", key, AccessBoth, 0)
-	lock := func(at uint64) Status {
+	lock := func(at uint64) Verdict {
 		_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: a, Key: key}, New: true, OwnerName: []byte("a"), Offset: at, Length: 1, Write: true, Claimer: c})
 		return s
 	}
@@ -176,7 +175,7 @@ func TestLocalLockBetweenVeryManyLocks(t *testing.T) {
 		is(t, "LOCK", lock(4*i), ok)
 		is(t, "LOCK beyond the local one", lock(1<<21+4*i), ok)
 	}
-	is(t, "LOCK of what is locked locally", lock(1<<20), nfs4wire.NFS4ErrDenied)
+	is(t, "LOCK of what is locked locally", lock(1<<20), LockConflict)
 	for i := range uint64(2 * maxFileClaims) {
 		for _, at := range []uint64{4 * i, 1<<21 + 4*i} {
 			if _, claimed, _ := c.Against(at, 1, vfs.ClaimRead); !claimed {
@@ -197,15 +196,15 @@ func TestClaimThatTwoGiveUpIsForgotten(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	m, claimer, key := newManager(t), &countingClaimer{}, fileKey(1)
 	var all [2]*Client
-	var opens [2]nfs4wire.StateID4
+	var opens [2]StateID
 	for i := range all {
 		all[i] = newClient(m, 1, fmt.Sprint(i))
 		opens[i] = open(t, m, all[i], "o", key, AccessBoth, 0)
 	}
 	for range 10000 {
-		var locks [2]nfs4wire.StateID4
+		var locks [2]StateID
 		for i, c := range all {
-			var s Status
+			var s Verdict
 			locks[i], _, s = m.Lock(&LockArgs{Ref: Ref{ID: opens[i], Client: c, Key: key}, New: true, OwnerName: []byte("o"), Offset: uint64(2 * i), Length: 1, Write: true, Claimer: claimer})
 			is(t, "LOCK", s, ok)
 		}
@@ -268,7 +267,7 @@ func TestLastByteStaysClaimed(t *testing.T) {
 	m, c, key := newManager(t), &countingClaimer{}, fileKey(1)
 	a, b := newClient(m, 1, "a"), newClient(m, 1, "b")
 	oa, ob := open(t, m, a, "a", key, AccessBoth, 0), open(t, m, b, "b", key, AccessBoth, 0)
-	lock := func(by *Client, id nfs4wire.StateID4, owner string, offset, length uint64) {
+	lock := func(by *Client, id StateID, owner string, offset, length uint64) {
 		t.Helper()
 		_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: by, Key: key}, New: true, OwnerName: []byte(owner), Offset: offset, Length: length, Claimer: c})
 		is(t, "LOCK", s, ok)

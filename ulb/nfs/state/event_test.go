@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // told collects the Events of a Manager.
@@ -108,25 +106,25 @@ func TestManagerReportsTakenState(t *testing.T) {
 // the Manager reports it. After that the Manager accepts the second one.
 func TestTwoClientsWithOneName(t *testing.T) {
 	here := netip.MustParseAddr("192.0.2.1")
-	const first, second, inUse = "uid 1", "uid 2", nfs4wire.NFS4ErrClIDInUse
-	for minor, exchange := range map[string]func(m *Manager, verifier byte, from string) (*Client, Status, *Client){
-		"4.0": func(m *Manager, verifier byte, from string) (*Client, Status, *Client) {
+	const first, second, inUse = "uid 1", "uid 2", NameTaken
+	for kind, exchange := range map[string]func(m *Manager, verifier byte, from string) (*Client, Verdict, *Client){
+		"4.0": func(m *Manager, verifier byte, from string) (*Client, Verdict, *Client) {
 			r := m.SetClientID(&Identity{Owner: []byte("clone"), Verifier: [8]byte{verifier}, Caller: Caller{Principal: from, Address: here}}, Callback{})
 			if r.Client != nil {
 				m.ConfirmClientID(r.Client.ID, r.Confirm, from)
 			}
-			return r.Client, r.Status, r.Expired
+			return r.Client, r.Verdict, r.Expired
 		},
-		"4.1": func(m *Manager, verifier byte, from string) (*Client, Status, *Client) {
+		"4.1": func(m *Manager, verifier byte, from string) (*Client, Verdict, *Client) {
 			x := m.ExchangeID(&Identity{Owner: []byte("clone"), Verifier: [8]byte{verifier}, Caller: Caller{Principal: from, Address: here}}, false)
 			if x.Client != nil {
 				m.Confirm(x.Client)
 				m.ReclaimComplete(x.Client, nil)
 			}
-			return x.Client, x.Status, x.Expired
+			return x.Client, x.Verdict, x.Expired
 		},
 	} {
-		t.Run(minor, func(t *testing.T) {
+		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := &told{}
 				m := manager(t, Config{Event: e.event})

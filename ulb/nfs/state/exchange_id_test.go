@@ -5,21 +5,19 @@ import (
 	"net/netip"
 	"testing"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // ExchangeID follows the nine cases of RFC 8881 §18.35.4.
 func TestExchangeIDCases(t *testing.T) {
-	const inUse, noEnt, notSame, perm = nfs4wire.NFS4ErrClIDInUse, nfs4wire.NFS4ErrNoEnt,
-		nfs4wire.NFS4ErrNotSame, nfs4wire.NFS4ErrPerm
+	const inUse, noEnt, notSame, perm = NameTaken, NotFound,
+		OtherVerifier, OtherPrincipal
 	for _, c := range []struct {
 		name            string
 		confirmed, busy bool
 		verifier        byte
 		principal       string
 		update          bool
-		status          Status
+		verdict         Verdict
 		same            bool // the client keeps its client ID
 		stays           bool // the earlier client still exists
 	}{
@@ -52,10 +50,10 @@ func TestExchangeIDCases(t *testing.T) {
 				old.AddSessions(1)
 			}
 			x := m.ExchangeID(identity("client", c.verifier, c.principal), c.update)
-			if x.Status != c.status || x.Expired != nil {
-				t.Fatalf("%v (in the way: %v)", x.Status, x.Expired)
+			if x.Verdict != c.verdict || x.Expired != nil {
+				t.Fatalf("%v (in the way: %v)", x.Verdict, x.Expired)
 			}
-			if x.Status == ok && (x.Client == old) != c.same {
+			if x.Verdict == ok && (x.Client == old) != c.same {
 				t.Errorf("client %#x after %#x", x.Client.ID, old.ID)
 			}
 			if x.Confirmed != (c.same && c.confirmed) {
@@ -74,7 +72,7 @@ func TestExchangeIDCases(t *testing.T) {
 func TestNewOwner(t *testing.T) { // cases 1 and 7
 	m := manager(t, Config{})
 	defer m.Close()
-	is(t, "update of nothing", m.ExchangeID(identity("a", 1, "me"), true).Status, nfs4wire.NFS4ErrNoEnt)
+	is(t, "update of nothing", m.ExchangeID(identity("a", 1, "me"), true).Verdict, NotFound)
 	a, b := unconfirmed(t, m, identity("a", 1, "me")), unconfirmed(t, m, identity("b", 1, "me"))
 	if a.ID == b.ID || !m.Issued(a.ID) {
 		t.Errorf("%#x, %#x in %#x", a.ID, b.ID, m.Epoch())
@@ -91,12 +89,12 @@ func TestConfirmationEndsTheIncarnationBefore(t *testing.T) {
 	if m.Client(old.ID) == nil || of(old).gone.Load() != 0 || m.Client(next.ID) != nil {
 		t.Error("the old client went too soon, or the one that never confirmed itself did not")
 	}
-	is(t, "confirmation", m.Confirm(third), nfs4wire.NFS4OK)
+	is(t, "confirmation", m.Confirm(third), Granted)
 	if m.Client(old.ID) != nil || of(old).gone.Load() != 1 || !old.Dying() {
 		t.Error("the old client is still there")
 	}
-	is(t, "confirmation again", m.Confirm(third), nfs4wire.NFS4OK)
-	is(t, "confirmation of one that is no more", m.Confirm(next), nfs4wire.NFS4ErrStaleClientID)
+	is(t, "confirmation again", m.Confirm(third), Granted)
+	is(t, "confirmation of one that is no more", m.Confirm(next), NoClient)
 }
 
 // An EXCHANGE_ID with the old verifier removes the new, unconfirmed incarnation, because it shows
@@ -109,7 +107,7 @@ func TestRestartThatIsTakenBack(t *testing.T) {
 	if x := m.ExchangeID(identity("client", 1, "me"), false); x.Client != old {
 		t.Fatalf("%+v", x)
 	}
-	is(t, "confirmation of the restart", m.Confirm(next), nfs4wire.NFS4ErrStaleClientID)
+	is(t, "confirmation of the restart", m.Confirm(next), NoClient)
 }
 
 func TestUnconfirmedClientsAreBounded(t *testing.T) {
@@ -146,19 +144,19 @@ func TestConfirmedClientsAreBounded(t *testing.T) {
 		confirmed(t, m, identity(fmt.Sprint(i), 1, "me"))
 	}
 	c := unconfirmed(t, m, identity("last", 1, "me"))
-	is(t, "one too many", m.Confirm(c), nfs4wire.NFS4ErrDelay)
-	is(t, "one in place of its own", m.Confirm(unconfirmed(t, m, identity("0", 2, "me"))), nfs4wire.NFS4OK)
+	is(t, "one too many", m.Confirm(c), TryLater)
+	is(t, "one in place of its own", m.Confirm(unconfirmed(t, m, identity("0", 2, "me"))), Granted)
 	id := identity("other", 1, "me")
 	id.Address = netip.MustParseAddr("10.0.0.2")
-	is(t, "one of another address", m.Confirm(unconfirmed(t, m, id)), nfs4wire.NFS4OK)
-	is(t, "one that goes", m.Destroy(m.clients.byName[identity("7", 1, "me").name(1)].confirmed), nfs4wire.NFS4OK)
-	is(t, "the place that is free", m.Confirm(c), nfs4wire.NFS4OK)
+	is(t, "one of another address", m.Confirm(unconfirmed(t, m, id)), Granted)
+	is(t, "one that goes", m.Destroy(m.clients.byName[identity("7", 1, "me").name(1)].confirmed), Granted)
+	is(t, "the place that is free", m.Confirm(c), Granted)
 }
 
 // However many clients some addresses have, an address with few clients can have more.
 func TestAddressesShareThePlacesOfClients(t *testing.T) {
 	timed(t, Config{}, func(t *testing.T, m *Manager) {
-		from := func(i int, owner string) Status {
+		from := func(i int, owner string) Verdict {
 			id := identity(owner, 1, "me")
 			id.Address = netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})
 			return m.Confirm(unconfirmed(t, m, id))
@@ -170,7 +168,7 @@ func TestAddressesShareThePlacesOfClients(t *testing.T) {
 		}
 		for n := range maxClients / (greedy + 1) / 2 {
 			s := from(greedy, fmt.Sprint("modest ", n))
-			if s == nfs4wire.NFS4ErrDelay {
+			if s == TryLater {
 				pass(time.Second)
 				s = from(greedy, fmt.Sprint("modest ", n))
 			}
@@ -200,11 +198,11 @@ func TestDestroy(t *testing.T) {
 	defer m.Close()
 	c := confirmed(t, m, identity("client", 1, "me"))
 	c.AddSessions(1)
-	is(t, "one that is active", m.Destroy(c), nfs4wire.NFS4ErrClientIDBusy)
+	is(t, "one that is active", m.Destroy(c), HoldsState)
 	c.AddSessions(-1)
-	is(t, "one that is not", m.Destroy(c), nfs4wire.NFS4OK)
-	is(t, "one that is no more", m.Destroy(c), nfs4wire.NFS4ErrStaleClientID)
-	is(t, "an unconfirmed one", m.Destroy(unconfirmed(t, m, identity("client", 1, "me"))), nfs4wire.NFS4OK)
+	is(t, "one that is not", m.Destroy(c), Granted)
+	is(t, "one that is no more", m.Destroy(c), NoClient)
+	is(t, "an unconfirmed one", m.Destroy(unconfirmed(t, m, identity("client", 1, "me"))), Granted)
 	if n := len(m.clients.byName) + len(m.clients.from) + len(m.clients.byID); n != 0 {
 		t.Errorf("%d entries are left", n)
 	}
@@ -247,7 +245,7 @@ func TestIdentitiesAreNotGuessed(t *testing.T) {
 // Only a request with integrity protection comes from a guarded client (SP4_MACH_CRED). Without it,
 // the request counts as another principal's, and changes nothing (RFC 8881 §2.4.3).
 func TestGuardedClientIsKnownByIntegrityAlone(t *testing.T) {
-	const inUse, perm = nfs4wire.NFS4ErrClIDInUse, nfs4wire.NFS4ErrPerm
+	const inUse, perm = NameTaken, OtherPrincipal
 	m := manager(t, Config{})
 	defer m.Close()
 	request := func(verifier byte, intact bool) *Identity {
@@ -261,13 +259,13 @@ func TestGuardedClientIsKnownByIntegrityAlone(t *testing.T) {
 	for verifier := range byte(4) {
 		id := request(verifier, false)
 		id.Address = netip.MustParseAddr("10.0.0.9")
-		is(t, "EXCHANGE_ID without integrity", m.ExchangeID(id, false).Status, inUse)
+		is(t, "EXCHANGE_ID without integrity", m.ExchangeID(id, false).Verdict, inUse)
 	}
-	is(t, "an update without integrity", m.ExchangeID(request(1, false), true).Status, perm)
+	is(t, "an update without integrity", m.ExchangeID(request(1, false), true).Verdict, perm)
 	if m.Client(next.ID) == nil || c.hasMet(source{netip.MustParseAddr("10.0.0.9"), true}) {
 		t.Error("a request without integrity has changed what is known of the client")
 	}
-	is(t, "an update", m.ExchangeID(request(1, true), true).Status, ok)
+	is(t, "an update", m.ExchangeID(request(1, true), true).Verdict, ok)
 	is(t, "confirmation", m.Confirm(next), ok)
 	if m.Client(c.ID) != nil {
 		t.Error("the incarnation before is still there")
@@ -297,7 +295,7 @@ func TestGuardedClientIsKnownByIntegrityAloneAfterARestart(t *testing.T) {
 	}
 	refused := func(t *testing.T, m *Manager) {
 		for verifier := range byte(4) {
-			is(t, "EXCHANGE_ID without integrity", m.ExchangeID(request(verifier, false, false), false).Status, delay)
+			is(t, "EXCHANGE_ID without integrity", m.ExchangeID(request(verifier, false, false), false).Verdict, delay)
 		}
 		if !m.InGrace() {
 			t.Error("requests without integrity have ended the time of grace")

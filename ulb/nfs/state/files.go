@@ -195,7 +195,7 @@ func (g *guard) unlist(s *State) {
 	case revoked:
 		s.Client.holding.revoked[s] = struct{}{}
 		s.Client.known.hasRevoked.Store(true)
-	case s.Kind == KindOpen && s.Client.Minor == 0 && !s.Client.known.gone:
+	case s.Kind == KindOpen && s.Client.numbered() && !s.Client.known.gone:
 		g.outlive(s.Owner, s)
 	default:
 		g.files.slab.remove(s)
@@ -213,7 +213,7 @@ func (g *guard) unlist(s *State) {
 	}
 	switch {
 	case o.holds():
-	case o.Client.Minor != 0:
+	case !o.Client.numbered():
 		g.forgetOwner(o)
 	default: // the client may repeat its last request, so the owner stays until prune forgets it
 		g.rest(o)
@@ -307,7 +307,7 @@ func (g *guard) owner(c *Client, name []byte, locks bool) *Owner {
 		return nil
 	}
 	o := &Owner{Client: c, key: ownerKey{locks, string(name)}, known: true}
-	o.confirmed.Store(locks || c.Minor != 0)
+	o.confirmed.Store(locks || !c.numbered())
 	c.holding.owners[o.key] = o
 	g.files.usage.Owners++
 	g.charge(c, o.size())
@@ -317,7 +317,7 @@ func (g *guard) owner(c *Client, name []byte, locks bool) *Owner {
 
 // size returns the memory of o, in bytes.
 func (o *Owner) size() int {
-	if o.Client.Minor == 0 {
+	if o.Client.numbered() {
 		return sizeOwner + sizeNumbered + len(o.key.name)
 	}
 	return sizeOwner + len(o.key.name)
@@ -327,7 +327,7 @@ func (o *Owner) holds() bool { return len(o.own) > 0 || len(o.states) > 0 }
 
 // rest stores that o holds no state from now on. In minor version 0 prune forgets o later.
 func (g *guard) rest(o *Owner) {
-	if o.Client.Minor == 0 && o.idle.IsZero() {
+	if o.Client.numbered() && o.idle.IsZero() {
 		h := &o.Client.holding
 		h.idle = append(h.idle, o)
 	}

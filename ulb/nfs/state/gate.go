@@ -179,7 +179,7 @@ func (i *Intent) exempts(of *file, group *openGroup, c *Client) bool {
 	case i.Client != nil:
 		return c == i.Client
 	}
-	return c.Minor == 0 && c.known.origin.minor0 == 1 && c.known.address == clientaddr.Of(i.From)
+	return c.Kind == Minor0 && c.known.origin.minor0 == 1 && c.known.address == clientaddr.Of(i.From)
 }
 
 // conflict reports whether an open of a file conflicts with a new access or a new deny mode, and

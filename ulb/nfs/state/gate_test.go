@@ -6,7 +6,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -82,7 +81,7 @@ func TestStateIDExemptsItsOpenAlone(t *testing.T) {
 			}
 		}
 	}
-	var ids [len(by)]nfs4wire.StateID4
+	var ids [len(by)]StateID
 	for i := range by {
 		ids[i] = open(t, m, c, fmt.Sprint(i), key, AccessWrite, AccessRead)
 		by[i], _ = m.Find(&ids[i], c)

@@ -3,8 +3,6 @@ package state
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // grace is the grace period: the time after a start in which clients may reclaim the state that
@@ -72,14 +70,14 @@ func (g *guard) beginGrace(known []Record) {
 		if r.Held == 0 {
 			r.Held = heldAny
 		}
-		o := owner{r.Minor, r.Owner}
+		o := owner{r.Kind, r.Owner}
 		c := &claim{Record: r, barred: r.Revoked}
 		p.claims[r.name()] = c
 		p.named[o] = append(p.named[o], c)
 		held[who{o, r.Principal}] |= r.Held
 	}
 	for _, c := range p.claims {
-		if c.held = held[who{owner{c.Minor, c.Owner}, c.Principal}]; c.mayDeny() {
+		if c.held = held[who{owner{c.Kind, c.Owner}, c.Principal}]; c.mayDeny() {
 			g.expectDenials(1)
 		}
 	}
@@ -110,19 +108,19 @@ func (g *grace) endsAt() time.Duration {
 
 // An owner is what a client calls itself.
 type owner struct {
-	minor uint32
-	name  string
+	kind ClientKind
+	name string
 }
 
 // keeps reports whether the client of id has to wait, because a recorded client of that name may still
 // reclaim its state: until the grace period ends if the recorded client has another principal, or Record.Guarded
 // is set and id has no integrity protection; until half of it is over if id may be the recorded client at
 // another source (see elsewhere). No confirmed client has the name.
-func (g *guard) keeps(minor uint32, id *Identity) bool {
+func (g *guard) keeps(kind ClientKind, id *Identity) bool {
 	if !g.grace.on.Load() || g.grace.ending {
 		return false
 	}
-	n := id.name(minor)
+	n := id.name(kind)
 	if r := g.grace.claims[n]; r != nil {
 		return !r.done && (r.Principal != id.Principal || r.Guarded && !id.Intact)
 	}
@@ -135,7 +133,7 @@ func (g *guard) keeps(minor uint32, id *Identity) bool {
 // one, but nothing proves it. So the place in the record comes first: see keeps. Records of earlier versions lack
 // Privileged, and perhaps the address.
 func (g *guard) elsewhere(n name, principal string) (found *claim) {
-	for _, r := range g.grace.named[owner{n.minor, n.owner}] {
+	for _, r := range g.grace.named[owner{n.kind, n.owner}] {
 		if r.done || r.Principal != principal || g.grace.claims[r.name()] != r || g.clients.byName[r.name()].confirmed != nil {
 			continue
 		}
@@ -221,9 +219,9 @@ func (g *guard) settle(r *claim) {
 // ReclaimComplete executes a RECLAIM_COMPLETE for all file systems (RFC 8881 §18.51): it writes the
 // record of the client. The client may get new state when the grace period is over. If later is not nil,
 // ReclaimComplete does not wait for the disk, and returns AfterDisk where it would have to. It returns
-// NFS4ERR_COMPLETE_ALREADY if an earlier RECLAIM_COMPLETE of the client succeeded, and
-// NFS4ERR_DELAY if the record could not be written or the Manager has removed the client.
-func (m *Manager) ReclaimComplete(c *Client, later *Later) Status {
+// AlreadyComplete if an earlier RECLAIM_COMPLETE of the client succeeded, TryLater if the record could not be
+// written, and Gone if the Manager has removed the client.
+func (m *Manager) ReclaimComplete(c *Client, later *Later) Verdict {
 	k := &c.known.reclaim
 	g := m.acquire()
 	defer func() { g.release() }()
@@ -238,7 +236,7 @@ func (m *Manager) ReclaimComplete(c *Client, later *Later) Status {
 	case k.stored != nil && (*k.stored == need || g.failingLocked()):
 		return g.complete(c)
 	case g.failingLocked():
-		return nfs4wire.NFS4ErrDelay
+		return TryLater
 	default:
 		*later = Later{m: m, record: c}
 		return AfterDisk
@@ -247,26 +245,26 @@ func (m *Manager) ReclaimComplete(c *Client, later *Later) Status {
 	m.record(c)
 	g = m.acquire()
 	if k.stored == nil && !k.complete {
-		return nfs4wire.NFS4ErrDelay
+		return TryLater
 	}
 	return g.complete(c)
 }
 
 // complete does the part of ReclaimComplete that needs no disk.
-func (g *guard) complete(c *Client) Status {
+func (g *guard) complete(c *Client) Verdict {
 	k := &c.known.reclaim
 	switch {
 	case k.complete:
-		return nfs4wire.NFS4ErrCompleteAlready
+		return AlreadyComplete
 	case c.known.gone:
-		return nfs4wire.NFS4ErrDelay // its next SEQUENCE finds that the session is gone
+		return Gone
 	}
 	if r := g.claimOf(c); r != nil {
 		g.settle(r)
 	}
 	k.complete = true
 	k.needed.Store(false)
-	return nfs4wire.NFS4OK
+	return Granted
 }
 
 // sweepGrace ends the grace period if its time is over or all claims are settled. It first removes the

@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/test/await"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 const (
-	noGrace = nfs4wire.NFS4ErrNoGrace
-	inGrace = nfs4wire.NFS4ErrGrace
-	delay   = nfs4wire.NFS4ErrDelay
+	noGrace = MayNotReclaim
+	inGrace = InGracePeriod
+	delay   = TryLater
 )
 
 // A life is one run of a server. Only the disk survives it.
@@ -45,15 +44,15 @@ func TestNoRecordsNoGrace(t *testing.T) {
 		c := confirmed(t, m, me())
 		is(t, "something new before RECLAIM_COMPLETE", m.mayHoldNow(c, false), inGrace)
 		is(t, "a claim", m.mayHoldNow(c, true), noGrace)
-		if m.Status(c) != 0 {
-			t.Errorf("status %#x", m.Status(c))
+		if m.Notices(c) != 0 {
+			t.Errorf("verdict %#x", m.Notices(c))
 		}
 		s := m.ReclaimComplete(c, new(Later))
 		is(t, "RECLAIM_COMPLETE that does not wait for the disk", s, AfterDisk)
 		s = m.ReclaimComplete(c, nil)
 		is(t, "RECLAIM_COMPLETE", s, ok)
 		s = m.ReclaimComplete(c, new(Later))
-		is(t, "RECLAIM_COMPLETE again", s, nfs4wire.NFS4ErrCompleteAlready)
+		is(t, "RECLAIM_COMPLETE again", s, AlreadyComplete)
 		is(t, "something new", m.mayHoldNow(c, false), ok)
 		is(t, "a claim", m.mayHoldNow(c, true), noGrace)
 	})
@@ -145,8 +144,8 @@ func TestRestart(t *testing.T) {
 					want = ok
 				}
 				is(t, "a claim", m.mayHoldNow(client, true), want)
-				if flag := m.Status(client) == nfs4wire.Seq4StatusRestartReclaimNeeded; flag != c.claims {
-					t.Errorf("status %#x", m.Status(client))
+				if flag := m.Notices(client) == NoticeReclaim; flag != c.claims {
+					t.Errorf("verdict %#x", m.Notices(client))
 				}
 			}
 			over := func(t *testing.T, m *Manager) {
@@ -170,9 +169,9 @@ func TestGrace(t *testing.T) {
 		stranger := complete(t, m, identity("stranger", 1, "me"))
 		is(t, "a stranger's claim", m.mayHoldNow(stranger, true), noGrace)
 		is(t, "a stranger's wish", m.mayHoldNow(stranger, false), inGrace)
-		is(t, "another principal", m.ExchangeID(identity("client", 1, "thief"), false).Status, nfs4wire.NFS4ErrDelay)
+		is(t, "another principal", m.ExchangeID(identity("client", 1, "thief"), false).Verdict, TryLater)
 		g := m.acquire()
-		if g.claimOf(&Client{Minor: 1, Owner: "client", Principal: "thief"}) != nil {
+		if g.claimOf(&Client{Kind: 1, Owner: "client", Principal: "thief"}) != nil {
 			t.Error("another principal may claim")
 		}
 		g.release()
@@ -259,7 +258,7 @@ func TestGraceLastsUntilTheRecordsAreRemoved(t *testing.T) {
 	lives(t, d, holds, func(t *testing.T, m *Manager) {
 		d.breakDown(true)
 		stranger := confirmed(t, m, identity("stranger", 1, "me"))
-		if s := m.ReclaimComplete(stranger, nil); s != nfs4wire.NFS4ErrDelay {
+		if s := m.ReclaimComplete(stranger, nil); s != TryLater {
 			t.Errorf("RECLAIM_COMPLETE without a record: %v", s)
 		}
 		pass(3 * leaseTime)
@@ -302,7 +301,7 @@ func TestRecordsAreWrittenTogether(t *testing.T) {
 			<-goOn
 		}
 	}
-	ended := make(chan Status, clients)
+	ended := make(chan Verdict, clients)
 	complete := func(i int) {
 		c := confirmed(t, m, identity(fmt.Sprint(i), 1, "me"))
 		go func() {

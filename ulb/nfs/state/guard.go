@@ -119,10 +119,6 @@ func (g *guard) blame(c *Client) {
 	}
 }
 
-// WouldWait is the status of a CloseOpen with try that has to wait for the file system, because local
-// claims have to be given up. It has released nothing.
-const WouldWait Status = -1
-
 // settled executes a request: f does the work, and calls blame for each client whose state conflicts
 // with the request. If the leases of all these clients ran out, settled evicts the clients and calls
 // f again. If an eviction fails, or has just failed, the result of f stands. If later is not nil, settled

@@ -7,11 +7,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-const ok = nfs4wire.NFS4OK
+const ok = Granted
 
 // newManager makes a Manager. The end of the test closes it.
 func newManager(t testing.TB) *Manager {
@@ -25,9 +24,9 @@ func newManager(t testing.TB) *Manager {
 }
 
 // newClient makes a client that may open files.
-func newClient(m *Manager, minor uint32, name string) *Client {
+func newClient(m *Manager, kind ClientKind, name string) *Client {
 	id := &Identity{Owner: []byte(name)}
-	if minor == 0 {
+	if kind == 0 {
 		r := m.SetClientID(id, Callback{})
 		m.ConfirmClientID(r.Client.ID, r.Confirm, "")
 		return r.Client
@@ -72,7 +71,7 @@ func (f *countedFile) Close() {
 }
 
 // open opens a file. It fails the test if the Manager refuses.
-func open(t testing.TB, m *Manager, c *Client, owner string, key FileKey, access, deny Access) nfs4wire.StateID4 {
+func open(t testing.TB, m *Manager, c *Client, owner string, key FileKey, access, deny Access) StateID {
 	t.Helper()
 	if _, first := m.MayHold(c, deny, false); first && deny != 0 {
 		if s := m.Record(c, deny, nil); s != ok {

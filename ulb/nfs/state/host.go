@@ -6,21 +6,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
-
-// Host is the Client.Minor of a host: a client of NFSv3's lock protocol, the Network Lock Manager (RFC 1813
-// appendix II). It is the number of that program, and no minor version of NFSv4.
-//
-// A host has no lease: what it has locked stays until it unlocks it, says that it has restarted (ForgetHost),
-// or the administrator takes it away. It does not confirm itself, and it never says that it has reclaimed all.
-const Host = 100021
-
-// isHost reports whether c is a Host.
-func (c *Client) isHost() bool { return c.Minor == Host }
-
-// completes reports whether the client says when it has reclaimed everything (RECLAIM_COMPLETE).
-func (c *Client) completes() bool { return c.Minor != 0 && !c.isHost() }
 
 // hostIdle is how long the server remembers a host, with its record, after its last lock. Even if it is short of room, it
 // remembers a host for hostBusy: the host may be in the middle of its first request.
@@ -54,18 +40,18 @@ func (m *Manager) FindHost(caller []byte, from netip.Addr) *Client {
 }
 
 // HostOf is FindHost, but makes the host if there is none; local is then the server's address that the host has
-// called, and companion belongs to the host. It returns NFS4ERR_DELAY if the server can have no more clients, or none
+// called, and companion belongs to the host. It returns TryLater if the server can have no more clients, or none
 // of this address.
-func (m *Manager) HostOf(caller []byte, from, local netip.Addr, companion Companion) (*Client, Status) {
+func (m *Manager) HostOf(caller []byte, from, local netip.Addr, companion Companion) (*Client, Verdict) {
 	g := m.acquire()
 	defer g.release()
 	id := hostIdentity(caller, from)
 	if c := g.clients.byName[id.name(Host)].confirmed; c != nil {
-		return c, nfs4wire.NFS4OK
+		return c, Granted
 	}
 	id.Principal, id.Companion = hostAddresses(from, local), companion
 	c := g.add(Host, id)
-	if s := g.confirm(c); s != nfs4wire.NFS4OK {
+	if s := g.confirm(c); s != Granted {
 		g.remove(c)
 		return nil, s
 	}
@@ -74,7 +60,7 @@ func (m *Manager) HostOf(caller []byte, from, local netip.Addr, companion Compan
 		o.hosts = make(map[*Client]struct{})
 	}
 	o.hosts[c] = struct{}{}
-	return c, nfs4wire.NFS4OK
+	return c, Granted
 }
 
 // hostAddresses returns the Client.Principal of a host: its own address, and the server's address that it has called.
@@ -95,7 +81,7 @@ func (m *Manager) FormerHosts() (all []FormerHost) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.grace.claims {
-		if r.Minor != Host {
+		if r.Kind != Host {
 			continue
 		}
 		_, called, _ := strings.Cut(r.Owner, " ")
@@ -149,29 +135,29 @@ func (m *Manager) NotifyHosts(f func(LockNotice)) { m.files.notifyHosts.Store(&f
 // hostOpen returns the open on which the locks of the host a.Host in a file hang. A host opens no files, so the
 // Manager makes the open with the first lock or waiter of the host in the file, and ends it with the last one
 // (endIdle). The open conflicts with no other one, because the host's reads and writes ask one by one (Ask).
-func (g *guard) hostOpen(a *LockArgs) (*State, Status) {
+func (g *guard) hostOpen(a *LockArgs) (*State, Verdict) {
 	c := a.Host
-	if s := g.mayBegin(c); s != nfs4wire.NFS4OK {
+	if s := g.mayBegin(c); s != Granted {
 		return nil, s
 	}
 	if s := g.findHostOpen(c, nil, &a.Ref, a.id); s != nil {
-		return s, nfs4wire.NFS4OK
+		return s, Granted
 	}
-	if s := g.mayHold(c, 0, a.Claimed); s != nfs4wire.NFS4OK {
+	if s := g.mayHold(c, 0, a.Claimed); s != Granted {
 		return nil, s
 	}
 	if !g.isRecorded(c, 0, a.Claimed) {
-		return nil, nfs4wire.NFS4ErrDelay // the host ended during this request
+		return nil, TryLater // the host ended during this request
 	}
 	if g.crowded(c) {
-		return nil, g.full(c)
+		return nil, g.full()
 	}
-	if s := g.mayOpen(c, a.id, a.room); s != nfs4wire.NFS4OK {
+	if s := g.mayOpen(c, a.id, a.room); s != Granted {
 		return nil, s
 	}
 	owner := g.owner(c, nil, false)
 	if owner == nil {
-		return nil, g.full(c)
+		return nil, g.full()
 	}
 	of := g.files.byID[a.id]
 	if of == nil {
@@ -185,14 +171,14 @@ func (g *guard) hostOpen(a *LockArgs) (*State, Status) {
 		if !owner.holds() {
 			g.forgetOwner(owner)
 		}
-		return nil, g.full(c)
+		return nil, g.full()
 	}
 	g.files.usage.Opens++
 	if a.Claimed {
 		c.known.reclaim.held |= HeldOpens
 		g.reclaimed(c)
 	}
-	return s, nfs4wire.NFS4OK
+	return s, Granted
 }
 
 // findHostOpen returns the open of the file that the open-owner of a host has, or nil. The one on whose opens locks hang

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -13,42 +12,42 @@ const LocalRetry = 2 * time.Second
 
 // HostLock locks a range of a file for an owner (a.OwnerName) of the host a.Host, which has no stateids: of a.Ref
 // only the file counts. It first has the host recorded. The statuses are those of Lock and of Record. If a.Wait is
-// true and the status is NFS4ERR_DENIED, the owner waits for the lock (NotifyHosts), unless its host or its address
+// true and the verdict is LockConflict, the owner waits for the lock (NotifyHosts), unless its host or its address
 // waits for too many. No notice comes if the Denied is of a process of this machine (its ClientID is 0): the caller
 // tries again after LocalRetry, with IfWaits.
-func (m *Manager) HostLock(a *LockArgs) (d *Denied, status Status) {
+func (m *Manager) HostLock(a *LockArgs) (d *Denied, verdict Verdict) {
 	if _, ok := byterange.At(a.Offset, a.Length, a.Write); !ok {
-		return nil, nfs4wire.NFS4ErrInvalid
+		return nil, Invalid
 	}
 	a.New, a.id, a.room = true, a.Key.id(), openRoomOf(a.Key.Domain)
 	switch s, first := m.MayHold(a.Host, 0, a.Claimed); {
-	case s != nfs4wire.NFS4OK:
+	case s != Granted:
 		return nil, s
 	case first:
-		if s = m.Record(a.Host, 0, a.Later); s != nfs4wire.NFS4OK {
+		if s = m.Record(a.Host, 0, a.Later); s != Granted {
 			return nil, s
 		}
 	}
 	m.Renew(a.Host)
-	_, d, status = m.Lock(a)
-	return d, status
+	_, d, verdict = m.Lock(a)
+	return d, verdict
 }
 
 // hostLocker is locker for an owner of a host.
-func (g *guard) hostLocker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
-	if open, status = g.hostOpen(a); status != nfs4wire.NFS4OK {
-		return nil, nil, nil, status
+func (g *guard) hostLocker(a *LockArgs) (s, open *State, owner *Owner, verdict Verdict) {
+	if open, verdict = g.hostOpen(a); verdict != Granted {
+		return nil, nil, nil, verdict
 	}
 	g.idle = append(g.idle, open) // in case that the lock is refused
 	owner = a.Host.holding.owners[ownerKey{true, string(a.OwnerName)}]
-	return open.locks[owner], open, owner, nfs4wire.NFS4OK
+	return open.locks[owner], open, owner, Granted
 }
 
 // HostTest looks for a lock that keeps an owner of a host from locking a range: see TestLock. The host is nil if it
 // has locked nothing.
-func (m *Manager) HostTest(host *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, later *Later) (*Denied, Status) {
+func (m *Manager) HostTest(host *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, later *Later) (*Denied, Verdict) {
 	if host == nil {
-		host = &Client{Minor: Host}
+		host = &Client{Kind: Host}
 	}
 	return m.TestLock(host, owner, key, offset, length, write, claimer, later)
 }
@@ -65,24 +64,24 @@ type HostRange struct {
 
 // HostUnlock unlocks those parts of a range that an owner of a host has locked by the export of r, and ends its waiting
 // for locks that overlap the range. If that succeeds, it calls done, unless it is nil: see LockArgs.Held.
-func (m *Manager) HostUnlock(r *HostRange, done func()) Status {
-	return m.hostChange(r, func(g *guard, what *byterange.Range, id fileID) Status {
-		status := g.hostUnlock(r, what, id)
-		if status == nfs4wire.NFS4OK && done != nil {
+func (m *Manager) HostUnlock(r *HostRange, done func()) Verdict {
+	return m.hostChange(r, func(g *guard, what *byterange.Range, id fileID) Verdict {
+		verdict := g.hostUnlock(r, what, id)
+		if verdict == Granted && done != nil {
 			done()
 		}
-		return status
+		return verdict
 	})
 }
 
 // hostChange calls change for the locks in a range, and then makes the server's claims match them.
-func (m *Manager) hostChange(r *HostRange, change func(g *guard, what *byterange.Range, id fileID) Status) Status {
+func (m *Manager) hostChange(r *HostRange, change func(g *guard, what *byterange.Range, id fileID) Verdict) Verdict {
 	what, ok := byterange.At(r.Offset, r.Length, false)
 	if !ok {
-		return nfs4wire.NFS4ErrInvalid
+		return Invalid
 	}
 	id := r.Key.id()
-	guarded := func() Status {
+	guarded := func() Verdict {
 		g := m.acquire()
 		defer g.release()
 		return change(g, &what, id)
@@ -92,12 +91,12 @@ func (m *Manager) hostChange(r *HostRange, change func(g *guard, what *byterange
 	}
 	c := m.claimed(r.Key, r.Claimer)
 	defer m.unclaimed(c)
-	status := guarded()
-	if status == nfs4wire.NFS4OK {
+	verdict := guarded()
+	if verdict == Granted {
 		// If followLocked fails, the kernel keeps needless claims until the file is closed.
 		_ = m.followLocked(c, what)
 	}
-	return status
+	return verdict
 }
 
 // hostLockState returns what an owner of a host has locked in a file, or nil.
@@ -109,19 +108,19 @@ func (g *guard) hostLockState(r *HostRange, id fileID) *State {
 	return open.locks[r.Client.holding.owners[ownerKey{true, string(r.Owner)}]]
 }
 
-func (g *guard) hostUnlock(r *HostRange, what *byterange.Range, id fileID) Status {
+func (g *guard) hostUnlock(r *HostRange, what *byterange.Range, id fileID) Verdict {
 	if of := g.files.byID[id]; of != nil {
 		of.waitsNot(g, r.Client, string(r.Owner), what)
 		g.released(of)
 	}
 	s := g.hostLockState(r, id)
 	if s == nil {
-		return nfs4wire.NFS4OK
+		return Granted
 	}
 	of := s.file
 	if s.held.Ranges().Splits(what.First, what.Last) {
-		if status := g.mayGrow(r.Client, of, lockCount{ranges: 1}); status != nfs4wire.NFS4OK {
-			return status
+		if verdict := g.mayGrow(r.Client, of, lockCount{ranges: 1}); verdict != Granted {
+			return verdict
 		}
 	}
 	g.counted(s, of.locked.Unlock(&s.held, what.First, what.Last))
@@ -129,7 +128,7 @@ func (g *guard) hostUnlock(r *HostRange, what *byterange.Range, id fileID) Statu
 		g.endLock(s)
 	}
 	g.released(of)
-	return nfs4wire.NFS4OK
+	return Granted
 }
 
 // HostAwaits reports whether an owner of a host waits for exactly this lock, since the LOCK that had this tag.

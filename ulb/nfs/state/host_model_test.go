@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"pgregory.net/rapid"
 )
 
@@ -67,13 +66,13 @@ func (m *model) hostLock(t *rapid.T) {
 	}
 	want := ok
 	if m.inTheWay(h, owner, file, from, to, how) {
-		want = nfs4wire.NFS4ErrDenied
+		want = LockConflict
 	}
 	d, s := m.m.HostLock(&LockArgs{
 		Host: c, OwnerName: fmt.Appendf(nil, "owner %d", owner), Ref: Ref{Client: c, Key: m.files[file]},
 		Offset: offset, Length: length, Write: how == 2, Claimer: m.claimer(),
 	})
-	if s != want || (d != nil) != (s == nfs4wire.NFS4ErrDenied) {
+	if s != want || (d != nil) != (s == LockConflict) {
 		t.Fatalf("a host's LOCK: %v %v, not %v", s, d, want)
 	}
 	if s != ok {
@@ -99,7 +98,7 @@ func (m *model) hostTest(t *rapid.T) {
 	from, to, offset, length := span(t)
 	_, s := m.m.HostTest(m.m.FindHost(m.hostName(h), hostAddress), fmt.Appendf(nil, "owner %d", owner), m.files[file],
 		offset, length, how == 2, m.claimer(), nil)
-	if want := m.inTheWay(h, owner, file, from, to, how); (s == nfs4wire.NFS4ErrDenied) != want {
+	if want := m.inTheWay(h, owner, file, from, to, how); (s == LockConflict) != want {
 		t.Fatalf("a host's TEST: %v", s)
 	}
 }

@@ -2,7 +2,6 @@ package state
 
 import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Before is what an owner held of a range before it got a lock there.
@@ -12,12 +11,12 @@ type Before []byterange.Range
 // last returns what that was (LockArgs.Held), or false if the lock is to stay. It is called once, while no other call
 // changes the owner's locks, and must not call the Manager. HostRestore returns what last did.
 func (m *Manager) HostRestore(r *HostRange, last func() (before Before, is bool)) (done bool) {
-	m.hostChange(r, func(g *guard, what *byterange.Range, id fileID) Status {
+	m.hostChange(r, func(g *guard, what *byterange.Range, id fileID) Verdict {
 		var before Before
 		if before, done = last(); done {
 			g.hostRestore(r, what, id, before)
 		}
-		return nfs4wire.NFS4OK
+		return Granted
 	})
 	return done
 }

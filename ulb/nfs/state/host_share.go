@@ -2,8 +2,6 @@ package state
 
 import (
 	"bytes"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // shareOwner returns the open-owner of a host's shares. No share has the open-owner on whose opens locks hang.
@@ -11,25 +9,25 @@ func shareOwner(owner []byte) []byte { return bytes.Join([][]byte{[]byte("share 
 
 // HostShare opens a file for an owner (a.OwnerName) of the host a.Client, with access and deny bits, in place of the
 // owner's earlier share of the file. It first has the host recorded. The statuses are those of Open and of Record.
-func (m *Manager) HostShare(a *OpenArgs) (status Status) {
+func (m *Manager) HostShare(a *OpenArgs) (verdict Verdict) {
 	a.OwnerName = shareOwner(a.OwnerName)
 	switch s, first := m.MayHold(a.Client, a.Deny, a.Claimed); {
-	case s != nfs4wire.NFS4OK:
+	case s != Granted:
 		return s
 	case first:
-		if s = m.Record(a.Client, a.Deny, a.Later); s != nfs4wire.NFS4OK {
+		if s = m.Record(a.Client, a.Deny, a.Later); s != Granted {
 			return s
 		}
 	}
 	m.Renew(a.Client)
 	id, room := a.Key.id(), openRoomOf(a.Key.Domain)
-	if !m.settled(a.Later, func(g *guard) { status = g.hostShare(a, id, room) }) {
+	if !m.settled(a.Later, func(g *guard) { verdict = g.hostShare(a, id, room) }) {
 		return AfterDisk
 	}
-	return status
+	return verdict
 }
 
-func (g *guard) hostShare(a *OpenArgs, id fileID, room openRoom) Status {
+func (g *guard) hostShare(a *OpenArgs, id fileID, room openRoom) Verdict {
 	ref := Ref{Key: a.Key, Export: a.Export}
 	s := g.findHostOpen(a.Client, a.OwnerName, &ref, id)
 	var before modes
@@ -37,11 +35,11 @@ func (g *guard) hostShare(a *OpenArgs, id fileID, room openRoom) Status {
 		before = s.modes
 		g.become(s, mode(0, 0)) // the earlier share is not in the way of the new one
 	}
-	_, status := g.open(a, id, room)
-	if status != nfs4wire.NFS4OK && s != nil {
+	_, verdict := g.open(a, id, room)
+	if verdict != Granted && s != nil {
 		g.become(s, before)
 	}
-	return status
+	return verdict
 }
 
 // HostUnshare ends the share of a file that an owner of a host has, if it has one.

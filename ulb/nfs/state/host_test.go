@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -18,7 +17,7 @@ func newHost(t testing.TB, m *Manager, name string) *Client {
 	return c
 }
 
-func hostLock(m *Manager, c *Client, owner string, key FileKey, write, wait bool) Status {
+func hostLock(m *Manager, c *Client, owner string, key FileKey, write, wait bool) Verdict {
 	_, s := m.HostLock(&LockArgs{Host: c, OwnerName: []byte(owner), Ref: Ref{Client: c, Key: key}, Length: 10, Write: write, Wait: wait, Tag: owner})
 	return s
 }
@@ -31,7 +30,7 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 		is(t, "LOCK", hostLock(m, idle, "o", fileKey(1), true, false), ok)
 		is(t, "UNLOCK", m.HostUnlock(&HostRange{Ref: Ref{Client: idle, Key: fileKey(1)}, Owner: []byte("o"), Length: 10}, nil), ok)
 		is(t, "LOCK", hostLock(m, holds, "o", fileKey(2), true, false), ok)
-		is(t, "LOCK that waits", hostLock(m, waits, "o", fileKey(2), true, true), nfs4wire.NFS4ErrDenied)
+		is(t, "LOCK that waits", hostLock(m, waits, "o", fileKey(2), true, true), LockConflict)
 		time.Sleep(50 * time.Minute)
 		if n := len(m.HostsAt(hostAddress)); n != 3 {
 			t.Errorf("%d hosts after 50 minutes", n)
@@ -54,14 +53,14 @@ func TestHostsThatHaveJustCalledStay(t *testing.T) {
 		for i := range maxClientsFrom {
 			newHost(t, m, "host "+strconv.Itoa(i))
 		}
-		next := func() (s Status) {
+		next := func() (s Verdict) {
 			_, s = m.HostOf([]byte("next"), hostAddress, hostAddress, nil)
 			return s
 		}
-		is(t, "one more host", next(), nfs4wire.NFS4ErrDelay)
+		is(t, "one more host", next(), TryLater)
 		m.wake()
 		synctest.Wait()
-		is(t, "one more host after a sweep", next(), nfs4wire.NFS4ErrDelay)
+		is(t, "one more host after a sweep", next(), TryLater)
 		if n := len(m.HostsAt(hostAddress)); n != maxClientsFrom {
 			t.Errorf("%d hosts", n)
 		}
@@ -79,7 +78,7 @@ func TestHostLocksDenyNoOpens(t *testing.T) {
 	is(t, "LOCK", hostLock(m, h, "o", key, true, false), ok)
 	id := open(t, m, c, "c", key, AccessBoth, AccessBoth)
 	_, d, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte("l"), Length: 1, Write: true})
-	is(t, "LOCK of an NFSv4 client", s, nfs4wire.NFS4ErrDenied)
+	is(t, "LOCK of an NFSv4 client", s, LockConflict)
 	if d == nil || d.ClientID != h.ID {
 		t.Errorf("denied by %+v", d)
 	}
@@ -99,7 +98,7 @@ func TestHostWaitsForNFSv4(t *testing.T) {
 	id := open(t, m, c, "c", key, AccessBoth, 0)
 	_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte("l"), Length: 1, Write: true})
 	is(t, "LOCK of an NFSv4 client", s, ok)
-	is(t, "LOCK", hostLock(m, h, "o", key, true, true), nfs4wire.NFS4ErrDenied)
+	is(t, "LOCK", hostLock(m, h, "o", key, true, true), LockConflict)
 	_, s = m.CloseOpen(&Ref{ID: id, Client: c, Key: key}, false)
 	is(t, "CLOSE", s, ok)
 	if len(told) != 1 || told[0] != "o" {
@@ -107,12 +106,12 @@ func TestHostWaitsForNFSv4(t *testing.T) {
 	}
 	a := LockArgs{Host: h, OwnerName: []byte("o"), Ref: Ref{Client: h, Key: key}, Length: 10, Write: true, IfWaits: true, Tag: "another LOCK"}
 	_, s = m.HostLock(&a)
-	is(t, "taking it for another LOCK", s, nfs4wire.NFS4ErrNoEnt)
+	is(t, "taking it for another LOCK", s, NotFound)
 	a.Tag = "o"
 	_, s = m.HostLock(&a)
 	is(t, "taking it", s, ok)
 	_, s = m.HostLock(&a)
-	is(t, "taking it again", s, nfs4wire.NFS4ErrNoEnt)
+	is(t, "taking it again", s, NotFound)
 	m.ForgetHost(h)
 	m.removeNow(c)
 	nothingLeft(t, m)
@@ -124,13 +123,13 @@ func TestRevokedHosts(t *testing.T) {
 	m := newManager(t)
 	h, other, key := newHost(t, m, "h"), newHost(t, m, "other"), fileKey(1)
 	is(t, "LOCK", hostLock(m, h, "o", key, true, false), ok)
-	is(t, "LOCK that waits", hostLock(m, other, "w", key, true, true), nfs4wire.NFS4ErrDenied)
+	is(t, "LOCK that waits", hostLock(m, other, "w", key, true, true), LockConflict)
 	m.Revoke(key.Domain)
 	if u := m.Usage(); u.Opens+u.Locks+u.Ranges+u.Waiters+u.Files+u.Owners > 0 {
 		t.Errorf("left over: %+v", u)
 	}
 	_, s := m.HostLock(&LockArgs{Host: other, OwnerName: []byte("w"), Ref: Ref{Client: other, Key: key}, Length: 10, Write: true, IfWaits: true, Tag: "w"})
-	is(t, "taking what it waited for", s, nfs4wire.NFS4ErrNoEnt)
+	is(t, "taking what it waited for", s, NotFound)
 	is(t, "LOCK afterwards", hostLock(m, other, "w", key, true, false), ok)
 	m.ForgetHost(h)
 	m.ForgetHost(other)
@@ -149,7 +148,7 @@ func TestHostsAreBounded(t *testing.T) {
 	for ; locked < 1<<16; locked++ {
 		_, s := m.HostLock(&LockArgs{Host: h, OwnerName: []byte("o"), Ref: Ref{Client: h, Key: key}, Offset: uint64(2 * locked), Length: 1})
 		if s != ok {
-			is(t, "LOCK beyond the memory", s, nfs4wire.NFS4ErrDelay)
+			is(t, "LOCK beyond the memory", s, Full)
 			break
 		}
 	}
@@ -158,7 +157,7 @@ func TestHostsAreBounded(t *testing.T) {
 	}
 	for i := range 2 * maxClientsFrom {
 		if _, s := m.HostOf([]byte(string(rune('a'+i%26))+string(rune(i))), hostAddress, hostAddress, nil); s != ok {
-			is(t, "one more host", s, nfs4wire.NFS4ErrDelay)
+			is(t, "one more host", s, TryLater)
 		}
 	}
 	if n := len(m.HostsAt(hostAddress)); n > maxClientsFrom {

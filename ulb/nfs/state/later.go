@@ -17,10 +17,6 @@ type Later struct {
 	expel  []*Client
 }
 
-// AfterDisk is the status of a request that has to wait: see Later. The request has granted and released
-// nothing. But a LOCK with LockArgs.Wait may already be in the queue for its lock.
-const AfterDisk Status = -8
-
 // Await begins to wait, and calls again when the caller is to repeat the request: exactly once, on any
 // goroutine, perhaps before Await returns. Afterwards l may be used again.
 func (l *Later) Await(again func()) {

@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -152,7 +151,7 @@ func expiredHolder(t *testing.T, d Records) (m *Manager, other *Client) {
 	}
 	time.Sleep(m.Lease() + m.unwritten() + 1)
 	other = newClient(m, 1, "other")
-	if s := m.Record(other, 0, nil); s != nfs4wire.NFS4OK {
+	if s := m.Record(other, 0, nil); s != Granted {
 		t.Fatal(s)
 	}
 	return m, other
@@ -161,9 +160,9 @@ func expiredHolder(t *testing.T, d Records) (m *Manager, other *Client) {
 // A client goes while its request waits for its record. The repeated request is refused: no record of the
 // client will ever be written.
 func TestRequestsOfAClientThatHasGone(t *testing.T) {
-	for name, ask := range map[string]func(m *Manager, c *Client, l *Later) Status{
-		"a record":         func(m *Manager, c *Client, l *Later) Status { return m.Record(c, AccessWrite, l) },
-		"RECLAIM_COMPLETE": func(m *Manager, c *Client, l *Later) Status { return m.ReclaimComplete(c, l) },
+	for name, ask := range map[string]func(m *Manager, c *Client, l *Later) Verdict{
+		"a record":         func(m *Manager, c *Client, l *Later) Verdict { return m.Record(c, AccessWrite, l) },
+		"RECLAIM_COMPLETE": func(m *Manager, c *Client, l *Later) Verdict { return m.ReclaimComplete(c, l) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -183,7 +182,7 @@ func TestRequestsOfAClientThatHasGone(t *testing.T) {
 				again := make(chan struct{})
 				l.Await(func() { close(again) })
 				<-again
-				is(t, "again", ask(m, c, &l), nfs4wire.NFS4ErrDelay)
+				is(t, "again", ask(m, c, &l), Gone)
 			})
 		})
 	}
@@ -203,7 +202,7 @@ func TestRequestsWhileNoRecordIsWritten(t *testing.T) {
 		m.mu.Unlock()
 		var l Later
 		is(t, "the first time", m.Record(c, AccessWrite, &l), AfterDisk)
-		again := make(chan Status)
+		again := make(chan Verdict)
 		l.Await(func() { again <- m.Record(c, AccessWrite, &l) })
 		if s := <-again; s == AfterDisk {
 			t.Error("it waits again")

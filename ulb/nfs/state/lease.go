@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // lease holds the Manager's data about a client, besides its name and its state.
@@ -94,13 +92,24 @@ func (g *guard) expired(c *Client, now time.Duration) bool {
 	return silent > g.cfg.Lease && (!c.Busy() || silent > hangs*g.cfg.Lease)
 }
 
-// Status returns the SEQ4_STATUS flags for a reply to SEQUENCE (RFC 8881 §18.46.3).
-func (m *Manager) Status(c *Client) (flags uint32) {
+// Notices is a set of what a client has to be told with its next reply.
+type Notices uint8
+
+// Notices.
+const (
+	// NoticeRevoked: the client has revoked stateids that it has not freed.
+	NoticeRevoked Notices = 1 << iota
+	// NoticeReclaim: the server has restarted, and the client has not said that it has reclaimed everything.
+	NoticeReclaim
+)
+
+// Notices returns what c has to be told. It takes no lock.
+func (m *Manager) Notices(c *Client) (n Notices) {
 	if c.known.hasRevoked.Load() {
-		flags = nfs4wire.Seq4StatusAdminStateRevoked
+		n = NoticeRevoked
 	}
 	if m.grace.on.Load() && c.known.reclaim.needed.Load() {
-		flags |= nfs4wire.Seq4StatusRestartReclaimNeeded
+		n |= NoticeReclaim
 	}
-	return flags
+	return n
 }

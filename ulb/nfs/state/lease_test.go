@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // timed runs a test with a Manager in the fake time of testing/synctest.
@@ -129,7 +127,7 @@ func TestNameOfAnExpiredClient(t *testing.T) {
 		c := holder(t, m, identity("client", 1, "me"))
 		c.AddSessions(1)
 		other := identity("client", 1, "you")
-		is(t, "with a lease", m.ExchangeID(other, false).Status, nfs4wire.NFS4ErrClIDInUse)
+		is(t, "with a lease", m.ExchangeID(other, false).Verdict, NameTaken)
 		pass(2 * leaseTime)
 		x := m.ExchangeID(other, false)
 		if x.Expired != c {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -289,15 +288,15 @@ func modeOf(r *byterange.Range) vfs.ClaimMode {
 // table, which keeps other clients away, then claims it in the file system. If a process of this
 // machine has a conflicting lock, lockClaimed undoes the lock in the table. late has the clients whose
 // locks conflict.
-func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.StateID4, d *Denied, status Status, late courtesy) {
+func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id StateID, d *Denied, verdict Verdict, late courtesy) {
 	c := m.claimed(a.Key, a.Claimer)
 	defer m.unclaimed(c)
 	var undo undo
 	g := m.acquire()
-	id, d, status = g.lock(a, r, &undo)
+	id, d, verdict = g.lock(a, r, &undo)
 	g.release()
-	if status != nfs4wire.NFS4OK {
-		return id, d, status, g.late
+	if verdict != Granted {
+		return id, d, verdict, g.late
 	}
 	around := c.around(r) // before followLocked, which may change c.whole even if it fails
 	err := m.followLocked(c, r)
@@ -305,7 +304,7 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 		if a.Held != nil {
 			a.Held(undo.before)
 		}
-		return id, nil, status, late
+		return id, nil, verdict, late
 	}
 	others := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) // locks of other processes
 	passing := errors.Is(err, syscall.ENOLCK) || errors.Is(err, vfs.ErrDelay)
@@ -319,15 +318,15 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id nfs4wire.State
 		if d = localLock(c.claimer, c.key.Handle, &r); d == nil {
 			d = denied(&r, 0, "") // that lock has ended meanwhile
 		}
-		return id, d, nfs4wire.NFS4ErrDenied, late
+		return id, d, LockConflict, late
 	case passing:
-		return id, nil, nfs4wire.NFS4ErrDelay, late
+		return id, nil, TryLater, late
 	case errors.Is(err, syscall.EROFS):
-		return id, nil, nfs4wire.NFS4ErrOpenMode, late
+		return id, nil, ReadOnly, late
 	case errors.Is(err, syscall.ESTALE):
-		return id, nil, nfs4wire.NFS4ErrStale, late
+		return id, nil, NoFile, late
 	}
-	return id, nil, nfs4wire.NFS4ErrServerFault, late
+	return id, nil, Broken, late
 }
 
 // localLock returns the lock of a local process that conflicts with r, or nil.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -34,7 +33,7 @@ type LockArgs struct {
 
 	// Host, if not nil, is the host that locks: see HostLock, which also sets the fields below.
 	Host *Client
-	// IfWaits makes a host's lock fail with NFS4ERR_NOENT unless its owner waits for exactly this lock, since the LOCK
+	// IfWaits makes a host's lock fail with NotFound unless its owner waits for exactly this lock, since the LOCK
 	// that had this Tag.
 	IfWaits bool
 	// Held, if not nil, is called when the host's owner has the lock, with what the owner held of the range before. No
@@ -65,58 +64,58 @@ func (g *guard) shown(d *Denied, to *Client) *Denied {
 	if d == nil || d.ClientID == to.ID || d.ClientID == 0 || to.isHost() {
 		return d
 	}
-	if holder := g.clients.byID[d.ClientID]; holder == nil || holder.Minor == 0 {
+	if holder := g.clients.byID[d.ClientID]; holder == nil || holder.secretID() {
 		d.ClientID = maphash.Comparable(g.clients.scramble.seed, [2]uint64{d.ClientID, 1})
 	}
 	return d
 }
 
-// Lock is LOCK (RFC 8881 §18.10). With NFS4ERR_DENIED it returns a conflicting lock.
-func (m *Manager) Lock(a *LockArgs) (id nfs4wire.StateID4, d *Denied, status Status) {
+// Lock is LOCK (RFC 8881 §18.10). With LockConflict it returns a conflicting lock.
+func (m *Manager) Lock(a *LockArgs) (id StateID, d *Denied, verdict Verdict) {
 	r, ok := byterange.At(a.Offset, a.Length, a.Write)
 	if !ok {
-		return id, nil, nfs4wire.NFS4ErrInvalid
+		return id, nil, Invalid
 	}
 	for a.Claimer != nil {
 		m.giveUpNow(a.Key.id())
 		var late courtesy
-		id, d, status, late = m.lockClaimed(a, r)
+		id, d, verdict, late = m.lockClaimed(a, r)
 		// Evict after lockClaimed has released the localClaim: an eviction waits for the disk.
 		switch {
 		case late.none():
-			return id, d, status
+			return id, d, verdict
 		case a.Later != nil && m.waits(a.Later, &late):
 			return id, nil, AfterDisk
 		case a.Later != nil, !m.expel(late.clients):
-			return id, d, status
+			return id, d, verdict
 		}
 	}
 	var undo undo
 	if !m.settled(a.Later, func(g *guard) {
-		id, d, status = g.lock(a, r, &undo)
+		id, d, verdict = g.lock(a, r, &undo)
 	}) {
 		return id, nil, AfterDisk
 	}
-	return id, d, status
+	return id, d, verdict
 }
 
-func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.StateID4, d *Denied, status Status) {
-	s, open, owner, status := g.locker(a)
-	if status != nfs4wire.NFS4OK {
-		return id, nil, status
+func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id StateID, d *Denied, verdict Verdict) {
+	s, open, owner, verdict := g.locker(a)
+	if verdict != Granted {
+		return id, nil, verdict
 	}
-	if status := g.mayBegin(open.Client); status != nfs4wire.NFS4OK {
-		return id, nil, status
+	if verdict := g.mayBegin(open.Client); verdict != Granted {
+		return id, nil, verdict
 	}
-	if status := g.mayHold(open.Client, 0, a.Claimed); status != nfs4wire.NFS4OK {
-		return id, nil, status
+	if verdict := g.mayHold(open.Client, 0, a.Claimed); verdict != Granted {
+		return id, nil, verdict
 	}
 	needs := AccessRead
 	if r.Write {
 		needs = AccessWrite
 	}
 	if open.granted().access&needs == 0 {
-		return id, nil, nfs4wire.NFS4ErrOpenMode
+		return id, nil, NotOpenFor
 	}
 	c, of := open.Client, open.file
 	name := string(a.OwnerName)
@@ -124,7 +123,7 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 		name = owner.key.name
 	}
 	if a.IfWaits && !of.awaits(c, name, r, a.Tag) {
-		return id, nil, nfs4wire.NFS4ErrNoEnt
+		return id, nil, NotFound
 	}
 	if a.Host != nil && a.Wait {
 		u.waiter = &waiter{LockNotice: LockNotice{c, name, a.Tag}, want: r, open: open}
@@ -136,25 +135,25 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 	if d != nil {
 		if a.Wait && s != nil && of.deadlocked(g, s, c, name, &r) {
 			of.waitsNot(g, c, name, &r)
-			return id, nil, nfs4wire.NFS4ErrDeadlock
+			return id, nil, Deadlock
 		}
 		if a.Wait {
 			of.queue(g, &waiter{LockNotice: LockNotice{c, name, a.Tag}, want: r, open: open})
 		} else {
 			of.waitsNot(g, c, name, &r)
 		}
-		return id, g.shown(d, c), nfs4wire.NFS4ErrDenied
+		return id, g.shown(d, c), LockConflict
 	}
 	more := lockCount{ranges: 2}
 	if s == nil {
 		more.locks = 1
 	}
-	if status := g.mayGrow(c, of, more); status != nfs4wire.NFS4OK {
-		return id, nil, status
+	if verdict := g.mayGrow(c, of, more); verdict != Granted {
+		return id, nil, verdict
 	}
 	if s == nil {
 		if s = g.newLock(open, owner, a.OwnerName); s == nil {
-			return id, nil, g.full(c)
+			return id, nil, g.full()
 		}
 		u.made = true
 		id = s.ID()
@@ -174,7 +173,7 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id nfs4wire.State
 	if a.Held != nil && a.Claimer == nil {
 		a.Held(u.before)
 	}
-	return id, nil, nfs4wire.NFS4OK
+	return id, nil, Granted
 }
 
 // waitsNot removes the owner's waiters that overlap r, because the owner has got the lock, or does not
@@ -184,33 +183,33 @@ func (of *file) waitsNot(g *guard, c *Client, owner string, r *byterange.Range) 
 }
 
 // locker finds the states and the owner that the arguments name. s and owner are nil if they are new.
-func (g *guard) locker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
+func (g *guard) locker(a *LockArgs) (s, open *State, owner *Owner, verdict Verdict) {
 	if a.Host != nil {
 		return g.hostLocker(a)
 	}
 	if !a.New {
-		s, status = g.held(&a.Ref, KindLock)
-		if status != nfs4wire.NFS4OK {
-			return nil, nil, nil, status
+		s, verdict = g.held(&a.Ref, KindLock)
+		if verdict != Granted {
+			return nil, nil, nil, verdict
 		}
-		return s, s.open, s.Owner, status
+		return s, s.open, s.Owner, verdict
 	}
-	open, status = g.held(&a.Ref, KindOpen)
-	if status != nfs4wire.NFS4OK {
-		return nil, nil, nil, status
+	open, verdict = g.held(&a.Ref, KindOpen)
+	if verdict != Granted {
+		return nil, nil, nil, verdict
 	}
 	owner = a.LockOwner
 	if owner == nil {
 		owner = open.Client.holding.owners[ownerKey{true, string(a.OwnerName)}]
 	} else if !owner.known || owner.Client != open.Client {
-		return nil, nil, nil, nfs4wire.NFS4ErrBadStateID
+		return nil, nil, nil, UnknownID
 	}
 	s = open.locks[owner]
 	if s != nil && a.LockOwner != nil && len(s.held.Ranges()) > 0 {
 		// The owner already has a stateid with locks, and has to use it (RFC 7530 §16.10.5).
-		return nil, nil, nil, nfs4wire.NFS4ErrBadSeqID
+		return nil, nil, nil, HasStateID
 	}
-	return s, open, owner, status
+	return s, open, owner, verdict
 }
 
 // newLock makes the lock state of an owner for an open and, if owner is nil, the lock-owner with this
@@ -257,13 +256,13 @@ func (g *guard) lockConflict(of *file, r *byterange.Range, owner *Owner) (d *Den
 // TestLock is LOCKT (RFC 8881 §18.11) for the lock-owner of c with this name. If claimer is not nil,
 // TestLock also looks for locks of the processes of this machine, and then waits for the file system.
 // If later is not nil, it returns AfterDisk where it would have to evict a client.
-func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, later *Later) (d *Denied, status Status) {
+func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, later *Later) (d *Denied, verdict Verdict) {
 	r, ok := byterange.At(offset, length, write)
 	switch {
 	case !ok:
-		return nil, nfs4wire.NFS4ErrInvalid
+		return nil, Invalid
 	case m.InGrace():
-		return nil, nfs4wire.NFS4ErrGrace
+		return nil, InGracePeriod
 	}
 	id := key.id()
 	if !m.settled(later, func(g *guard) {
@@ -279,43 +278,43 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 		d = localLock(claimer, key.Handle, &r)
 	}
 	if d != nil {
-		return d, nfs4wire.NFS4ErrDenied
+		return d, LockConflict
 	}
-	return nil, nfs4wire.NFS4OK
+	return nil, Granted
 }
 
 // Unlock is LOCKU (RFC 8881 §18.12). If claimer is not nil, Unlock also gives up the server's claims on
 // the range, and waits for that.
-func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (id nfs4wire.StateID4, status Status) {
+func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (id StateID, verdict Verdict) {
 	r, ok := byterange.At(offset, length, false)
 	if !ok {
-		return id, nfs4wire.NFS4ErrInvalid
+		return id, Invalid
 	}
 	if claimer == nil {
 		return m.unlock(ref, r)
 	}
 	c := m.claimed(ref.Key, claimer)
 	defer m.unclaimed(c)
-	if id, status = m.unlock(ref, r); status == nfs4wire.NFS4OK {
+	if id, verdict = m.unlock(ref, r); verdict == Granted {
 		// If followLocked fails, the kernel keeps needless claims until the file is closed.
 		_ = m.followLocked(c, r)
 	}
-	return id, status
+	return id, verdict
 }
 
-func (m *Manager) unlock(ref *Ref, r byterange.Range) (id nfs4wire.StateID4, status Status) {
+func (m *Manager) unlock(ref *Ref, r byterange.Range) (id StateID, verdict Verdict) {
 	g := m.acquire()
 	defer g.release()
-	s, status := g.held(ref, KindLock)
-	if status == nfs4wire.NFS4OK && s.held.Ranges().Splits(r.First, r.Last) {
-		status = g.mayGrow(s.Client, s.file, lockCount{ranges: 1})
+	s, verdict := g.held(ref, KindLock)
+	if verdict == Granted && s.held.Ranges().Splits(r.First, r.Last) {
+		verdict = g.mayGrow(s.Client, s.file, lockCount{ranges: 1})
 	}
-	if status != nfs4wire.NFS4OK {
-		return id, status
+	if verdict != Granted {
+		return id, verdict
 	}
 	g.counted(s, s.file.locked.Unlock(&s.held, r.First, r.Last))
 	g.released(s.file)
-	return g.bump(s), status
+	return g.bump(s), verdict
 }
 
 // reservation is how long the server reserves a lock that has become free for the first waiter.

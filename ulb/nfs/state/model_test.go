@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"pgregory.net/rapid"
 )
@@ -50,13 +49,13 @@ type modelClient struct {
 type modelOpen struct {
 	client *modelClient
 	file   int
-	id     nfs4wire.StateID4
+	id     StateID
 	modes  map[[2]Access]bool
 	locks  map[int]*modelLock // by lock-owner
 }
 
 type modelLock struct {
-	id    nfs4wire.StateID4
+	id    StateID
 	cells [cells]int
 }
 
@@ -77,7 +76,7 @@ func (m *model) all(f func(o *modelOpen)) {
 	}
 }
 
-func (m *model) ref(o *modelOpen, id nfs4wire.StateID4) *Ref {
+func (m *model) ref(o *modelOpen, id StateID) *Ref {
 	return &Ref{ID: id, Client: o.client.Client, Key: m.files[o.file]}
 }
 
@@ -91,7 +90,7 @@ func (m *model) open(t *rapid.T) {
 	m.all(func(o *modelOpen) {
 		a, d := o.union()
 		if o.file == file && (a&deny != 0 || d&access != 0) {
-			want = nfs4wire.NFS4ErrShareDenied
+			want = OpenConflict
 		}
 	})
 	f := m.count.open()
@@ -120,15 +119,15 @@ func (m *model) open(t *rapid.T) {
 
 // may checks which accesses the Manager allows with the stateid of an open.
 func (m *model) may(t *rapid.T, o *modelOpen) {
-	s, status := m.m.Resolve(m.ref(o, o.id), KindOpen)
-	if status != ok {
-		t.Fatal(status)
+	s, verdict := m.m.Resolve(m.ref(o, o.id), KindOpen)
+	if verdict != ok {
+		t.Fatal(verdict)
 	}
 	has, _ := o.union()
 	for _, want := range [...]Access{AccessRead, AccessWrite} {
-		f, status := s.For(want, Principal{})
-		if (status == ok) != (has&want != 0) || status == ok && f.(*countedFile).closed.Load() {
-			t.Fatalf("open for %d, used for %d: %v", has, want, status)
+		f, verdict := s.For(want, Principal{})
+		if (verdict == ok) != (has&want != 0) || verdict == ok && f.(*countedFile).closed.Load() {
+			t.Fatalf("open for %d, used for %d: %v", has, want, verdict)
 		}
 	}
 }
@@ -169,7 +168,7 @@ func (m *model) downgrade(t *rapid.T) {
 	}
 	want := ok
 	if a != access || d != deny {
-		want = nfs4wire.NFS4ErrInvalid
+		want = Invalid
 	}
 	id, s := m.m.Downgrade(m.ref(o, o.id), access, deny)
 	if s != want {
@@ -213,12 +212,12 @@ func (m *model) closed(t *rapid.T, o *modelOpen) {
 			delete(o.client.opens, key)
 		}
 	}
-	ids := []nfs4wire.StateID4{o.id}
+	ids := []StateID{o.id}
 	for _, l := range o.locks {
 		ids = append(ids, l.id)
 	}
 	for _, id := range ids {
-		if _, s := m.m.Resolve(m.ref(o, id), 0); s != nfs4wire.NFS4ErrBadStateID {
+		if _, s := m.m.Resolve(m.ref(o, id), 0); s != UnknownID {
 			t.Fatalf("after CLOSE: %v", s)
 		}
 	}
@@ -279,12 +278,12 @@ func (m *model) lock(t *rapid.T) {
 	}
 	want := ok
 	if access, _ := o.union(); access&Access(how) == 0 {
-		want = nfs4wire.NFS4ErrOpenMode
+		want = NotOpenFor
 	} else if m.conflict(o.client, owner, o.file, from, to, how) {
-		want = nfs4wire.NFS4ErrDenied
+		want = LockConflict
 	}
 	id, d, s := m.m.Lock(&a)
-	if s != want || (d != nil) != (s == nfs4wire.NFS4ErrDenied) {
+	if s != want || (d != nil) != (s == LockConflict) {
 		t.Fatalf("LOCK: %v %v, not %v", s, d, want)
 	}
 	if s != ok {
@@ -309,7 +308,7 @@ func (m *model) test(t *rapid.T) {
 	how := rapid.IntRange(1, 2).Draw(t, "how")
 	from, to, offset, length := span(t)
 	_, s := m.m.TestLock(c.Client, fmt.Appendf(nil, "locker %d", owner), m.files[file], offset, length, how == 2, m.claimer(), nil)
-	if want := m.conflict(c, owner, file, from, to, how); (s == nfs4wire.NFS4ErrDenied) != want {
+	if want := m.conflict(c, owner, file, from, to, how); (s == LockConflict) != want {
 		t.Fatalf("LOCKT: %v", s)
 	}
 }
@@ -352,7 +351,7 @@ func (m *model) free(t *rapid.T) {
 	l := o.locks[owner]
 	want := ok
 	if l.cells != [cells]int{} {
-		want = nfs4wire.NFS4ErrLocksHeld
+		want = HoldsLocks
 	}
 	if s := m.m.FreeStateID(&l.id, o.client.Client); s != want {
 		t.Fatalf("FREE_STATEID: %v, not %v", s, want)

@@ -1,15 +1,16 @@
 package state
 
 import (
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // A Request is a numbered request of an owner (minor version 0), so that the Manager can tell a repeated
 // request from another one that has the same sequence number.
 type Request struct {
-	Operation nfs4wire.OpNum
-	By        Principal
+	Operation uint32
+	// Opens is true if the request is an OPEN.
+	Opens bool
+	By    Principal
 	// Export and File are the current file handle: a Reply also makes a file handle the current one, so it
 	// is only for callers that may use this export.
 	Export    uint32
@@ -19,21 +20,21 @@ type Request struct {
 
 // A Reply is the reply to a numbered request of an owner (RFC 7530 §9.1.9). It is immutable.
 type Reply struct {
-	To     Request
-	Status Status
-	// Body is the encoded reply after the status.
-	Body []byte
+	To Request
+	// Status is the protocol's status, and Body the encoded reply after it.
+	Status int32
+	Body   []byte
 	// Current is the current file handle after the request, as an nfs4.Object, or nil.
 	Current any
 }
 
-// A Verdict is the result of BeginTurn.
-type Verdict uint8
+// An Order is the result of BeginTurn.
+type Order uint8
 
-// Verdicts.
+// Orders.
 const (
 	// Proceed: the request is the owner's next one. The caller executes it, then calls EndTurn.
-	Proceed Verdict = iota
+	Proceed Order = iota
 	// Repeated: the request repeats the owner's last one, and gets the same Reply.
 	Repeated
 	// Misordered: the request is neither the next nor the last one, and gets NFS4ERR_BAD_SEQID.
@@ -61,7 +62,7 @@ func (t *turn) precedes(seqid uint32) bool {
 
 // BeginTurn decides what to do with the request r of o, whose sequence number is seqid. With Repeated
 // it also returns the Reply to the earlier request.
-func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply) {
+func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Order, *Reply) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := &o.turn
@@ -71,7 +72,7 @@ func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply
 	case !t.begun:
 	case seqid == t.seqid && t.last != nil && t.last.To == *r:
 		return Repeated, t.last
-	case !o.Confirmed() && r.Operation == nfs4wire.OpOpen:
+	case !o.Confirmed() && r.Opens:
 		// An unconfirmed owner starts again, with any number (RFC 7530 §16.18.5).
 	case !t.precedes(seqid):
 		return Misordered, nil
@@ -128,49 +129,49 @@ func (m *Manager) Number(o *Owner, seqid uint32) {
 
 // OwnerOfState returns the owner of a stateid of minor version 0 that is of the given kind. It also
 // finds the stateid that the owner closed last, because the client may repeat the CLOSE.
-func (m *Manager) OwnerOfState(id *nfs4wire.StateID4, kind Kind) (*Owner, Status) {
-	s, status := m.named(id, nil)
+func (m *Manager) OwnerOfState(id *StateID, kind Kind) (*Owner, Verdict) {
+	s, verdict := m.named(id, nil)
 	switch {
-	case status != nfs4wire.NFS4OK:
-		return nil, status
+	case verdict != Granted:
+		return nil, verdict
 	case s.Kind != kind:
-		return nil, nfs4wire.NFS4ErrBadStateID
+		return nil, UnknownID
 	}
-	return s.Owner, status
+	return s.Owner, verdict
 }
 
 // OwnerOf finds or makes a lock-owner (if locks is true) or an open-owner of minor version 0. If c is
 // gone or can get no more state, it returns the error to answer.
-func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Status) {
+func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Verdict) {
 	g := m.acquire()
 	defer g.release()
 	if c.known.gone {
-		return nil, gone(c)
+		return nil, Gone
 	}
 	g.prune(c)
 	if c.holding.owners[ownerKey{locks, string(name)}] == nil && g.crowded(c) {
-		return nil, g.full(c)
+		return nil, g.full()
 	}
-	return g.owner(c, name, locks), nfs4wire.NFS4OK
+	return g.owner(c, name, locks), Granted
 }
 
 // ReleaseLockOwner forgets a lock-owner and its stateids (RFC 7530 §16.37). If the owner still
-// holds locks, it returns NFS4ERR_LOCKS_HELD.
-func (m *Manager) ReleaseLockOwner(c *Client, name []byte) Status {
+// holds locks, it returns HoldsLocks.
+func (m *Manager) ReleaseLockOwner(c *Client, name []byte) Verdict {
 	g := m.acquire()
 	defer g.release()
 	o := c.holding.owners[ownerKey{true, string(name)}]
 	switch {
 	case o == nil:
-		return nfs4wire.NFS4OK
+		return Granted
 	case o.locksRanges():
-		return nfs4wire.NFS4ErrLocksHeld
+		return HoldsLocks
 	}
 	for s := range o.own {
 		g.endLock(s)
 	}
 	g.forgetOwner(o)
-	return nfs4wire.NFS4OK
+	return Granted
 }
 
 // locksRanges reports whether the lock-owner o has locked any range.

@@ -1,13 +1,12 @@
 package state
 
 import (
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // A Ref is a stateid in a request.
 type Ref struct {
-	ID nfs4wire.StateID4
+	ID StateID
 	// Client is the client that sent the request; nil in minor version 0.
 	Client *Client
 	// Key is the file that the request is about, and Export the export by which it reaches the file: see
@@ -17,20 +16,20 @@ type Ref struct {
 }
 
 // Resolve returns the state that r names; kind 0 accepts any kind. It takes no lock: see held.
-func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
-	s, status := m.named(&r.ID, r.Client)
+func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Verdict) {
+	s, verdict := m.named(&r.ID, r.Client)
 	switch {
-	case status != nfs4wire.NFS4OK:
-		return nil, status
+	case verdict != Granted:
+		return nil, verdict
 	case s.revoked.Load():
-		return nil, nfs4wire.NFS4ErrAdminRevoked
+		return nil, RevokedID
 	case !r.reaches(s), kind != 0 && s.Kind != kind, !s.Owner.Confirmed():
-		return nil, nfs4wire.NFS4ErrBadStateID
+		return nil, UnknownID
 	}
-	if status = s.current(&r.ID, r.Client); status != nfs4wire.NFS4OK {
-		return nil, status
+	if verdict = s.current(&r.ID, r.Client); verdict != Granted {
+		return nil, verdict
 	}
-	return s, nfs4wire.NFS4OK
+	return s, Granted
 }
 
 // reaches reports whether the request is about the file of s, in the export by which the client opened it.
@@ -38,12 +37,12 @@ func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
 func (r *Ref) reaches(s *State) bool { return s.Key == r.Key && s.Export == r.Export }
 
 // held is Resolve under the mutex: the state exists until release.
-func (g *guard) held(r *Ref, kind Kind) (*State, Status) {
-	s, status := g.Resolve(r, kind)
-	if status == nfs4wire.NFS4OK && s.file == nil {
-		return nil, nfs4wire.NFS4ErrBadStateID
+func (g *guard) held(r *Ref, kind Kind) (*State, Verdict) {
+	s, verdict := g.Resolve(r, kind)
+	if verdict == Granted && s.file == nil {
+		return nil, UnknownID
 	}
-	return s, status
+	return s, verdict
 }
 
 // A Principal identifies who acts in a call, in one export: the caller after the export's squashing. Equal
@@ -58,34 +57,34 @@ type Principal struct {
 	Anonymous bool
 }
 
-// MayHold returns NFS4_OK if the Manager may grant c an open with this deny mode, or a lock, now, or else
+// MayHold returns Granted if the Manager may grant c an open with this deny mode, or a lock, now, or else
 // the error to answer: see mayHold. first is true if the caller has to call Record before the grant.
-func (m *Manager) MayHold(c *Client, deny Access, claimed bool) (s Status, first bool) {
+func (m *Manager) MayHold(c *Client, deny Access, claimed bool) (s Verdict, first bool) {
 	g := m.acquire()
 	defer g.release()
 	return g.mayHold(c, deny, claimed), !g.isRecorded(c, deny, claimed)
 }
 
 // mayHold is MayHold under the mutex. claimed is true if c reclaims state from before the restart. The
-// errors are NFS4ERR_NO_GRACE if c may not reclaim, NFS4ERR_RECLAIM_BAD if c held no such state,
-// NFS4ERR_GRACE if c may not get new state yet, and NFS4ERR_DELAY if the records of clients with revoked
+// errors are MayNotReclaim if c may not reclaim, NeverHeld if c held no such state,
+// InGracePeriod if c may not get new state yet, and TryLater if the records of clients with revoked
 // state are not on stable storage yet.
-func (g *guard) mayHold(c *Client, deny Access, claimed bool) Status {
+func (g *guard) mayHold(c *Client, deny Access, claimed bool) Verdict {
 	switch {
 	case claimed && !g.mayReclaim(c):
-		return nfs4wire.NFS4ErrNoGrace
+		return MayNotReclaim
 	case claimed && heldBy(deny)&^g.claimOf(c).held != 0:
 		// The record lists no open with a deny mode, so others may have used the file since the restart.
-		return nfs4wire.NFS4ErrReclaimBad
+		return NeverHeld
 	case claimed:
 		g.grace.claimed = g.now()
-		return nfs4wire.NFS4OK
+		return Granted
 	case g.InGrace(), c.completes() && !c.known.reclaim.complete:
-		return nfs4wire.NFS4ErrGrace
+		return InGracePeriod
 	case g.withheld:
-		return nfs4wire.NFS4ErrDelay
+		return TryLater
 	}
-	return nfs4wire.NFS4OK
+	return Granted
 }
 
 // isRecorded reports whether c may get an open with this deny mode before the Manager writes the
@@ -110,25 +109,16 @@ func heldBy(deny Access) Held {
 	return HeldOpens
 }
 
-// mayBegin returns NFS4_OK if the Manager may grant c state, or else the status to answer. A client
+// mayBegin returns Granted if the Manager may grant c state, or else the verdict to answer. A client
 // that is being evicted gets no state, because the eviction is about to end all its state.
-func (g *guard) mayBegin(c *Client) Status {
+func (g *guard) mayBegin(c *Client) Verdict {
 	switch {
 	case c.known.gone:
-		return gone(c)
+		return Gone
 	case c.Dying():
-		return nfs4wire.NFS4ErrDelay // the eviction may still fail
+		return TryLater // the eviction may still fail
 	}
-	return nfs4wire.NFS4OK
-}
-
-// gone returns the status for a client that no longer exists. From minor version 1 on it is
-// NFS4ERR_DELAY: the client's next SEQUENCE reports that the client is gone.
-func gone(c *Client) Status {
-	if c.Minor == 0 {
-		return nfs4wire.NFS4ErrStaleClientID
-	}
-	return nfs4wire.NFS4ErrDelay
+	return Granted
 }
 
 // OpenArgs are the arguments of Open.
@@ -147,7 +137,7 @@ type OpenArgs struct {
 	Later *Later
 	// Claimed is true if the client reclaims an open that it had before the server's restart.
 	Claimed bool
-	// Roomy is true if RoomToOpen has returned NFS4_OK, and the caller has created the file since.
+	// Roomy is true if RoomToOpen has returned Granted, and the caller has created the file since.
 	// Open then does not check again whether there is room for one more open. If it refused the open
 	// now, the file would exist, and a repeated OPEN that has to create the file would fail.
 	Roomy bool
@@ -160,7 +150,7 @@ type OpenArgs struct {
 
 // An Opening is the result of an Open.
 type Opening struct {
-	ID nfs4wire.StateID4
+	ID StateID
 	// Confirm is true if the client has to confirm the open-owner before it can use the stateid.
 	Confirm bool
 
@@ -171,41 +161,41 @@ type Opening struct {
 }
 
 // For is State.For of the opened state.
-func (o *Opening) For(want Access, by Principal) (vfs.File, Status) { return o.state.For(want, by) }
+func (o *Opening) For(want Access, by Principal) (vfs.File, Verdict) { return o.state.For(want, by) }
 
 // Open opens the file for the owner, in addition to its earlier opens of the file. If the open
-// conflicts with another one, Open returns NFS4ERR_SHARE_DENIED (RFC 8881 §18.16.3).
-func (m *Manager) Open(a *OpenArgs) (o Opening, status Status) {
+// conflicts with another one, Open returns OpenConflict (RFC 8881 §18.16.3).
+func (m *Manager) Open(a *OpenArgs) (o Opening, verdict Verdict) {
 	id, room := a.Key.id(), openRoomOf(a.Key.Domain)
 	if !m.settled(a.Later, func(g *guard) {
-		o, status = g.open(a, id, room)
+		o, verdict = g.open(a, id, room)
 	}) {
 		return o, AfterDisk
 	}
-	return o, status
+	return o, verdict
 }
 
-func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, status Status) {
-	if status := g.mayBegin(a.Client); status != nfs4wire.NFS4OK {
-		return o, status
+func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict Verdict) {
+	if verdict := g.mayBegin(a.Client); verdict != Granted {
+		return o, verdict
 	}
-	if s := g.mayHold(a.Client, a.Deny, a.Claimed); s != nfs4wire.NFS4OK {
+	if s := g.mayHold(a.Client, a.Deny, a.Claimed); s != Granted {
 		return o, s
 	}
 	if !g.isRecorded(a.Client, a.Deny, a.Claimed) {
-		return o, nfs4wire.NFS4ErrDelay // the client's lease ran out during this request
+		return o, TryLater // the client's lease ran out during this request
 	}
 	if a.Owner != nil && !a.Owner.Confirmed() {
 		// The new OPEN replaces the unconfirmed opens (RFC 7530 §16.18.5).
 		g.abandon(a.Owner)
 	}
 	if g.conflict(id, a.Deny, a.Access|a.Needs, nil) { // opens of the same owner conflict too (RFC 8881 §9.7)
-		return o, nfs4wire.NFS4ErrShareDenied
+		return o, OpenConflict
 	}
 	if !a.Roomy && g.crowded(a.Client) {
-		return o, g.full(a.Client)
+		return o, g.full()
 	}
-	if s := g.mayOpen(a.Client, id, room); s != nfs4wire.NFS4OK && a.File != nil && !a.Roomy {
+	if s := g.mayOpen(a.Client, id, room); s != Granted && a.File != nil && !a.Roomy {
 		return o, s
 	}
 	owner := a.Owner
@@ -213,7 +203,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, status S
 		owner = g.owner(a.Client, a.OwnerName, false)
 	}
 	if owner == nil || !owner.known {
-		return o, g.full(a.Client)
+		return o, g.full()
 	}
 	of := g.files.byID[id]
 	if of == nil {
@@ -229,7 +219,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, status S
 			if !owner.holds() && a.Owner == nil {
 				g.forgetOwner(owner)
 			}
-			return o, g.full(a.Client)
+			return o, g.full()
 		}
 		g.files.usage.Opens++
 		o.ID = s.ID()
@@ -255,7 +245,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, status S
 		a.Client.known.reclaim.held |= heldBy(a.Deny)
 		g.reclaimed(a.Client)
 	}
-	return o, nfs4wire.NFS4OK
+	return o, Granted
 }
 
 // become gives s the modes in now, and closes the open files for accesses that s no longer has.
@@ -290,58 +280,58 @@ func (m *Manager) TakeBack(o *Opening) {
 }
 
 // ConfirmOpen is OPEN_CONFIRM (RFC 7530 §16.18).
-func (m *Manager) ConfirmOpen(r *Ref) (id nfs4wire.StateID4, status Status) {
+func (m *Manager) ConfirmOpen(r *Ref) (id StateID, verdict Verdict) {
 	g := m.acquire()
 	defer g.release()
-	s, status := m.Find(&r.ID, r.Client)
+	s, verdict := m.Find(&r.ID, r.Client)
 	switch {
-	case status != nfs4wire.NFS4OK:
-		return id, status
+	case verdict != Granted:
+		return id, verdict
 	case s.file == nil, !r.reaches(s), s.Kind != KindOpen, s.Owner.Confirmed():
-		return id, nfs4wire.NFS4ErrBadStateID
+		return id, UnknownID
 	}
 	s.Owner.confirmed.Store(true)
 	delete(m.files.unconfirmed, s.Owner)
-	return g.bump(s), nfs4wire.NFS4OK
+	return g.bump(s), Granted
 }
 
 // Downgrade is OPEN_DOWNGRADE (RFC 8881 §18.18). The new access and deny bits must be the union
 // of some of the earlier opens.
-func (m *Manager) Downgrade(r *Ref, access, deny Access) (id nfs4wire.StateID4, status Status) {
+func (m *Manager) Downgrade(r *Ref, access, deny Access) (id StateID, verdict Verdict) {
 	g := m.acquire()
 	defer g.release()
-	s, status := g.held(r, KindOpen)
-	if status != nfs4wire.NFS4OK {
-		return id, status
+	s, verdict := g.held(r, KindOpen)
+	if verdict != Granted {
+		return id, verdict
 	}
 	left := s.modes.within(access, deny)
 	if a, d := left.union(); a != access || d != deny {
-		return id, nfs4wire.NFS4ErrInvalid
+		return id, Invalid
 	}
 	g.become(s, left)
-	return g.bump(s), status
+	return g.bump(s), verdict
 }
 
 // CloseOpen is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2). It also ends the locks made through the open,
 // as the RFCs allow. If it has to give up local claims for these locks, it waits for the file system:
 // with try, it then does nothing and returns WouldWait.
-func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Status) {
+func (m *Manager) CloseOpen(r *Ref, try bool) (id StateID, verdict Verdict) {
 	g := m.acquire()
 	defer g.release()
-	s, status := g.held(r, KindOpen)
+	s, verdict := g.held(r, KindOpen)
 	switch {
-	case status == nfs4wire.NFS4ErrAdminRevoked:
+	case verdict == RevokedID:
 		g.told(&r.ID, r.Client)
-		return id, status
-	case status != nfs4wire.NFS4OK:
-		return id, status
+		return id, verdict
+	case verdict != Granted:
+		return id, verdict
 	case try && g.hasClaims(s):
 		return id, WouldWait
 	}
 	g.waits = !try
 	id = g.bump(s)
 	g.drop(s)
-	return id, status
+	return id, verdict
 }
 
 // hasClaims reports whether the server has local claims for locks made through the open s.
@@ -358,22 +348,22 @@ func (g *guard) hasClaims(s *State) bool {
 }
 
 // FreeStateID is FREE_STATEID (RFC 8881 §18.38). It also frees revoked stateids.
-func (m *Manager) FreeStateID(id *nfs4wire.StateID4, c *Client) Status {
+func (m *Manager) FreeStateID(id *StateID, c *Client) Verdict {
 	g := m.acquire()
 	defer g.release()
-	s, status := g.named(id, c)
-	if status == nfs4wire.NFS4OK && !s.revoked.Load() {
-		status = s.current(id, c)
+	s, verdict := g.named(id, c)
+	if verdict == Granted && !s.revoked.Load() {
+		verdict = s.current(id, c)
 	}
 	switch {
-	case status != nfs4wire.NFS4OK:
-		return status
+	case verdict != Granted:
+		return verdict
 	case s.revoked.Load():
 		g.acknowledge(s)
 	case s.Kind != KindLock, len(s.held.Ranges()) > 0:
-		return nfs4wire.NFS4ErrLocksHeld
+		return HoldsLocks
 	default:
 		g.endLock(s)
 	}
-	return status
+	return verdict
 }

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -23,9 +22,9 @@ func (s *scarce) OpenFiles() (open, most int) { return int(s.n.Load()), s.most }
 func (s *scarce) OpenRefused() { s.refused.Add(1) }
 
 // openScarce opens file n for c. It closes the file again if the Manager refuses the open.
-func openScarce(m *Manager, fs *scarce, c *Client, n int) Status {
+func openScarce(m *Manager, fs *scarce, c *Client, n int) Verdict {
 	if _, most := fs.OpenFiles(); int(fs.n.Load()) >= most {
-		return nfs4wire.NFS4ErrDelay // the error of the file system
+		return TryLater // the error of the file system
 	}
 	h, _ := vfs.MakeHandle(fmt.Append(nil, n))
 	f := fs.open()
@@ -47,7 +46,7 @@ func fillScarce(t *testing.T, m *Manager, fs *scarce, c *Client, first int) (n i
 		case s == ok:
 			refused = false
 			n++
-		case s != nfs4wire.NFS4ErrDelay && s != nfs4wire.NFS4ErrServerFault:
+		case s != TryLater && s != Full && s != FullOfOwn:
 			t.Fatal(s)
 		case refused:
 			return n
@@ -104,7 +103,7 @@ func TestWhoHasMostOpenFilesIsNotToldToWait(t *testing.T) {
 		a := clientFrom(t, m, "10.0.0.1", "a")
 		n := fillScarce(t, m, fs, a, 0)
 		refused := fs.refused.Load()
-		if s := openScarce(m, fs, a, n); s != nfs4wire.NFS4ErrServerFault {
+		if s := openScarce(m, fs, a, n); s != FullOfOwn {
 			t.Errorf("a client that has %d of %d files: %v", n, fs.most, s)
 		}
 		if told := fs.refused.Load() - refused; told != 1 {
@@ -112,7 +111,7 @@ func TestWhoHasMostOpenFilesIsNotToldToWait(t *testing.T) {
 		}
 		b := clientFrom(t, m, "10.0.0.2", "b")
 		for i := range fs.most {
-			if s := openScarce(m, fs, b, 1000+i); s == nfs4wire.NFS4ErrDelay {
+			if s := openScarce(m, fs, b, 1000+i); s == TryLater || s == Full {
 				return
 			} else if s != ok {
 				t.Fatalf("a client that has %d files: %v", i, s)
@@ -135,8 +134,8 @@ func TestClosedFileGivesRoomForOneOther(t *testing.T) {
 			h, _ := vfs.MakeHandle(fmt.Append(nil, n))
 			for s := range c.holding.states {
 				if s.Kind == KindOpen && s.Key.Handle == h {
-					if _, status := m.CloseOpen(&Ref{ID: s.ID(), Client: c, Key: s.Key}, false); status != ok {
-						t.Fatal(status)
+					if _, verdict := m.CloseOpen(&Ref{ID: s.ID(), Client: c, Key: s.Key}, false); verdict != ok {
+						t.Fatal(verdict)
 					}
 					return
 				}
@@ -207,7 +206,7 @@ func TestFilesOfTheExpiredGiveWayInMinorVersion0(t *testing.T) {
 			o, _ = m.OwnerOf(c, []byte("owner"), false)
 			return c, o
 		}
-		opens := func(c *Client, o *Owner, n int) Status {
+		opens := func(c *Client, o *Owner, n int) Verdict {
 			h, _ := vfs.MakeHandle(fmt.Append(nil, n))
 			f := fs.open()
 			o.confirmed.Store(true)
@@ -226,14 +225,14 @@ func TestFilesOfTheExpiredGiveWayInMinorVersion0(t *testing.T) {
 			t.Fatalf("one client may open %d of %d files", n, fs.most)
 		}
 		late, p := client("late")
-		if s := opens(late, p, n); s != nfs4wire.NFS4ErrResource {
+		if s := opens(late, p, n); s != FullOfOwn {
 			t.Errorf("while all have leases: %v", s)
 		}
 		for range 4 {
 			time.Sleep(m.Lease() / 2)
 			m.Renew(late)
 		}
-		if s := opens(late, p, n); s != nfs4wire.NFS4ErrDelay {
+		if s := opens(late, p, n); s != TryLater {
 			t.Errorf("beside one that has none: %v", s)
 		}
 		time.Sleep(time.Second)

@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Records stores on stable storage which clients hold state, so that after a restart only these may
@@ -20,9 +18,9 @@ type Records interface {
 	Remove(gone []Record) error
 }
 
-// A Record describes one client that may hold state. Minor, Owner and By together identify the client.
+// A Record describes one client that may hold state. Kind, Owner and By together identify the client.
 type Record struct {
-	Minor            uint32
+	Kind             ClientKind
 	Owner, Principal string
 	// Address is the address from which the client sent its EXCHANGE_ID or SETCLIENTID, reduced by
 	// clientaddr.Of. The zero value means unknown.
@@ -53,7 +51,7 @@ func (r *Record) prover() prover {
 	return prover{source: r.source()}
 }
 
-func (r *Record) name() name { return name{r.Minor, r.Owner, r.prover()} }
+func (r *Record) name() name { return name{r.Kind, r.Owner, r.prover()} }
 
 // Held is a set of kinds of state. The zero value means unknown: any kind.
 type Held uint8
@@ -74,7 +72,7 @@ func (g *guard) recordOf(c *Client) Record {
 		held |= r.held
 	}
 	return Record{
-		Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address,
+		Kind: c.Kind, Owner: c.Owner, Principal: c.Principal, Address: c.known.address,
 		Lease: g.cfg.Lease, Held: held, Revoked: k.revoked, Guarded: c.Guarded,
 		Proven: c.prover.proven, Privileged: c.privileged,
 	}
@@ -85,15 +83,15 @@ func (m *Manager) Epoch() uint32 { return m.epoch }
 
 // Record stores on stable storage that a client may hold opens with this deny mode, before the client
 // gets its first such open. If later is not nil, Record does not wait for the disk: it returns AfterDisk if
-// the record still has to be written. It returns NFS4ERR_DELAY if the write failed.
-func (m *Manager) Record(c *Client, deny Access, later *Later) Status {
+// the record still has to be written. It returns TryLater if the write failed.
+func (m *Manager) Record(c *Client, deny Access, later *Later) Verdict {
 	if m.cfg.Records == nil {
-		return nfs4wire.NFS4OK
+		return Granted
 	}
 	m.mu.Lock()
 	if c.known.gone { // no record of it will be written
 		m.mu.Unlock()
-		return gone(c)
+		return Gone
 	}
 	recorded := c.known.reclaim.covers(heldBy(deny))
 	c.known.reclaim.held |= heldBy(deny)
@@ -101,9 +99,9 @@ func (m *Manager) Record(c *Client, deny Access, later *Later) Status {
 	m.mu.Unlock()
 	switch {
 	case recorded:
-		return nfs4wire.NFS4OK
+		return Granted
 	case later != nil && failing:
-		return nfs4wire.NFS4ErrDelay
+		return TryLater
 	case later != nil:
 		*later = Later{m: m, record: c}
 		return AfterDisk
@@ -112,9 +110,9 @@ func (m *Manager) Record(c *Client, deny Access, later *Later) Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !c.known.reclaim.covers(heldBy(deny)) {
-		return nfs4wire.NFS4ErrDelay
+		return TryLater
 	}
-	return nfs4wire.NFS4OK
+	return Granted
 }
 
 // record writes the records of clients that are missing or outdated, together with those of all clients in

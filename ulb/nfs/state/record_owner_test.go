@@ -61,7 +61,7 @@ func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 			pass(2 * leaseTime / 3)
 			m.Renew(r.Client)
 			pass(2 * leaseTime / 3)
-			confirm := func(want Status) {
+			confirm := func(want Verdict) {
 				t.Helper()
 				is(t, "SETCLIENTID_CONFIRM", m.ConfirmClientID(r.Client.ID, r.Confirm, "me"), want)
 			}

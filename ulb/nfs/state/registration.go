@@ -5,22 +5,21 @@ import (
 	"net/netip"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // A Registration is the result of an EXCHANGE_ID or a SETCLIENTID.
 type Registration struct {
-	// Client is the client of the request, if Status is NFS4_OK.
+	// Client is the client of the request, if Verdict is Granted.
 	Client *Client
 	// Confirmed is true if the client had already confirmed itself.
 	Confirmed bool
-	Status    Status
+	Verdict   Verdict
 	// Expired, if not nil, is a client that is in the way, whose lease ran out or that is being evicted.
 	// The caller calls Evict for it, then repeats the request.
 	Expired *Client
 	// Only SETCLIENTID uses the fields below. Confirm is the verifier for SETCLIENTID_CONFIRM.
-	// InUse is the callback of the client that uses the name, for NFS4ERR_CLID_INUSE.
-	Confirm nfs4wire.Verifier4
+	// InUse is the callback of the client that uses the name, for NameTaken.
+	Confirm Verifier
 	InUse   Callback
 }
 
@@ -32,30 +31,30 @@ func (m *Manager) ExchangeID(id *Identity, update bool) Registration {
 	if update {
 		return g.update(id)
 	}
-	return g.register(1, id)
+	return g.register(Sessions, id)
 }
 
 // register finds or makes the client of a request: cases 1 to 5 of RFC 8881 §18.35.4. SETCLIENTID
 // in minor version 0 has the same cases (RFC 7530 §16.33.5).
-func (g *guard) register(minor uint32, id *Identity) Registration {
-	in := g.clients.byName[id.name(minor)]
+func (g *guard) register(kind ClientKind, id *Identity) Registration {
+	in := g.clients.byName[id.name(kind)]
 	old := in.confirmed
-	if same := g.sameAs(minor, id); same != nil && (old == nil || old.Verifier != id.Verifier) {
+	if same := g.sameAs(kind, id); same != nil && (old == nil || old.Verifier != id.Verifier) {
 		old = same
 		in.unconfirmed = g.clients.byName[old.name()].unconfirmed
-		g.alias(id.name(minor), old)
+		g.alias(id.name(kind), old)
 	} else if old == nil {
-		old = g.aliased(id.name(minor), id.Principal)
+		old = g.aliased(id.name(kind), id.Principal)
 	}
 	switch {
-	case old == nil && g.keeps(minor, id):
-		return Registration{Status: nfs4wire.NFS4ErrDelay}
+	case old == nil && g.keeps(kind, id):
+		return Registration{Verdict: TryLater}
 	case old == nil: // cases 1 and 4
 	case old.known.dying.Load():
 		return Registration{Expired: old}
 	case !id.of(old): // case 3
 		if g.atWork(old) {
-			return g.refuse(id, old, nfs4wire.NFS4ErrClIDInUse)
+			return g.refuse(id, old, NameTaken)
 		}
 		g.remove(old)
 		g.forget(old)
@@ -67,37 +66,37 @@ func (g *guard) register(minor uint32, id *Identity) Registration {
 		return Registration{Client: old, Confirmed: true}
 	}
 	// In case 5 the old incarnation loses its state when the new one confirms itself.
-	return Registration{Client: g.add(minor, id)}
+	return Registration{Client: g.add(kind, id)}
 }
 
-// refuse returns the result of a request that claims the name of the client old: the status s, with the
+// refuse returns the result of a request that claims the name of the client old: the verdict s, with the
 // event NameInUse, or Registration.Expired if the lease of old ran out.
-func (g *guard) refuse(id *Identity, old *Client, s Status) Registration {
+func (g *guard) refuse(id *Identity, old *Client, s Verdict) Registration {
 	if g.expired(old, g.now()) {
 		return Registration{Expired: old}
 	}
 	g.events = append(g.events, &Event{Kind: NameInUse, Clients: []Record{g.recordOf(old)}, By: clientaddr.Of(id.Address)})
-	return Registration{Status: s, InUse: old.known.v40.callback}
+	return Registration{Verdict: s, InUse: old.known.v40.callback}
 }
 
 // update does cases 6 to 9 of RFC 8881 §18.35.4: the request has EXCHGID4_FLAG_UPD_CONFIRMED_REC_A.
 func (g *guard) update(id *Identity) Registration {
-	old := g.sameAs(1, id)
+	old := g.sameAs(Sessions, id)
 	if old != nil {
-		g.alias(id.name(1), old)
-	} else if old = g.clients.byName[id.name(1)].confirmed; old == nil {
-		old = g.aliased(id.name(1), id.Principal)
+		g.alias(id.name(Sessions), old)
+	} else if old = g.clients.byName[id.name(Sessions)].confirmed; old == nil {
+		old = g.aliased(id.name(Sessions), id.Principal)
 	}
 	if old == nil { // a client that is proven does not change by what is not
-		old = g.clients.byName[name{1, string(id.Owner), prover{proven: true}}].confirmed
+		old = g.clients.byName[name{Sessions, string(id.Owner), prover{proven: true}}].confirmed
 	}
 	switch {
 	case old == nil:
-		return Registration{Status: nfs4wire.NFS4ErrNoEnt}
+		return Registration{Verdict: NotFound}
 	case old.Verifier != id.Verifier:
-		return Registration{Status: nfs4wire.NFS4ErrNotSame}
+		return Registration{Verdict: OtherVerifier}
 	case !id.of(old):
-		return Registration{Status: nfs4wire.NFS4ErrPerm}
+		return Registration{Verdict: OtherPrincipal}
 	default:
 		old.meet(id.source())
 		return Registration{Client: old, Confirmed: true}
@@ -105,15 +104,15 @@ func (g *guard) update(id *Identity) Registration {
 }
 
 // Confirm confirms a client of minor version 1 or later, at its first CREATE_SESSION (RFC 8881
-// §18.36.4): see confirm. It returns NFS4ERR_STALE_CLIENTID if the client no longer exists.
-func (m *Manager) Confirm(c *Client) Status {
+// §18.36.4): see confirm. It returns NoClient if the client no longer exists.
+func (m *Manager) Confirm(c *Client) Verdict {
 	g := m.acquire()
 	defer g.release()
 	switch {
 	case c.known.gone:
-		return nfs4wire.NFS4ErrStaleClientID
+		return NoClient
 	case c.known.confirmed:
-		return nfs4wire.NFS4OK
+		return Granted
 	}
 	return g.confirm(c)
 }
@@ -132,7 +131,7 @@ type setClientID struct {
 	// callback is the callback that the server uses, and confirm the verifier that confirms it, and at
 	// first the client too (SETCLIENTID_CONFIRM).
 	callback Callback
-	confirm  nfs4wire.Verifier4
+	confirm  Verifier
 	// update has the callback that the client sent later and has not confirmed yet, or is nil.
 	update *setClientID
 }
@@ -141,7 +140,7 @@ type setClientID struct {
 func (m *Manager) SetClientID(id *Identity, cb Callback) Registration {
 	g := m.acquire()
 	defer g.release()
-	r := g.register(0, id)
+	r := g.register(Minor0, id)
 	if r.Client == nil {
 		return r
 	}
@@ -156,27 +155,27 @@ func (m *Manager) SetClientID(id *Identity, cb Callback) Registration {
 }
 
 // ConfirmClientID is SETCLIENTID_CONFIRM (RFC 7530 §16.34.5): see confirm. It returns
-// NFS4ERR_STALE_CLIENTID if no client has this ID and this verifier, and NFS4ERR_CLID_INUSE if the
+// NoClient if no client has this ID and this verifier, and NameTaken if the
 // principal is not the client's.
-func (m *Manager) ConfirmClientID(id uint64, confirm nfs4wire.Verifier4, principal string) Status {
+func (m *Manager) ConfirmClientID(id uint64, confirm Verifier, principal string) Verdict {
 	g := m.acquire()
 	defer g.release()
 	c := g.clients.byID[id]
-	if c == nil || c.Minor != 0 || c.known.dying.Load() {
-		return nfs4wire.NFS4ErrStaleClientID
+	if c == nil || c.Kind != Minor0 || c.known.dying.Load() {
+		return NoClient
 	}
 	v := &c.known.v40
 	update := c.known.confirmed && v.update != nil && confirm == v.update.confirm
 	switch {
 	case !update && confirm != v.confirm:
-		return nfs4wire.NFS4ErrStaleClientID
+		return NoClient
 	case c.Principal != principal:
-		return nfs4wire.NFS4ErrClIDInUse
+		return NameTaken
 	case update:
 		c.known.v40 = *v.update
-		return nfs4wire.NFS4OK
+		return Granted
 	case c.known.confirmed: // a repeated request: the client did not get the answer
-		return nfs4wire.NFS4OK
+		return Granted
 	}
 	return g.confirm(c)
 }

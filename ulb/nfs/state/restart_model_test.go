@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"pgregory.net/rapid"
 )
 
@@ -35,10 +34,10 @@ type restartModel struct {
 // restartClient is a client, over all its incarnations and all runs of the server.
 type restartClient struct {
 	name     string
-	minor    uint32
+	kind     ClientKind
 	verifier byte
 	next, c  *Client // the unconfirmed incarnation, and the confirmed one
-	confirm  nfs4wire.Verifier4
+	confirm  Verifier
 	life     int // the run of the server in which c was confirmed
 	complete bool
 	busy     bool
@@ -55,7 +54,7 @@ type restartClient struct {
 // the file since. late is true if the client came back after its lease had run out and has not
 // reclaimed the file yet. revoked is true if the server has revoked it.
 type restartHold struct {
-	id          nfs4wire.StateID4
+	id          StateID
 	life        int     // the run in which the open was granted or reclaimed
 	by          *Client // the incarnation to which it was granted
 	stale, late bool
@@ -130,7 +129,7 @@ func (r *restartModel) introduce(c *restartClient) {
 	r.do(c, func(m *Manager, life int) {
 		var expired *Client
 		c.sent = c.from
-		if c.minor == 0 {
+		if c.kind == 0 {
 			x := m.SetClientID(r.identity(c), Callback{})
 			c.next, c.confirm, expired = x.Client, x.Confirm, x.Expired
 		} else {
@@ -151,7 +150,7 @@ func (r *restartModel) come(c *restartClient) {
 	r.do(c, func(m *Manager, life int) {
 		next := c.next
 		s := ok
-		if c.minor == 0 {
+		if c.kind == 0 {
 			s = m.ConfirmClientID(next.ID, c.confirm, "me")
 		} else {
 			s = m.Confirm(next)
@@ -176,7 +175,7 @@ func (r *restartModel) come(c *restartClient) {
 			}
 		})
 		m.Renew(next)
-		if c.minor == 0 && len(c.holds) > 0 {
+		if c.kind == 0 && len(c.holds) > 0 {
 			if m.Record(next, AccessBoth, nil) != ok {
 				return
 			}
@@ -187,7 +186,7 @@ func (r *restartModel) come(c *restartClient) {
 				continue
 			}
 			o, s := m.Open(&OpenArgs{Client: next, OwnerName: []byte("o"), Key: fileKey(file), Export: uint32(file), Access: AccessBoth, Deny: AccessBoth, Claimed: true})
-			lost := s == noGrace || s == nfs4wire.NFS4ErrReclaimBad
+			lost := s == noGrace || s == NeverHeld
 			r.settle(life, func() {
 				if s == ok {
 					r.grant(c, file)
@@ -200,13 +199,13 @@ func (r *restartModel) come(c *restartClient) {
 				case lost && !c.revoked && !unclear && entitled && r.inTime(c) && was && !h.stale && !h.late:
 					r.fault("%s loses file %d in time: %v", c.name, file, s)
 				}
-				if lost || s == nfs4wire.NFS4ErrShareDenied {
+				if lost || s == OpenConflict {
 					delete(c.holds, file)
 				}
 			})
 		}
-		if c.minor > 0 {
-			if s := m.ReclaimComplete(next, nil); s != ok && s != nfs4wire.NFS4ErrCompleteAlready {
+		if c.kind > 0 {
+			if s := m.ReclaimComplete(next, nil); s != ok && s != AlreadyComplete {
 				return
 			}
 		}
@@ -279,11 +278,11 @@ func (r *restartModel) close(c *restartClient, file int) {
 		return
 	}
 	ref := &Ref{ID: h.id, Key: fileKey(file), Export: uint32(file)}
-	if c.minor > 0 {
+	if c.kind > 0 {
 		ref.Client = c.c
 	}
 	_, s := r.m.CloseOpen(ref, false)
-	if (s == ok) == h.revoked && !h.stale || h.revoked && s == adminRevoked && c.minor > 0 && r.m.FreeStateID(&h.id, c.c) != ok {
+	if (s == ok) == h.revoked && !h.stale || h.revoked && s == adminRevoked && c.kind > 0 && r.m.FreeStateID(&h.id, c.c) != ok {
 		r.fault("CLOSE by %s: %v, revoked: %v", c.name, s, h.revoked)
 	}
 	delete(c.holds, file)
@@ -441,7 +440,7 @@ func TestRestartsModel(t *testing.T) {
 func runRestarts(steps []restartStep) string {
 	r := &restartModel{disk: &gatedDisk{}}
 	for i := range 3 {
-		r.clients = append(r.clients, &restartClient{name: fmt.Sprint("client ", i), minor: uint32(min(i, 1)), holds: map[int]*restartHold{}, from: source{here, true}})
+		r.clients = append(r.clients, &restartClient{name: fmt.Sprint("client ", i), kind: ClientKind(min(i, 1)), holds: map[int]*restartHold{}, from: source{here, true}})
 	}
 	r.begin()
 	for _, s := range steps {

@@ -4,8 +4,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Revoke takes away all opens and locks in the file systems with this domain (see DomainOf), which the
@@ -110,9 +108,9 @@ func (g *guard) acknowledge(s *State) {
 // when the client sends CLOSE and gets NFS4ERR_ADMIN_REVOKED. Even if it does not get this answer before a
 // restart, it does not claim a file that it has closed. The stateid stays known as that of another closed
 // open does (outlive), because the client may repeat the CLOSE.
-func (g *guard) told(id *nfs4wire.StateID4, c *Client) {
-	s, status := g.named(id, c)
-	if status != nfs4wire.NFS4OK || s.Kind != KindOpen || s.Client.Minor != 0 || !s.revoked.Load() {
+func (g *guard) told(id *StateID, c *Client) {
+	s, verdict := g.named(id, c)
+	if verdict != Granted || s.Kind != KindOpen || s.Client.Kind != Minor0 || !s.revoked.Load() {
 		return
 	}
 	for other := range s.Client.holding.revoked {

@@ -4,26 +4,24 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 const (
-	adminRevoked = nfs4wire.NFS4ErrAdminRevoked
-	revokedFlag  = nfs4wire.Seq4StatusAdminStateRevoked
+	adminRevoked = RevokedID
+	revokedFlag  = NoticeRevoked
 )
 
 // A revocable client has a file open and a byte of it locked.
 type revocable struct {
 	*Client
-	open, lock nfs4wire.StateID4
+	open, lock StateID
 	key        FileKey
 }
 
 func lockFirst(t *testing.T, m *Manager, c *Client, key FileKey) *revocable {
 	t.Helper()
 	r := &revocable{Client: c, open: open(t, m, c, "o", key, AccessBoth, 0), key: key}
-	var s Status
+	var s Verdict
 	r.lock, _, s = m.Lock(&LockArgs{Ref: Ref{ID: r.open, Client: c, Key: key}, New: true, OwnerName: []byte("o"), Length: 1, Write: true})
 	is(t, "LOCK", s, ok)
 	return r
@@ -40,7 +38,7 @@ func TestClientWithRevokedStateIsToldAndMayNotClaim(t *testing.T) {
 			a := lockFirst(t, m, complete(t, m, identity("a", 1, "me")), key)
 			kept := open(t, m, a.Client, "o", other, AccessRead, 0)
 			m.Revoke(key.Domain)
-			for what, id := range map[string]*nfs4wire.StateID4{"the open": &a.open, "the lock": &a.lock} {
+			for what, id := range map[string]*StateID{"the open": &a.open, "the lock": &a.lock} {
 				_, s := m.Find(id, a.Client)
 				is(t, what, s, adminRevoked)
 				_, s = m.Resolve(&Ref{ID: *id, Client: a.Client, Key: FileKey{"the export is back", key.Handle}}, 0)
@@ -51,20 +49,20 @@ func TestClientWithRevokedStateIsToldAndMayNotClaim(t *testing.T) {
 			_, s = m.Find(&kept, a.Client)
 			is(t, "what another file system has", s, ok)
 			b := lockFirst(t, m, complete(t, m, identity("b", 1, "me")), key)
-			if m.Status(a.Client) != revokedFlag || m.Status(b.Client) != 0 {
-				t.Errorf("SEQUENCE says %#x, and %#x to another client", m.Status(a.Client), m.Status(b.Client))
+			if m.Notices(a.Client) != revokedFlag || m.Notices(b.Client) != 0 {
+				t.Errorf("SEQUENCE says %#x, and %#x to another client", m.Notices(a.Client), m.Notices(b.Client))
 			}
-			is(t, "FREE_STATEID of another client", m.FreeStateID(&a.lock, b.Client), nfs4wire.NFS4ErrBadStateID)
+			is(t, "FREE_STATEID of another client", m.FreeStateID(&a.lock, b.Client), UnknownID)
 			if !freed {
 				return
 			}
 			is(t, "FREE_STATEID", m.FreeStateID(&a.lock, a.Client), ok)
-			is(t, "FREE_STATEID again", m.FreeStateID(&a.lock, a.Client), nfs4wire.NFS4ErrBadStateID)
-			if m.Status(a.Client) != revokedFlag {
+			is(t, "FREE_STATEID again", m.FreeStateID(&a.lock, a.Client), UnknownID)
+			if m.Notices(a.Client) != revokedFlag {
 				t.Error("the client is told no more, and has not freed all")
 			}
 			is(t, "FREE_STATEID", m.FreeStateID(&a.open, a.Client), ok)
-			if m.Status(a.Client) != 0 {
+			if m.Notices(a.Client) != 0 {
 				t.Error("the client is told when it has freed all")
 			}
 			synctest.Wait()
@@ -314,8 +312,8 @@ func TestRevocationThatIsNotKnownHasItsGrace(t *testing.T) {
 		is(t, "the record", m.Record(b, 0, nil), ok)
 		_, s := m.Open(&OpenArgs{Client: b, OwnerName: []byte("o"), Key: other, Access: AccessBoth})
 		is(t, "another's OPEN", s, inGrace)
-		if r := m.ExchangeID(identity("a", 1, "another"), false); r.Status != delay {
-			t.Errorf("another's EXCHANGE_ID by the name: %v", r.Status)
+		if r := m.ExchangeID(identity("a", 1, "another"), false); r.Verdict != delay {
+			t.Errorf("another's EXCHANGE_ID by the name: %v", r.Verdict)
 		}
 		a := confirmed(t, m, identity("a", 1, "me"))
 		_, s = m.Open(&OpenArgs{Client: a, OwnerName: []byte("p"), Key: other, Access: AccessBoth, Deny: AccessBoth, Claimed: true})

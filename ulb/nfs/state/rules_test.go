@@ -3,7 +3,6 @@ package state
 import (
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -14,21 +13,21 @@ func TestDowngradeKeepsOpensWithinItsDenyMode(t *testing.T) {
 		name                 string
 		opens                [][2]Access // access and deny, in their order
 		access, deny         Access
-		want                 Status
+		want                 Verdict
 		wantAccess, wantDeny Access // valid if want is NFS4_OK
 	}{
 		{"the one that denies goes", [][2]Access{{AccessRead, 0}, {AccessRead, AccessWrite}}, AccessRead, 0, ok, AccessRead, 0},
 		{"the one that denies more goes", [][2]Access{{AccessRead, AccessWrite}, {AccessRead, 0}}, AccessRead, 0, ok, AccessRead, 0},
 		{"the one that denies stays", [][2]Access{{AccessRead, 0}, {AccessRead, AccessWrite}}, AccessRead, AccessWrite, ok, AccessRead, AccessWrite},
 		{"the one that writes goes", [][2]Access{{AccessWrite, 0}, {AccessRead, 0}}, AccessRead, 0, ok, AccessRead, 0},
-		{"none denies that", [][2]Access{{AccessRead, 0}, {AccessRead, 0}}, AccessRead, AccessWrite, nfs4wire.NFS4ErrInvalid, 0, 0},
-		{"none is without its denial", [][2]Access{{AccessRead, AccessWrite}}, AccessRead, 0, nfs4wire.NFS4ErrInvalid, 0, 0},
-		{"none reads alone", [][2]Access{{AccessBoth, 0}}, AccessRead, 0, nfs4wire.NFS4ErrInvalid, 0, 0},
+		{"none denies that", [][2]Access{{AccessRead, 0}, {AccessRead, 0}}, AccessRead, AccessWrite, Invalid, 0, 0},
+		{"none is without its denial", [][2]Access{{AccessRead, AccessWrite}}, AccessRead, 0, Invalid, 0, 0},
+		{"none reads alone", [][2]Access{{AccessBoth, 0}}, AccessRead, 0, Invalid, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newManager(t)
 			client := newClient(m, 1, "client")
-			var id nfs4wire.StateID4
+			var id StateID
 			for _, o := range c.opens {
 				id = open(t, m, client, "owner", fileKey(1), o[0], o[1])
 			}
@@ -66,11 +65,11 @@ func TestStateidsAreTheirClientsOwn(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		by   *Client
-		want Status
+		want Verdict
 	}{
 		{"its client", one, ok},
-		{"another client", other, nfs4wire.NFS4ErrBadStateID},
-		{"a request of minor version 0", nil, nfs4wire.NFS4ErrBadStateID},
+		{"another client", other, UnknownID},
+		{"a request of minor version 0", nil, UnknownID},
 	} {
 		if _, s := m.Find(&id, c.by); s != c.want {
 			t.Errorf("%s: %v, want %v", c.name, s, c.want)
@@ -93,11 +92,11 @@ func TestClientThatIsAboutToGoBeginsNothing(t *testing.T) {
 		d.slow = func() {
 			asked = true
 			_, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("owner"), Key: fileKey(2), Access: AccessRead})
-			is(t, "OPEN", s, nfs4wire.NFS4ErrDelay)
+			is(t, "OPEN", s, TryLater)
 			_, _, s = m.Lock(&LockArgs{
 				Ref: Ref{ID: id, Client: c, Key: fileKey(1)}, New: true, OwnerName: []byte("owner"), Length: 1,
 			})
-			is(t, "LOCK", s, nfs4wire.NFS4ErrDelay)
+			is(t, "LOCK", s, TryLater)
 		}
 		if err := m.Evict(c); err != nil || !asked {
 			t.Fatalf("%v, asked meanwhile: %v", err, asked)
@@ -110,7 +109,7 @@ func TestClientThatIsAboutToGoBeginsNothing(t *testing.T) {
 // the IDs of an earlier run (RFC 8881 §2.4, §8.2.1).
 func TestNamesOfOneLifeAreNotThoseOfTheNext(t *testing.T) {
 	epochs, ids := map[uint32]bool{}, map[uint64]bool{}
-	var before nfs4wire.StateID4
+	var before StateID
 	one := func(t *testing.T, m *Manager) {
 		pass(2 * leaseTime) // the grace period
 		c := complete(t, m, me())
@@ -137,9 +136,9 @@ func TestDeniedIsToldTheWholeOfTheOtherLock(t *testing.T) {
 		_, locked, s := m.Lock(&LockArgs{
 			Ref: Ref{ID: other.open, Client: other.c, Key: fileKey(1)}, New: true, OwnerName: []byte("other"), Length: toEnd,
 		})
-		is(t, "LOCK", s, nfs4wire.NFS4ErrDenied)
+		is(t, "LOCK", s, LockConflict)
 		tested, s := m.TestLock(other.c, []byte("other"), fileKey(1), 0, toEnd, false, nil, nil)
-		is(t, "LOCKT", s, nfs4wire.NFS4ErrDenied)
+		is(t, "LOCKT", s, LockConflict)
 		want := Denied{Offset: c.offset, Length: c.length, Write: true, ClientID: holder.c.ID, Owner: "locker of holder"}
 		if *locked != want || *tested != want {
 			t.Errorf("LOCK is told %+v, LOCKT %+v, want %+v", *locked, *tested, want)

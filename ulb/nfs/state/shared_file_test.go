@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -55,14 +54,14 @@ func TestDenyModesAreOfTheFileAndNotOfTheFileSystem(t *testing.T) {
 			fs, second := shownBy(t, filepath.Join(dir, c.root), c.path)
 			a, b := newClient(m, 1, "a"), newClient(m, 1, "b")
 			denies := open(t, m, a, "a", first, AccessBoth, AccessBoth)
-			again := func() Status {
+			again := func() Verdict {
 				o, s := m.Open(&OpenArgs{Client: b, OwnerName: []byte("b"), Key: second, Access: AccessBoth, Deny: AccessBoth})
 				if s == ok {
 					m.TakeBack(&o)
 				}
 				return s
 			}
-			is(t, "OPEN beside DENY_BOTH", again(), nfs4wire.NFS4ErrShareDenied)
+			is(t, "OPEN beside DENY_BOTH", again(), OpenConflict)
 			if a := anonymously(m, fs, second, UseWrite); a != No {
 				t.Errorf("a write of NFSv3: answer %d", a)
 			}
@@ -76,7 +75,7 @@ func TestDenyModesAreOfTheFileAndNotOfTheFileSystem(t *testing.T) {
 			if id.Other == other.Other {
 				t.Error("two file handles have one stateid")
 			}
-			lock := func(c *Client, id nfs4wire.StateID4, key FileKey, fs vfs.Claimer) Status {
+			lock := func(c *Client, id StateID, key FileKey, fs vfs.Claimer) Verdict {
 				_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte(c.Owner), Length: 1, Claimer: fs})
 				return s
 			}

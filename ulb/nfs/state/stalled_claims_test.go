@@ -226,7 +226,7 @@ func TestLockGivesUpTheClaimsOfOtherFileSystems(t *testing.T) {
 			key := FileKey{domainOf{"volume", name}, fileKey(n).Handle}
 			return key, &kernelOf{name: name, owner: owner, stalled: fileKey(1).Handle, gate: gate}
 		}
-		lock := func(c *Client, n int, name string) Status {
+		lock := func(c *Client, n int, name string) Verdict {
 			key, claimer := shown(n, name)
 			o, st := m.Open(&OpenArgs{Client: c, OwnerName: []byte("o"), Key: key, Access: AccessBoth})
 			is(t, "OPEN", st, ok)

@@ -6,27 +6,37 @@ import (
 	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/byterange"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
+
+// otherSize is the length of StateID.Other.
+const otherSize = 12
+
+// A StateID names a State. It is what NFSv4 has on the wire (RFC 8881 §3.3.12); other protocols have none. It is a
+// type without a name of its own, so that it can be assigned to the one on the wire.
+type StateID = struct {
+	// Seqid counts the changes of the state.
+	Seqid uint32
+	Other [otherSize]byte
+}
 
 // Stateids with a special meaning (RFC 8881 §8.2.3).
 var (
 	// Anonymous refers to no state.
-	Anonymous nfs4wire.StateID4
+	Anonymous StateID
 	// Bypass is like Anonymous, but a READ with it ignores deny modes.
-	Bypass = nfs4wire.StateID4{Seqid: 1<<32 - 1, Other: allOnes}
+	Bypass = StateID{Seqid: 1<<32 - 1, Other: allOnes}
 	// CurrentID refers to the current stateid, from minor version 1 on.
-	CurrentID = nfs4wire.StateID4{Seqid: 1}
+	CurrentID = StateID{Seqid: 1}
 	// InvalidID is never valid.
-	InvalidID = nfs4wire.StateID4{Seqid: 1<<32 - 1}
+	InvalidID = StateID{Seqid: 1<<32 - 1}
 
-	allOnes = [nfs4wire.NFS4OtherSize]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
+	allOnes = [otherSize]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
 )
 
 // IsSpecial reports whether id names no state: it is one of the stateids above, or reserved.
-func IsSpecial(id *nfs4wire.StateID4) bool {
-	return id.Other == [nfs4wire.NFS4OtherSize]byte{} || id.Other == allOnes
+func IsSpecial(id *StateID) bool {
+	return id.Other == [otherSize]byte{} || id.Other == allOnes
 }
 
 // A Kind is the kind of state that a stateid names.
@@ -50,7 +60,7 @@ type State struct {
 	// it, so a stateid is good only for requests that reach the file by the same export.
 	Export uint32
 
-	other [nfs4wire.NFS4OtherSize]byte
+	other [otherSize]byte
 	seqid atomic.Uint32
 	// revoked is true if Revoke took the state away.
 	revoked atomic.Bool
@@ -93,8 +103,8 @@ func (o *opened) grant(want Access, by Principal) *grant {
 }
 
 // ID returns the current stateid, with its seqid.
-func (s *State) ID() nfs4wire.StateID4 {
-	return nfs4wire.StateID4{Seqid: s.seqid.Load(), Other: s.other}
+func (s *State) ID() StateID {
+	return StateID{Seqid: s.seqid.Load(), Other: s.other}
 }
 
 // granted returns the access that the open s, or the open of the lock s, allows; nil once it has ended.
@@ -105,22 +115,22 @@ func (s *State) granted() *opened {
 	return s.opened.Load()
 }
 
-// For returns NFS4_OK if the state allows the wanted access (AccessRead or AccessWrite), with the open
+// For returns Granted if the state allows the wanted access (AccessRead or AccessWrite), with the open
 // file to use. If the principal did not open the file for that access, or the file system has no open
 // files, the file is nil; the caller then uses the handle, and the file system checks the permissions.
 // If another request closes the file meanwhile, calls on it return EBADF. For takes no lock.
-func (s *State) For(want Access, by Principal) (vfs.File, Status) {
+func (s *State) For(want Access, by Principal) (vfs.File, Verdict) {
 	o := s.granted()
 	switch {
 	case o == nil:
-		return nil, nfs4wire.NFS4ErrBadStateID
+		return nil, UnknownID
 	case o.access&want != want:
-		return nil, nfs4wire.NFS4ErrOpenMode
+		return nil, NotOpenFor
 	}
 	if g := o.grant(want, by); g != nil {
-		return g.file, nfs4wire.NFS4OK
+		return g.file, Granted
 	}
-	return nil, nfs4wire.NFS4OK
+	return nil, Granted
 }
 
 // OpenedBy reports whether this principal has the file open for the wanted access.
@@ -130,7 +140,7 @@ func (s *State) OpenedBy(want Access, by Principal) bool {
 }
 
 // bump advances the seqid of s and returns the new stateid.
-func (g *guard) bump(s *State) nfs4wire.StateID4 {
+func (g *guard) bump(s *State) StateID {
 	n := s.seqid.Load() + 1
 	if n == 0 {
 		n = 1 // RFC 8881 §8.2.2
@@ -165,7 +175,7 @@ type slab struct {
 const secretBits = 44
 
 // slotOf returns the index in a stateid.
-func slotOf(other *[nfs4wire.NFS4OtherSize]byte) uint32 {
+func slotOf(other *[otherSize]byte) uint32 {
 	return uint32(binary.BigEndian.Uint64(other[4:]) >> secretBits)
 }
 
@@ -230,31 +240,31 @@ func (b *slab) remove(s *State) {
 // Find returns the state of a stateid that is not special. c is the client that sent the request;
 // nil in minor version 0, where the stateid itself identifies the client. From minor version 1 on, a
 // Seqid of 0 means the current one. Find takes no lock.
-func (m *Manager) Find(id *nfs4wire.StateID4, c *Client) (*State, Status) {
-	s, status := m.named(id, c)
-	if status != nfs4wire.NFS4OK {
-		return nil, status
+func (m *Manager) Find(id *StateID, c *Client) (*State, Verdict) {
+	s, verdict := m.named(id, c)
+	if verdict != Granted {
+		return nil, verdict
 	}
-	if status = s.current(id, c); status != nfs4wire.NFS4OK {
-		return nil, status
+	if verdict = s.current(id, c); verdict != Granted {
+		return nil, verdict
 	}
-	return s, nfs4wire.NFS4OK
+	return s, Granted
 }
 
-// current returns NFS4_OK if id has the current seqid of s. The caller has checked that id names s.
-func (s *State) current(id *nfs4wire.StateID4, c *Client) Status {
+// current returns Granted if id has the current seqid of s. The caller has checked that id names s.
+func (s *State) current(id *StateID, c *Client) Verdict {
 	switch now := s.seqid.Load(); {
 	case s.revoked.Load():
-		return nfs4wire.NFS4ErrAdminRevoked
+		return RevokedID
 	case s.Kind == KindOpen && s.opened.Load() == nil:
 		// The state was closed. Its stateid is known only for a repeated CLOSE.
-		return nfs4wire.NFS4ErrBadStateID
+		return UnknownID
 	case id.Seqid == now, id.Seqid == 0 && c != nil:
-		return nfs4wire.NFS4OK
+		return Granted
 	case older(id.Seqid, now):
-		return nfs4wire.NFS4ErrOldStateID
+		return OldID
 	}
-	return nfs4wire.NFS4ErrBadStateID
+	return UnknownID
 }
 
 // A seqid above 1<<32-1-wrap is older than a seqid below wrap, which has wrapped around. wrap is larger
@@ -272,29 +282,26 @@ func older(a, b uint32) bool {
 }
 
 // named is Find without the check of the seqid.
-func (m *Manager) named(id *nfs4wire.StateID4, c *Client) (*State, Status) {
+func (m *Manager) named(id *StateID, c *Client) (*State, Verdict) {
 	if IsSpecial(id) {
-		return nil, nfs4wire.NFS4ErrBadStateID
+		return nil, UnknownID
 	}
 	b := &m.files.slab
 	if binary.BigEndian.Uint32(id.Other[0:]) != m.epoch {
-		if c == nil {
-			return nil, nfs4wire.NFS4ErrStaleStateID
-		}
-		return nil, nfs4wire.NFS4ErrBadStateID
+		return nil, FormerID
 	}
 	sl := b.slot(slotOf(&id.Other))
 	if sl == nil {
-		return nil, nfs4wire.NFS4ErrBadStateID
+		return nil, UnknownID
 	}
 	s := sl.state.Load()
 	switch {
-	case s != nil && s.other == id.Other && (s.Client == c || c == nil && s.Client.Minor == 0):
-		return s, nfs4wire.NFS4OK
+	case s != nil && s.other == id.Other && (s.Client == c || c == nil && s.Client.secretID()):
+		return s, Granted
 	case c == nil && sl.expired.Load() == binary.BigEndian.Uint32(id.Other[8:]):
-		return nil, nfs4wire.NFS4ErrExpired
+		return nil, ExpiredID
 	}
-	return nil, nfs4wire.NFS4ErrBadStateID
+	return nil, UnknownID
 }
 
 // A scrambler maps counters, one to one, to numbers that cannot be guessed from earlier ones.

@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"hash/maphash"
 	"testing"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // A closed stateid is never reused, even after all generations of its slot were used.
 func TestStateidsNeverComeAgain(t *testing.T) {
 	m := newManager(t)
 	c := newClient(m, 1, "client")
-	seen := map[[nfs4wire.NFS4OtherSize]byte]bool{}
-	once := func() nfs4wire.StateID4 {
+	seen := map[[otherSize]byte]bool{}
+	once := func() StateID {
 		id := open(t, m, c, "owner", fileKey(1), AccessRead, 0)
 		if seen[id.Other] {
 			t.Fatalf("%x came again", id.Other)
@@ -49,8 +47,8 @@ func TestSeqidsBeginAgain(t *testing.T) {
 			t.Errorf("%d, not %d", id.Seqid, want)
 		}
 	}
-	for seqid, want := range map[uint32]Status{
-		1<<32 - 1: nfs4wire.NFS4ErrOldStateID, 1: nfs4wire.NFS4ErrOldStateID, 2: ok, 0: ok, 3: nfs4wire.NFS4ErrBadStateID, 5000: nfs4wire.NFS4ErrBadStateID,
+	for seqid, want := range map[uint32]Verdict{
+		1<<32 - 1: OldID, 1: OldID, 2: ok, 0: ok, 3: UnknownID, 5000: UnknownID,
 	} {
 		id.Seqid = seqid
 		if _, s := m.Find(&id, c); s != want {
@@ -73,30 +71,30 @@ func TestStateidsOfMinorVersion0(t *testing.T) {
 		t.Fatal(s, opening)
 	}
 	ref := Ref{ID: opening.ID, Key: fileKey(1)}
-	want := func(what string, want Status) {
+	want := func(what string, want Verdict) {
 		t.Helper()
 		if _, s := m.Resolve(&ref, 0); s != want {
 			t.Errorf("%s: %v, not %v", what, s, want)
 		}
 	}
-	want("not confirmed", nfs4wire.NFS4ErrBadStateID)
+	want("not confirmed", UnknownID)
 	if ref.ID, s = m.ConfirmOpen(&ref); s != ok {
 		t.Fatal(s)
 	}
 	want("confirmed", ok)
-	if _, s := m.ConfirmOpen(&ref); s != nfs4wire.NFS4ErrBadStateID {
+	if _, s := m.ConfirmOpen(&ref); s != UnknownID {
 		t.Errorf("confirmed twice: %v", s)
 	}
 	ref.ID.Seqid = 0 // 0 has no special meaning in minor version 0
-	want("the seqid before the first", nfs4wire.NFS4ErrOldStateID)
+	want("the seqid before the first", OldID)
 	ref.ID.Seqid = 2
 	ref.ID.Other[0] ^= 1
-	want("of another life", nfs4wire.NFS4ErrStaleStateID)
+	want("of another life", FormerID)
 	ref.ID.Other[0] ^= 1
 	m.removeNow(c)
-	want("taken away", nfs4wire.NFS4ErrExpired)
+	want("taken away", ExpiredID)
 	ref.ID.Other[11]--
-	want("one that never was", nfs4wire.NFS4ErrBadStateID)
+	want("one that never was", UnknownID)
 	nothingLeft(t, m)
 }
 
@@ -123,8 +121,8 @@ func TestStateIDsAreNotGuessed(t *testing.T) {
 	m := newManager(t)
 	c := newClient(m, 1, "client")
 	near := 0
-	var before [nfs4wire.NFS4OtherSize]byte
-	seen := map[[nfs4wire.NFS4OtherSize]byte]bool{}
+	var before [otherSize]byte
+	seen := map[[otherSize]byte]bool{}
 	for range 1000 {
 		id := open(t, m, c, "owner", fileKey(1), AccessRead, 0)
 		if seen[id.Other] {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -95,7 +94,7 @@ func stress(t *testing.T, m *Manager, c *Client, claimer vfs.Claimer, count *ope
 			if _, s := m.Unlock(&Ref{ID: id, Client: c, Key: key}, uint64(start), uint64(n), claimer); s != ok {
 				t.Error(s)
 			}
-		case nfs4wire.NFS4ErrDenied:
+		case LockConflict:
 		default:
 			t.Error(s)
 		}

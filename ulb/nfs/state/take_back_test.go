@@ -6,19 +6,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // openSome opens n files for c, and repeats what is to be repeated. It returns the opens.
-func openSome(t *testing.T, m *Manager, c *Client, first, n int) (all []nfs4wire.StateID4) {
+func openSome(t *testing.T, m *Manager, c *Client, first, n int) (all []StateID) {
 	t.Helper()
 	for tries := 0; len(all) < n; tries++ {
 		o, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("owner"), Key: fileKey(first + len(all)), Access: AccessRead})
 		switch {
 		case s == ok:
 			all = append(all, o.ID)
-		case s != nfs4wire.NFS4ErrDelay || tries > 10*n:
+		case s != TryLater && s != Full || tries > 10*n:
 			t.Fatalf("%d files are open, the next: %v", len(all), s)
 		default:
 			time.Sleep(time.Second)
@@ -68,8 +66,8 @@ func TestASiteWithManyAddressesTakesNothing(t *testing.T) {
 						t.Fatalf("open %d: %v", i, s)
 					}
 				}
-				if m.Client(honest.ID) == nil || honest.memory() != had || lost[honest.known.address] > 0 || m.Status(honest) != 0 {
-					t.Errorf("an honest client has %d of %d bytes, status %#x", honest.memory(), had, m.Status(honest))
+				if m.Client(honest.ID) == nil || honest.memory() != had || lost[honest.known.address] > 0 || m.Notices(honest) != 0 {
+					t.Errorf("an honest client has %d of %d bytes, verdict %#x", honest.memory(), had, m.Notices(honest))
 				}
 				if m.Usage().Memory > memory || len(by) == 0 {
 					t.Errorf("%+v, taken for %v", m.Usage(), by)
@@ -113,13 +111,13 @@ func TestOpensAreTakenSingly(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		}
-		if taken == 0 || m.Client(large.ID) == nil || large.Dying() || m.Status(large)&nfs4wire.Seq4StatusAdminStateRevoked == 0 || m.Usage().Locks != locked {
+		if taken == 0 || m.Client(large.ID) == nil || large.Dying() || m.Notices(large)&NoticeRevoked == 0 || m.Usage().Locks != locked {
 			t.Fatalf("%d opens were taken, the client is gone: %v, %d of %d locks", taken, m.Client(large.ID) == nil, m.Usage().Locks, locked)
 		}
 		if large.memory() > memory/2 || n-taken < 100 {
 			t.Errorf("it has %d bytes, and lost %d of %d opens", large.memory(), taken, n)
 		}
-		revoked := make([]nfs4wire.StateID4, 0, taken)
+		revoked := make([]StateID, 0, taken)
 		for s := range large.holding.revoked {
 			revoked = append(revoked, s.ID())
 		}
@@ -127,12 +125,12 @@ func TestOpensAreTakenSingly(t *testing.T) {
 			t.Errorf("%d stateids are revoked, and %d opens were taken", len(revoked), taken)
 		}
 		for _, id := range revoked {
-			if _, s := m.Find(&id, large); s != nfs4wire.NFS4ErrAdminRevoked {
+			if _, s := m.Find(&id, large); s != RevokedID {
 				t.Fatal(s)
 			}
 			is(t, "FREE_STATEID", m.FreeStateID(&id, large), ok)
 		}
-		if m.Status(large) != 0 {
+		if m.Notices(large) != 0 {
 			t.Error("it has freed all of them, and is told that some are revoked")
 		}
 	})

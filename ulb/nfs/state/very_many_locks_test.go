@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // After a client with 8,192 locks closes the file or is removed, another client can lock exactly
@@ -44,7 +42,7 @@ func TestVeryManyLocksOfAFileEnd(t *testing.T) {
 				c := clientFrom(t, m, fmt.Sprintf("10.0.0.%d", i+1), fmt.Sprint("client ", i))
 				refs = append(refs, &Ref{ID: open(t, m, c, "owner", key, AccessBoth, 0), Client: c, Key: key})
 			}
-			lock := func(i int, owner string, at uint64) Status {
+			lock := func(i int, owner string, at uint64) Verdict {
 				_, _, s := m.Lock(&LockArgs{Ref: *refs[i], New: true, OwnerName: []byte(owner), Offset: at, Length: 1, Write: true, Claimer: fs})
 				return s
 			}
@@ -52,10 +50,10 @@ func TestVeryManyLocksOfAFileEnd(t *testing.T) {
 				is(t, "LOCK of the first", lock(0, fmt.Sprint(i), 4*i), ok)
 				is(t, "LOCK of the other", lock(1, "one", 4*i+2), ok)
 			}
-			is(t, "LOCK of the third", lock(2, "one", 4*(n/2)), nfs4wire.NFS4ErrDenied)
+			is(t, "LOCK of the third", lock(2, "one", 4*(n/2)), LockConflict)
 			end.of(m, refs[0].Client, refs[0])
 			is(t, "LOCK of the third, of what is free", lock(2, "one", 4*(n/2)), ok)
-			is(t, "LOCK of the third, of what is not", lock(2, "one", 4*(n/2)+2), nfs4wire.NFS4ErrDenied)
+			is(t, "LOCK of the third, of what is not", lock(2, "one", 4*(n/2)+2), LockConflict)
 			f, err := os.OpenFile(name, os.O_RDWR, 0)
 			if err != nil {
 				t.Fatal(err)

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // A locker is a client with a file open, and one lock-owner.
@@ -16,8 +14,8 @@ type locker struct {
 	t    testing.TB
 	m    *Manager
 	c    *Client
-	open nfs4wire.StateID4
-	id   nfs4wire.StateID4 // the stateid of its locks
+	open StateID
+	id   StateID // the stateid of its locks
 }
 
 func newLocker(t testing.TB, m *Manager, name string) *locker {
@@ -25,7 +23,7 @@ func newLocker(t testing.TB, m *Manager, name string) *locker {
 	return &locker{t: t, m: m, c: c, open: open(t, m, c, name, fileKey(1), AccessBoth, 0)}
 }
 
-func (l *locker) lock(wait bool, offset, length uint64, write bool) Status {
+func (l *locker) lock(wait bool, offset, length uint64, write bool) Verdict {
 	id, _, s := l.m.Lock(&LockArgs{
 		Ref: Ref{ID: l.open, Client: l.c, Key: fileKey(1)}, New: true, OwnerName: []byte("locker of " + l.c.Owner),
 		Offset: offset, Length: length, Write: write, Wait: wait, Tag: l.c.Owner,
@@ -36,14 +34,14 @@ func (l *locker) lock(wait bool, offset, length uint64, write bool) Status {
 	return s
 }
 
-func (l *locker) close(try bool) Status {
+func (l *locker) close(try bool) Verdict {
 	_, s := l.m.CloseOpen(&Ref{ID: l.open, Client: l.c, Key: fileKey(1)}, try)
 	return s
 }
 
 func (l *locker) unlock(offset, length uint64) {
 	l.t.Helper()
-	var s Status
+	var s Verdict
 	if l.id, s = l.m.Unlock(&Ref{ID: l.id, Client: l.c, Key: fileKey(1)}, offset, length, nil); s != ok {
 		l.t.Fatal(s)
 	}
@@ -56,8 +54,8 @@ func TestWaitersComeFirst(t *testing.T) {
 		m := newManager(t)
 		var told []string
 		m.NotifyLocks(func(n LockNotice) { told = append(told, n.Tag.(string)) })
-		const denied = nfs4wire.NFS4ErrDenied
-		want := func(what string, got, want Status) {
+		const denied = LockConflict
+		want := func(what string, got, want Verdict) {
 			t.Helper()
 			if got != want {
 				t.Errorf("%s: %v, not %v", what, got, want)
@@ -109,12 +107,12 @@ func TestWaiterAsksByTheStateidOfItsLocks(t *testing.T) {
 		holder, first := newLocker(t, m, "holder"), newLocker(t, m, "first")
 		is(t, "the holder", holder.lock(false, 0, 10, true), ok)
 		is(t, "the first, elsewhere", first.lock(false, 100, 1, true), ok)
-		more := func() Status {
+		more := func() Verdict {
 			_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: first.id, Client: first.c, Key: fileKey(1)}, Offset: 0, Length: 10, Write: true, Wait: true, Tag: "first"})
 			return s
 		}
-		is(t, "the first, who waits", more(), nfs4wire.NFS4ErrDenied)
-		is(t, "the first, who waits by its name", first.lock(true, 0, 10, true), nfs4wire.NFS4ErrDenied)
+		is(t, "the first, who waits", more(), LockConflict)
+		is(t, "the first, who waits by its name", first.lock(true, 0, 10, true), LockConflict)
 		if n := m.Usage().Waiters; n != 1 {
 			t.Errorf("one owner is %d waiters", n)
 		}
@@ -157,7 +155,7 @@ func TestSearchForWaitersIsBounded(t *testing.T) {
 		is(t, "LOCK", s, ok)
 	}
 	for i := range uint64(400) {
-		is(t, "one that waits", waiter.lock(true, i, 1, true), nfs4wire.NFS4ErrDenied)
+		is(t, "one that waits", waiter.lock(true, i, 1, true), LockConflict)
 	}
 	holder.unlock(0, 1000)
 	// The check of the first waiter looks at no other waiter, the check of the second at one,
@@ -186,7 +184,7 @@ func TestWaitersAreLookedForOnce(t *testing.T) {
 				}); s != ok {
 					t.Fatal(s)
 				}
-				if s := waiter.lock(true, i, 1, true); s != nfs4wire.NFS4ErrDenied {
+				if s := waiter.lock(true, i, 1, true); s != LockConflict {
 					t.Fatal(s)
 				}
 			}
@@ -223,7 +221,7 @@ func (l *locker) waiting() int {
 func (l *locker) ask(n int) {
 	l.t.Helper()
 	for i := range uint64(n) {
-		is(l.t, "LOCK", l.lock(true, i, 1, true), nfs4wire.NFS4ErrDenied)
+		is(l.t, "LOCK", l.lock(true, i, 1, true), LockConflict)
 	}
 }
 
@@ -237,7 +235,7 @@ func TestPlacesOfWaitersAreShared(t *testing.T) {
 	is(t, "the holder", holder.lock(false, 0, 1<<64-1, true), ok)
 	greedy, neighbour := waits(t, m, "greedy", "10.0.0.2"), waits(t, m, "neighbour", "10.0.0.2")
 	other, third := waits(t, m, "other", "10.0.0.3"), waits(t, m, "third", "10.0.0.4")
-	is(t, "LOCK", other.lock(true, 7777, 1, true), nfs4wire.NFS4ErrDenied) // before the greedy client adds many waiters
+	is(t, "LOCK", other.lock(true, 7777, 1, true), LockConflict) // before the greedy client adds many waiters
 	all := []*locker{greedy, neighbour, other, third}
 	want := func(what string, each ...int) {
 		t.Helper()
@@ -252,7 +250,7 @@ func TestPlacesOfWaitersAreShared(t *testing.T) {
 	}
 	greedy.ask(2 * maxFileWaiters)
 	want("one alone", maxFileWaiters-1, 0, 1, 0)
-	is(t, "LOCK", third.lock(true, 8888, 1, true), nfs4wire.NFS4ErrDenied)
+	is(t, "LOCK", third.lock(true, 8888, 1, true), LockConflict)
 	want("one more", maxFileWaiters-2, 0, 1, 1)
 	neighbour.ask(2 * maxFileWaiters)
 	want("two clients of one address", maxFileWaiters/2-1, maxFileWaiters/2-1, 1, 1)
@@ -382,8 +380,8 @@ func TestDowngradedLockNotifiesWaitingReaders(t *testing.T) {
 	m.NotifyLocks(func(n LockNotice) { told = append(told, n.Tag.(string)) })
 	holder, writer, reader := newLocker(t, m, "holder"), newLocker(t, m, "writer"), newLocker(t, m, "reader")
 	is(t, "the holder, to write", holder.lock(false, 0, 10, true), ok)
-	is(t, "one who waits to write a part", writer.lock(true, 0, 5, true), nfs4wire.NFS4ErrDenied)
-	is(t, "one who waits to read another", reader.lock(true, 5, 5, false), nfs4wire.NFS4ErrDenied)
+	is(t, "one who waits to write a part", writer.lock(true, 0, 5, true), LockConflict)
+	is(t, "one who waits to read another", reader.lock(true, 5, 5, false), LockConflict)
 	is(t, "the holder, to write again", holder.lock(false, 0, 10, true), ok)
 	if len(told) != 0 {
 		t.Errorf("told while the lock is one to write: %v", told)
@@ -404,10 +402,10 @@ func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
 		m.NotifyLocks(func(LockNotice) { told++ })
 		worker, gone, late := newLocker(t, m, "worker"), newLocker(t, m, "gone"), newLocker(t, m, "late")
 		is(t, "the worker", worker.lock(false, 0, 1, true), ok)
-		is(t, "the one that will be gone", gone.lock(true, 0, 1, true), nfs4wire.NFS4ErrDenied)
-		is(t, "the one behind it", late.lock(true, 0, 1, true), nfs4wire.NFS4ErrDenied)
+		is(t, "the one that will be gone", gone.lock(true, 0, 1, true), LockConflict)
+		is(t, "the one behind it", late.lock(true, 0, 1, true), LockConflict)
 		worker.unlock(0, 1)
-		is(t, "the worker, while the lock is kept", worker.lock(false, 0, 1, true), nfs4wire.NFS4ErrDenied)
+		is(t, "the worker, while the lock is kept", worker.lock(false, 0, 1, true), LockConflict)
 		time.Sleep(reservation)
 		for range 20 {
 			is(t, "the worker, with none who waits", worker.lock(false, 0, 1, true), ok)
@@ -415,7 +413,7 @@ func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
 			worker.unlock(0, 1)
 			if told == 2 {
 				// The second waiter does not ask again either.
-				is(t, "the worker, while the lock is kept for the second", worker.lock(false, 0, 1, true), nfs4wire.NFS4ErrDenied)
+				is(t, "the worker, while the lock is kept for the second", worker.lock(false, 0, 1, true), LockConflict)
 				time.Sleep(reservation)
 				told++
 			}
@@ -425,9 +423,9 @@ func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
 		}
 		// After a new request the server reserves the lock for the waiter again.
 		is(t, "the worker", worker.lock(false, 0, 1, true), ok)
-		is(t, "the one that was gone", gone.lock(true, 0, 1, true), nfs4wire.NFS4ErrDenied)
+		is(t, "the one that was gone", gone.lock(true, 0, 1, true), LockConflict)
 		worker.unlock(0, 1)
-		is(t, "the worker, while the lock is kept again", worker.lock(false, 0, 1, true), nfs4wire.NFS4ErrDenied)
+		is(t, "the worker, while the lock is kept again", worker.lock(false, 0, 1, true), LockConflict)
 		is(t, "the one that was gone", gone.lock(true, 0, 1, true), ok)
 	})
 }
@@ -445,11 +443,11 @@ func TestOwnersThatDoNotWaitAreNotWaitedFor(t *testing.T) {
 		m.NotifyLocks(func(LockNotice) { told++ })
 		holder, waits, other := newLocker(t, m, "holder"), newLocker(t, m, "waits"), newLocker(t, m, "other")
 		is(t, "the holder", holder.lock(false, 0, 10, true), ok)
-		is(t, "one who waits", waits.lock(true, 0, 10, true), nfs4wire.NFS4ErrDenied)
-		is(t, "and does not any more", waits.lock(false, 0, 10, true), nfs4wire.NFS4ErrDenied)
+		is(t, "one who waits", waits.lock(true, 0, 10, true), LockConflict)
+		is(t, "and does not any more", waits.lock(false, 0, 10, true), LockConflict)
 		holder.unlock(0, 10)
 		is(t, "another one", other.lock(false, 0, 10, true), ok)
-		is(t, "one who waits", waits.lock(true, 0, 10, true), nfs4wire.NFS4ErrDenied)
+		is(t, "one who waits", waits.lock(true, 0, 10, true), LockConflict)
 		time.Sleep(9 * time.Second)
 		for _, l := range []*locker{waits, other, holder} {
 			m.Renew(l.c)

@@ -23,7 +23,7 @@ import (
 // many returns n records, which take several pages of the file.
 func many(n int) (all []state.Record) {
 	for i := range n {
-		r := state.Record{Minor: 1, Owner: fmt.Sprintf("client %d %s", i, strings.Repeat("x", i%200)), Principal: "uid 0"}
+		r := state.Record{Kind: 1, Owner: fmt.Sprintf("client %d %s", i, strings.Repeat("x", i%200)), Principal: "uid 0"}
 		if i%2 == 0 {
 			r.Address = netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
 		}
@@ -88,14 +88,14 @@ func TestCrashWithinAChange(t *testing.T) {
 	must(t, s.Put(many(20)))
 	before, err := os.ReadFile(path)
 	must(t, err)
-	must(t, s.Put([]state.Record{{Minor: 1, Owner: "one more"}}))
+	must(t, s.Put([]state.Record{{Kind: 1, Owner: "one more"}}))
 	must(t, s.Remove(many(1)))
 	after, err := os.ReadFile(path)
 	must(t, err)
 	// The disk has the head of the first change only, not the heads of the two later changes. The
 	// first of these two changes was reported as done, so it was synced together with the head of
 	// the change before it.
-	first := len(before) + transactionHead + len(appendPut(nil, &state.Record{Minor: 1, Owner: "one more"}))
+	first := len(before) + transactionHead + len(appendPut(nil, &state.Record{Kind: 1, Owner: "one more"}))
 	_, sum, _ := transaction(after[len(before):], s.sumAt(t, before))
 	old, middle := bytes.Clone(before[:headSize]), appendHead(nil, int64(first), sum)
 	for _, c := range []struct {
@@ -261,7 +261,7 @@ func TestDatabaseOfEarlierVersion(t *testing.T) {
 		k, v   []byte
 		want   state.Record
 	}{
-		{"the first one", "clients", []byte("\x01host"), []byte("uid 0"), state.Record{Minor: 1, Owner: "host", Principal: "uid 0"}},
+		{"the first one", "clients", []byte("\x01host"), []byte("uid 0"), state.Record{Kind: 1, Owner: "host", Principal: "uid 0"}},
 		{"the last one", "records", []byte("a digest"), append(long(long(nil, "\x00host"), "uid 0"), "192.0.2.1"...),
 			state.Record{Owner: "host", Principal: "uid 0", Address: address}},
 	} {
@@ -358,7 +358,7 @@ func TestRecordsAfterTheDiskHasFailed(t *testing.T) {
 	defer func() { openFile = os.OpenFile }()
 	path := filepath.Join(t.TempDir(), "clients")
 	s := open(t, path)
-	a, b, c := state.Record{Minor: 1, Owner: "a"}, state.Record{Minor: 1, Owner: "b"}, state.Record{Minor: 1, Owner: "c"}
+	a, b, c := state.Record{Kind: 1, Owner: "a"}, state.Record{Kind: 1, Owner: "b"}, state.Record{Kind: 1, Owner: "c"}
 	must(t, s.Put([]state.Record{a, b}))
 	files[len(files)-1].Close() // a closed file, so that each write fails
 	if err := s.Put([]state.Record{c}); err == nil {

@@ -112,12 +112,12 @@ func each(tx *bolt.Tx, bucket string, f func(k, v []byte) error) error {
 	return nil
 }
 
-// addEarlier adds a client. The first byte of name is its minor version, the rest its own name.
+// addEarlier adds a client. The first byte of name is its kind, the rest its own name.
 func (c *content) addEarlier(name, principal, address string) error {
 	if name == "" {
 		return errors.New("a client in it is none")
 	}
-	r := state.Record{Minor: uint32(name[0]), Owner: name[1:], Principal: principal}
+	r := state.Record{Kind: state.ClientKind(name[0]), Owner: name[1:], Principal: principal}
 	if address != "" {
 		var err error
 		if r.Address, err = netip.ParseAddr(address); err != nil {

@@ -22,7 +22,7 @@ func TestFullDisk(t *testing.T) {
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	path := filepath.Join(dir, "clients")
 	one := func(i int) []state.Record {
-		return []state.Record{{Minor: 1, Owner: fmt.Sprintf("client %d, whose name has the length that names have", i), Principal: "uid 0"}}
+		return []state.Record{{Kind: 1, Owner: fmt.Sprintf("client %d, whose name has the length that names have", i), Principal: "uid 0"}}
 	}
 	s := open(t, path)
 	const clients = 20

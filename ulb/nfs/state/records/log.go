@@ -33,8 +33,8 @@ const (
 	changePut    = 'C' // a record that is new or replaced
 	changeRemove = 'D' // a record that is removed
 
-	changePut1    = 'P' // a record that replaces all of its minor version and owner
-	changeRemove1 = 'R' // all records of a minor version and owner are removed
+	changePut1    = 'P' // a record that replaces all of its kind and owner
+	changeRemove1 = 'R' // all records of a kind and owner are removed
 )
 
 // Flags in a client's record. The bits from firstHeld on are state.Record.Held; all others are 0.
@@ -51,7 +51,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // A key identifies a client: see state.Record.By.
 type key struct {
-	minor      uint32
+	kind       state.ClientKind
 	owner      string
 	proven     bool
 	address    netip.Addr
@@ -59,7 +59,7 @@ type key struct {
 }
 
 func keyOf(r *state.Record) key {
-	k := key{minor: r.Minor, owner: r.Owner}
+	k := key{kind: r.Kind, owner: r.Owner}
 	k.proven, k.address, k.privileged = r.By()
 	return k
 }
@@ -107,7 +107,7 @@ func appendPut(b []byte, r *state.Record) []byte {
 	}
 	flags |= flagsOf(r.Proven, r.Privileged)
 	address, _ := r.Address.MarshalBinary() // it never fails
-	b = appendString(binary.BigEndian.AppendUint32(append(b, changePut), r.Minor), r.Owner)
+	b = appendString(binary.BigEndian.AppendUint32(append(b, changePut), uint32(r.Kind)), r.Owner)
 	b = appendString(appendString(b, r.Principal), string(address))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Lease))
 	return binary.BigEndian.AppendUint32(b, flags)
@@ -125,7 +125,7 @@ func flagsOf(proven, privileged bool) (flags uint32) {
 
 func appendRemove(b []byte, k key) []byte {
 	address, _ := k.address.MarshalBinary() // it never fails
-	b = appendString(binary.BigEndian.AppendUint32(append(b, changeRemove), k.minor), k.owner)
+	b = appendString(binary.BigEndian.AppendUint32(append(b, changeRemove), uint32(k.kind)), k.owner)
 	return binary.BigEndian.AppendUint32(appendString(b, string(address)), flagsOf(k.proven, k.privileged))
 }
 
@@ -144,7 +144,7 @@ func (c *content) whole() ([]byte, uint32) {
 func (c *content) list() []state.Record {
 	return slices.SortedFunc(maps.Values(c.all), func(a, b state.Record) int {
 		j, k := keyOf(&a), keyOf(&b)
-		return cmp.Or(cmp.Compare(j.minor, k.minor), cmp.Compare(j.owner, k.owner),
+		return cmp.Or(cmp.Compare(j.kind, k.kind), cmp.Compare(j.owner, k.owner),
 			cmp.Compare(flagsOf(j.proven, j.privileged), flagsOf(k.proven, k.privileged)), j.address.Compare(k.address))
 	})
 }
@@ -221,21 +221,21 @@ func (c *content) apply(changes []byte) error {
 		case string(changeStarts):
 			c.starts = at.uint32()
 		case string(changePut), string(changePut1):
-			r := state.Record{Minor: at.uint32(), Owner: at.string(), Principal: at.string()}
+			r := state.Record{Kind: state.ClientKind(at.uint32()), Owner: at.string(), Principal: at.string()}
 			r.Address = at.address()
 			r.Lease = time.Duration(at.uint64())
 			flags := at.uint32()
 			r.Revoked, r.Guarded, r.Held = flags&flagRevoked != 0, flags&flagGuarded != 0, state.Held(flags>>firstHeld)
 			r.Proven, r.Privileged = flags&flagProven != 0, flags&flagPrivileged != 0
 			if string(kind) == string(changePut1) {
-				c.removeAll(r.Minor, r.Owner)
+				c.removeAll(r.Kind, r.Owner)
 				r.Proven = provenBefore(r.Principal)
 			}
 			c.all[keyOf(&r)] = r
 		case string(changeRemove1):
-			c.removeAll(at.uint32(), at.string())
+			c.removeAll(state.ClientKind(at.uint32()), at.string())
 		case string(changeRemove):
-			k := key{minor: at.uint32(), owner: at.string(), address: at.address()}
+			k := key{kind: state.ClientKind(at.uint32()), owner: at.string(), address: at.address()}
 			flags := at.uint32()
 			k.proven, k.privileged = flags&flagProven != 0, flags&flagPrivileged != 0
 			delete(c.all, k)
@@ -249,9 +249,9 @@ func (c *content) apply(changes []byte) error {
 	return nil
 }
 
-// removeAll removes all records of a minor version and owner.
-func (c *content) removeAll(minor uint32, owner string) {
-	maps.DeleteFunc(c.all, func(k key, _ state.Record) bool { return k.minor == minor && k.owner == owner })
+// removeAll removes all records of a kind and owner.
+func (c *content) removeAll(kind state.ClientKind, owner string) {
+	maps.DeleteFunc(c.all, func(k key, _ state.Record) bool { return k.kind == kind && k.owner == owner })
 }
 
 // provenBefore reports whether the RPC flavor proved a principal in a record of version 1 or of bbolt, which

@@ -40,13 +40,13 @@ func must(t *testing.T, err error) {
 
 func TestRecordsOutliveTheServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clients")
-	a := state.Record{Minor: 0, Owner: "host", Principal: "uid 0"}
-	b := state.Record{Minor: 1, Owner: "host", Principal: "gss x", Address: netip.MustParseAddr("2001:db8::"), Lease: 90 * time.Second, Revoked: true, Guarded: true, Held: state.HeldOpens | state.HeldDenials}
-	c := state.Record{Minor: 1, Owner: strings.Repeat("\x00\xff", 512), Principal: ""}
-	b2 := state.Record{Minor: 1, Owner: "host", Principal: "other", Address: b.Address}
-	far := state.Record{Minor: 1, Owner: "host", Principal: "other", Address: b.Address, Privileged: true} // another client
-	proven := state.Record{Minor: 1, Owner: "host", Principal: "gss x", Proven: true}
-	moved := state.Record{Minor: 1, Owner: "host", Principal: "gss y", Proven: true, Privileged: true, Address: b.Address} // proven has one place
+	a := state.Record{Kind: 0, Owner: "host", Principal: "uid 0"}
+	b := state.Record{Kind: 1, Owner: "host", Principal: "gss x", Address: netip.MustParseAddr("2001:db8::"), Lease: 90 * time.Second, Revoked: true, Guarded: true, Held: state.HeldOpens | state.HeldDenials}
+	c := state.Record{Kind: 1, Owner: strings.Repeat("\x00\xff", 512), Principal: ""}
+	b2 := state.Record{Kind: 1, Owner: "host", Principal: "other", Address: b.Address}
+	far := state.Record{Kind: 1, Owner: "host", Principal: "other", Address: b.Address, Privileged: true} // another client
+	proven := state.Record{Kind: 1, Owner: "host", Principal: "gss x", Proven: true}
+	moved := state.Record{Kind: 1, Owner: "host", Principal: "gss y", Proven: true, Privileged: true, Address: b.Address} // proven has one place
 	first := uint32(0)
 	for i, step := range []struct {
 		change func(s *Store)

@@ -16,7 +16,7 @@ import (
 // put1 and remove1 are changes as the server wrote them to files of version 1.
 func put1(b []byte, r state.Record) []byte {
 	address, _ := r.Address.MarshalBinary()
-	b = appendString(binary.BigEndian.AppendUint32(append(b, 'P'), r.Minor), r.Owner)
+	b = appendString(binary.BigEndian.AppendUint32(append(b, 'P'), uint32(r.Kind)), r.Owner)
 	b = appendString(appendString(b, r.Principal), string(address))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Lease))
 	return binary.BigEndian.AppendUint32(b, uint32(r.Held)<<8)
@@ -30,7 +30,7 @@ func remove1(b []byte, minor uint32, owner string) []byte {
 // no record of it. If it appends to such a file, it reads that too.
 func TestFileOfVersion1(t *testing.T) {
 	at := netip.MustParseAddr
-	host := state.Record{Minor: 1, Owner: "host", Principal: "uid 0", Address: at("10.0.0.1"), Lease: 90 * time.Second, Held: state.HeldOpens}
+	host := state.Record{Kind: 1, Owner: "host", Principal: "uid 0", Address: at("10.0.0.1"), Lease: 90 * time.Second, Held: state.HeldOpens}
 	moved, proven, gone := host, host, host
 	moved.Address = at("10.0.0.2")
 	proven.Owner, proven.Principal = "machine", "gss 2a host/x@X"
