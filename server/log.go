@@ -123,10 +123,11 @@ const (
 // whys has two texts for each reason for which the server takes a client's state away: the reason
 // in words, and the advice for the administrator.
 var whys = map[state.Why][2]string{
-	state.Wanted: {"its lease ran out, and another client wanted what it held", "see that the client runs and that the network reaches it; programs there get I/O errors for the files that they had open"},
-	state.Named:  {"its lease ran out, and another client has its name", "give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id"},
-	state.Swept:  {"its lease ran out long ago, or there was no room for more clients", "nothing, if the client is switched off; else see that the network reaches it"},
-	state.Greedy: {"its address had more clients than others, and others could not register", "find out why so many clients come from there"},
+	state.Wanted:  {"its lease ran out, and another client wanted what it held", "see that the client runs and that the network reaches it; programs there get I/O errors for the files that they had open"},
+	state.Named:   {"its lease ran out, and another client has its name", "give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id"},
+	state.Swept:   {"its lease ran out long ago, or there was no room for more clients", "nothing, if the client is switched off; else see that the network reaches it"},
+	state.Ordered: {"the administrator ordered it", "nothing"},
+	state.Greedy:  {"its address had more clients than others, and others could not register", "find out why so many clients come from there"},
 }
 
 // clientEvent writes a log line for an event of a client's state. It is the callback

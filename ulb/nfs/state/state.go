@@ -156,6 +156,8 @@ const (
 	// Greedy: the clients of the client's address had so many entries in the table of clients, or so much
 	// memory without any open file, that the clients of another address got too little.
 	Greedy
+	// Ordered: the administrator ordered it (Expel).
+	Ordered
 )
 
 // tell calls Config.Event. The caller holds no lock.

@@ -312,14 +312,14 @@ const maxCourteous = 1024
 func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, Named) }
 
 // evict is Evict for several clients, with one wait for the disk. It evicts clients with a valid lease only
-// if the reason (why) is Greedy. One eviction runs at a time.
+// if the reason (why) is Greedy or Ordered. One eviction runs at a time.
 func (m *Manager) evict(all []*Client, why Why) (err error) {
 	m.recording.lock()
 	var condemned []*Client
 	var records []Record
 	g := m.acquire()
 	for _, c := range all {
-		if c.known.gone || !g.condemned(c, why == Greedy) {
+		if c.known.gone || !g.condemned(c, why == Greedy || why == Ordered) {
 			continue
 		}
 		condemned = append(condemned, c)
