@@ -135,7 +135,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	case err != nil:
 		return err
 	case remedy != "":
-		s.log.Warn("payload memory may take more than there is: set ceiling in [memory]", zap.Stringer("ceiling", cfg.Memory.Ceiling), zap.String("because", remedy))
+		s.log.Warn("the limits of memory are larger than the memory of the machine", zap.String("remedy", remedy))
 	}
 	s.enters("looking whether exports and the state directory are apart")
 	if err := exports.KeepApart(cfg); err != nil {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,8 +35,20 @@ func main() {
 	// DropCapabilities comes first, because it may start the program from the beginning again
 	// (execve).
 	if err := local.DropCapabilities(); err != nil {
-		fmt.Fprintln(os.Stderr, "nfsrdmad:", err)
+		printError(err)
 	}
+	root := rootCommand()
+	err := unknownCommand(root, os.Args[1:])
+	if err == nil {
+		err = root.Execute()
+	}
+	if err != nil {
+		printError(err)
+		os.Exit(exitStatus(err))
+	}
+}
+
+func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "nfsrdmad",
 		Short:         "An NFS server for RDMA and TCP",
@@ -45,13 +58,15 @@ func main() {
 		Args:          noArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(serveCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand(), relayCommand())
-	if err := root.Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "nfsrdmad:", err)
-		os.Exit(exitStatus(err))
+	return root
+}
+
+// printError prints an error, or each of several that are joined.
+func printError(err error) {
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintln(os.Stderr, "nfsrdmad:", line)
 	}
 }
 

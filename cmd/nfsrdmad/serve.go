@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,19 +72,18 @@ func (f *configFlags) add(set *pflag.FlagSet) {
 // reads the default file, unless flags name exports. If needed is false, the default file may be
 // missing.
 func (f *configFlags) read(needed bool) (*config.Config, error) {
-	cfg := new(config.Config)
-	if f.file != "" || !f.HaveExports() {
-		there, err := config.Read(cmp.Or(f.file, config.DefaultConfigFile))
-		switch {
-		case err == nil:
-			cfg = there
-		case f.file != "" || !errors.Is(err, fs.ErrNotExist):
-			return nil, err
-		case needed:
-			return nil, usageError{errors.New("nothing to serve: add --export DIR, or write " + config.DefaultConfigFile)}
-		}
+	file := f.file
+	if file == "" && !f.HaveExports() {
+		file = config.DefaultConfigFile
 	}
-	return cfg, cfg.Overlay(&f.Flags)
+	cfg, err := config.ReadWith(file, &f.Flags)
+	switch {
+	case f.file != "" || file == "" || !errors.Is(err, fs.ErrNotExist):
+		return cfg, err
+	case needed:
+		return nil, usageError{errors.New("nothing to serve: add --export DIR, or write " + config.DefaultConfigFile)}
+	}
+	return config.ReadWith("", &f.Flags)
 }
 
 // serve runs the daemon. It calls read for the configuration, at the start and at each SIGHUP.

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
 // Defaults of a Config.
@@ -49,6 +50,8 @@ type Config struct {
 	// a flag. Keys are dotted, with an index for elements of a list: "memory.ceiling",
 	// "export[0].path".
 	origin map[string]Error
+	// wrong has the keys of the file with a value that cannot be used, and the tables with an unknown key.
+	wrong map[string]bool
 }
 
 // Memory is the table [memory]: limits of memory that clients can use.
@@ -118,39 +121,57 @@ func (c *Config) Says(key string) bool {
 }
 
 // Read reads a TOML file. Unknown keys are errors. Missing keys get their defaults.
-func Read(file string) (*Config, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, &Error{File: file, Err: fmt.Errorf("cannot read the configuration: %w; name another with --config", Cause(err))}
+func Read(file string) (*Config, error) { return ReadWith(file, nil) }
+
+// ReadWith is like Read, and applies flags, which may be nil, over the file's configuration (Flags). The
+// file may be "", for none. The error joins an *Error for each error in the file and the flags, in the
+// order of the lines.
+func ReadWith(file string, f *Flags) (*Config, error) {
+	var b []byte
+	if file != "" {
+		var err error
+		if b, err = os.ReadFile(file); err != nil {
+			return nil, &Error{File: file, Err: fmt.Errorf("cannot read the configuration: %w; name another with --config", Cause(err))}
+		}
 	}
-	return parseConfig(file, b)
+	return parse(file, b, f)
 }
 
-func parseConfig(file string, b []byte) (*Config, error) {
+func parseConfig(file string, b []byte) (*Config, error) { return parse(file, b, nil) }
+
+func parse(file string, b []byte, f *Flags) (*Config, error) {
 	c := &Config{file: file}
-	var err error
-	// readDocument finds the line of each key, and reports unknown keys and values of a wrong kind
-	// in the user's words. The decoder below cannot do this.
-	if c.origin, err = readDocument(file, b); err != nil {
-		return nil, err
+	faults, whole := readDocument(c, b)
+	if f != nil {
+		faults = append(faults, c.overlay(f)...)
 	}
-	err = toml.Unmarshal(b, c)
-	decode, ok := errors.AsType[*toml.DecodeError](err)
-	switch {
-	case ok:
-		row, _ := decode.Position()
-		text := strings.TrimPrefix(decode.Error(), "toml: ")
-		if key := decode.Key(); len(key) > 0 {
-			text = key[len(key)-1] + ": " + text
-		}
-		return nil, &Error{file, row, errors.New(text)}
-	case err != nil:
-		return nil, &Error{file, 0, err}
+	if whole {
+		faults = append(faults, c.faults()...)
 	}
-	if err := c.Check(); err != nil {
+	if err := inOrder(faults); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// inOrder joins errors, those in lines of the file first, in the order of the lines.
+func inOrder(faults []error) error {
+	line := func(err error) int {
+		if at, ok := errors.AsType[*Error](err); ok && at.Line > 0 {
+			return at.Line
+		}
+		return math.MaxInt
+	}
+	slices.SortStableFunc(faults, func(a, b error) int { return cmp.Compare(line(a), line(b)) })
+	return errors.Join(faults...)
+}
+
+// isWrong notes that the file sets a key to a value that cannot be used.
+func (c *Config) isWrong(key string) {
+	if c.wrong == nil {
+		c.wrong = make(map[string]bool)
+	}
+	c.wrong[key] = true
 }
 
 // Differing returns the keys whose values differ between two checked configurations. It ignores
@@ -230,36 +251,50 @@ func Cause(err error) error {
 	}
 }
 
-// Check sets defaults and checks all values.
-func (c *Config) Check() error {
+// Check sets defaults and checks all values. The error joins an *Error for each wrong value.
+func (c *Config) Check() error { return inOrder(c.faults()) }
+
+func (c *Config) faults() (all []error) {
 	for i := range settings {
 		if check := settings[i].check; check != nil {
 			if err := check(c); err != nil {
-				return err
+				all = append(all, err)
 			}
 		}
 	}
-	return c.checkExports()
+	return append(all, c.exportFaults()...)
 }
 
-// checkExports checks the paths and names of the exports.
-func (c *Config) checkExports() error {
+// exportFaults checks the paths and names of the exports.
+func (c *Config) exportFaults() (all []error) {
 	seen := make(map[string]bool)
+	var tree []*export.Export
 	for i := range c.Exports {
 		e := &c.Exports[i]
 		if e.Path.Path == "" {
-			return c.At(errors.New("this [[export]] has no path: add path = \"/the/directory\""), ExportKey(i))
+			if !c.wrong[PathKey(i)] && !c.wrong[ExportKey(i)] {
+				all = append(all, c.At(errors.New("this [[export]] has no path: add path = \"/the/directory\""), ExportKey(i)))
+			}
+			continue
 		}
 		name, err := e.ExportName()
-		if err != nil {
-			return c.At(err, ExportKey(i))
+		if err == nil && seen[name] {
+			err = fmt.Errorf("two exports have the name %q: give one of them another, by the key name, or as --export DIR:/name", name)
 		}
-		if seen[name] {
-			return c.At(fmt.Errorf("two exports have the name %q: give one of them another, by the key name, or as --export DIR:/name", name), ExportKey(i))
+		if err != nil {
+			all = append(all, c.At(err, ExportKey(i)+".name", ExportKey(i)))
+			continue
 		}
 		seen[name] = true
+		one := &export.Export{Name: name}
+		e.Options.Apply(one)
+		tree = append(tree, one)
+		if err := export.CheckTree(tree); err != nil {
+			tree = tree[:len(tree)-1]
+			all = append(all, c.At(err, ExportKey(i)+".options", ExportKey(i)))
+		}
 	}
-	return nil
+	return all
 }
 
 // CheckListening rejects a configuration that listens nowhere, or twice at one address.

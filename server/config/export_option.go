@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
@@ -57,14 +59,14 @@ var exportOptions = []exportOption{
 			return err
 		}},
 	{name: "manage_gids", about: "groups", set: always(func(e *export.Export) { e.ManageGIDs = true }), meaning: "for callers with `sys` the daemon looks up the groups that their user has on this machine, and ignores the groups that the client sends, of which there are at most 16. A user without an account here has only the group that it acts with. See [security.md](security.md#auth_sys-believes-the-client)"},
-	{name: "clients", takes: "CIDR[;CIDR]", about: "clients", meaning: "the clients that the export serves: networks such as `192.0.2.0/24` or `2001:db8::/32`, or single addresses. Without this option it serves all clients",
+	{name: "clients", takes: "CIDR[,CIDR]", about: "clients", meaning: "the clients that the export serves: networks such as `192.0.2.0/24` or `2001:db8::/32`, or single addresses, separated by `,` or `;`. Without this option it serves all clients",
 		set: func(e *export.Export, value string) (err error) {
 			if e.Clients, err = parseClients(value); err != nil {
 				return fmt.Errorf("clients=%w", err)
 			}
 			return nil
 		}},
-	{name: "sec", takes: "FLAVOR[:FLAVOR][@CIDR[;CIDR]]", about: "sec", alone: networksOf, meaning: "how callers prove who they are. With `sys` they do not. With `krb5` they use Kerberos; with `krb5i` also, and data cannot be changed on the network; with `krb5p` also, and data can neither be changed nor read there. To accept several flavors, separate them by ':', the preferred one first. The default is `sys`. With networks, as in `sec=krb5p,sec=sys@192.0.2.0/24;2001:db8::/32`, the option holds only for clients in these networks. It may be given several times with networks, together with one for all other clients. If several networks contain a client's address, the smallest one counts",
+	{name: "sec", takes: "FLAVOR[:FLAVOR][@CIDR[,CIDR]]", about: "sec", alone: networksOf, meaning: "how callers prove who they are. With `sys` they do not. With `krb5` they use Kerberos; with `krb5i` also, and data cannot be changed on the network; with `krb5p` also, and data can neither be changed nor read there. To accept several flavors, separate them by ':', the preferred one first. The default is `sys`. With networks, as in `sec=krb5p,sec=sys@192.0.2.0/24,2001:db8::/32`, the option holds only for clients in these networks. It may be given several times with networks, together with one for all other clients. If several networks contain a client's address, the smallest one counts",
 		set: setSecurity},
 	{name: "require_account", about: "accounts", set: always(func(e *export.Export) { e.RequireAccount = true }), meaning: "callers with Kerberos whose principal has no user on this machine are refused, except when they ask for the attributes of the export's root, as clients do when they mount. Without this option they act as the anonymous user. See [security.md](security.md#kerberos-proves-who-calls)"},
 	{name: "secure", about: "ports", usual: true, set: always(func(e *export.Export) { e.Secure = true }), meaning: "callers with `sys` must call from a port below 1024; callers with Kerberos may call from any port. RDMA connections count as coming from a port below 1024, as with Linux's server; see [security.md](security.md)"},
@@ -148,20 +150,11 @@ func usualExport() *export.Export {
 func (o *ExportOptions) UnmarshalText(b []byte) error {
 	e := usualExport()
 	said := make(map[string]string) // by subject: the option that was given
-	var last struct{ name, word string }
-	for word := range strings.SplitSeq(string(b), ",") {
-		if word = strings.TrimSpace(word); word == "" {
-			continue
-		}
+	for _, word := range optionWords(string(b)) {
 		name, value, valued := strings.Cut(word, "=")
 		i := slices.IndexFunc(exportOptions, func(o exportOption) bool { return o.name == name })
-		if i < 0 || valued && exportOptions[i].takes == "" {
-			// A word with one of these characters cannot be an option, but may be a network or a host.
-			if (last.name == "clients" || networksOf(last.word) != "") && !valued && strings.ContainsAny(word, ".:/") {
-				return fmt.Errorf("%q after %q: networks are separated by ';', options by ',': write %s;%s", word, last.word, last.word, word)
-			}
-			all := optionUsages()
-			return fmt.Errorf("unknown export option %q: use %s or %s", word, strings.Join(all[:len(all)-1], ", "), all[len(all)-1])
+		if i < 0 || valued != (exportOptions[i].takes != "") {
+			return unknownOption(word)
 		}
 		option := &exportOptions[i]
 		about := option.about
@@ -173,7 +166,7 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 		case found && was == word:
 			continue
 		case found && name == "clients":
-			return fmt.Errorf("%q and %q: give clients= once, with networks separated by ';': clients=%s;%s", was, word, strings.TrimPrefix(was, "clients="), value)
+			return fmt.Errorf("%q and %q: give clients= once, with all networks: write %s,%s", was, word, was, value)
 		case found:
 			return fmt.Errorf("%q and %q contradict each other: leave one of them out", was, word)
 		}
@@ -181,10 +174,56 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 			return err
 		}
 		said[about] = word
-		last.name, last.word = name, word
 	}
 	o.given = e
 	return checkNetworks(e, said["sec"] != "")
+}
+
+// optionWords splits options at the commas between them. A word that an option cannot be, but a network or a
+// host, belongs to the networks of the option before it.
+func optionWords(options string) (words []string) {
+	for word := range strings.SplitSeq(options, ",") {
+		word = strings.TrimSpace(word)
+		last := len(words) - 1
+		switch {
+		case word == "":
+		case last >= 0 && strings.ContainsAny(word, ".:/") && !strings.Contains(word, "=") && takesNetworks(words[last]):
+			words[last] += "," + word
+		default:
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// takesNetworks reports whether an option ends with networks.
+func takesNetworks(word string) bool {
+	return strings.HasPrefix(word, "clients=") || strings.HasPrefix(word, "sec=") && networksOf(word) != ""
+}
+
+// unknownOption returns the error for a word that is no option, with the option that was probably meant.
+func unknownOption(word string) error {
+	name, value, valued := strings.Cut(word, "=")
+	names := make([]string, len(exportOptions))
+	for i := range exportOptions {
+		names[i] = exportOptions[i].name
+	}
+	near := Nearest(name, names)
+	switch i := slices.Index(names, near); {
+	case slices.Contains(export.SecurityNames, name):
+		return fmt.Errorf("unknown export option %q: flavors are separated by ':', as in sec=sys:%s", word, name)
+	case linuxOption(name) != nil:
+		return fmt.Errorf("unknown export option %q: %s", word, linuxOption(name).why)
+	case near == name && valued:
+		return fmt.Errorf("%q: the option %s has no value: write %s", word, name, name)
+	case near == name:
+		return fmt.Errorf("%q: the option %s needs a value: write %s", word, name, exportOptions[i].usage())
+	case i >= 0 && valued && exportOptions[i].takes != "":
+		return fmt.Errorf("unknown export option %q: did you mean %q?", word, near+"="+value)
+	case i >= 0:
+		return fmt.Errorf("unknown export option %q: did you mean %q?", word, near)
+	}
+	return fmt.Errorf("unknown export option %q: the options are %s", word, strings.Join(names, " "))
 }
 
 func parseID(name, value string) (uint32, error) {
@@ -197,30 +236,6 @@ func parseID(name, value string) (uint32, error) {
 	return uint32(n), nil
 }
 
-func parseClients(value string) ([]netip.Prefix, error) {
-	var all []netip.Prefix
-	for _, s := range strings.Split(value, ";") {
-		s = strings.TrimSpace(s)
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			a, addrErr := netip.ParseAddr(s)
-			if addrErr != nil || a.Zone() != "" {
-				return nil, fmt.Errorf("%s: %q is not a network: write CIDR such as 192.0.2.0/24 or 2001:db8::/32, several separated by ';'", value, s)
-			}
-			p = netip.PrefixFrom(a, a.BitLen())
-		}
-		if p.Addr().Is4In6() {
-			unmapped := netip.PrefixFrom(p.Addr().Unmap(), max(p.Bits()-96, 0)).Masked()
-			return nil, fmt.Errorf("%q is the IPv6 form of an IPv4 network: write %s", s, unmapped)
-		}
-		if p != p.Masked() {
-			return nil, fmt.Errorf("%q has bits beyond its length: write %s", s, p.Masked())
-		}
-		all = append(all, p)
-	}
-	return all, nil
-}
-
 // ParseExport parses the --export flag: DIR[:/name][,option...].
 func ParseExport(s string) (Export, error) {
 	var e Export
@@ -228,14 +243,41 @@ func ParseExport(s string) (Export, error) {
 	if i := strings.LastIndex(dir, ":/"); i >= 0 {
 		dir, e.Name = dir[:i], dir[i+1:]
 	}
-	err := e.Path.UnmarshalText([]byte(dir))
+	err := noOptions(cmp.Or(e.Name, dir))
+	if err == nil {
+		err = e.Path.UnmarshalText([]byte(dir))
+	}
 	if err == nil {
 		err = e.Options.UnmarshalText([]byte(options))
 	}
 	if err != nil {
-		return e, &Error{File: "--export " + s, Err: err}
+		return e, &Error{File: exportFlag(s), Err: err}
 	}
 	return e, nil
+}
+
+// exportFlag returns the flag --export with its value, in one line.
+func exportFlag(value string) string {
+	if strings.ContainsFunc(value, unicode.IsControl) {
+		value = strings.Trim(strconv.Quote(value), `"`)
+	}
+	return "--export " + value
+}
+
+// noOptions returns an error if the end of a path looks like options that are not separated from it by a
+// comma. They would have no effect, and the export would be served with the default options.
+func noOptions(path string) error {
+	at := strings.LastIndexAny(path, " \t:(")
+	if at < 0 {
+		return nil
+	}
+	word := strings.TrimSuffix(path[at+1:], ")")
+	name, _, _ := strings.Cut(word, "=")
+	if !slices.ContainsFunc(exportOptions, func(o exportOption) bool { return o.name == name }) {
+		return nil
+	}
+	path = strings.TrimRight(path[:at], " \t:(")
+	return fmt.Errorf("%q is an option, and options follow a comma: write %s,%s (for a path that ends like this, use [[export]] in the configuration file)", word, path, word)
 }
 
 // ExportName returns the path that clients mount: the name given, or the directory's path.
@@ -246,6 +288,15 @@ func (e *Export) ExportName() (string, error) {
 	}
 	if !strings.HasPrefix(name, "/") {
 		return "", fmt.Errorf("export name %q is not absolute: write %q", name, "/"+name)
+	}
+	if i := strings.IndexFunc(name, unicode.IsControl); i >= 0 {
+		return "", fmt.Errorf("export name %q has a control character, which clients cannot mount: write a name without it, such as %q", name,
+			strings.Map(func(r rune) rune {
+				if unicode.IsControl(r) {
+					return -1
+				}
+				return r
+			}, name))
 	}
 	return path.Clean(name), nil
 }
@@ -304,7 +355,7 @@ func checkNetworks(e *export.Export, general bool) error {
 		case slices.ContainsFunc(e.Networks[:i], same):
 			return fmt.Errorf("sec= is given twice for %s: leave one of them out", n.Network)
 		case len(e.Clients) > 0 && !slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Overlaps(n.Network) }):
-			return fmt.Errorf("sec=...@%s holds for no client: clients= has none of that network", n.Network)
+			return fmt.Errorf("sec=...@%s matches no network of clients=: add the network to clients=, or leave this sec= out", n.Network)
 		}
 	}
 	return nil

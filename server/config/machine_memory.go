@@ -10,19 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckMemory returns an error if the user set memory.ceiling to more than this process can have,
-// because the kernel would kill the process before calls begin to wait for memory. If the default
-// is too large, CheckMemory only returns a warning that says what to do.
+// CheckMemory compares the limits of memory with what this process can have, because the kernel would
+// kill the process before calls begin to wait for memory. It returns an error if the user set one of
+// them to more than that. If all together are more, it only returns a warning that says what to do.
 func (c *Config) CheckMemory() (warning string, err error) {
 	there, what := machineMemory()
-	if c.Memory.Ceiling <= there {
-		return "", nil
+	var sum Size
+	var faults []error
+	for _, key := range []string{"memory.ceiling", "memory.state", "memory.replies"} {
+		limit := *c.field(key).(*Size)
+		if sum += limit; limit > there && c.Says(key) {
+			faults = append(faults, c.badValue(key, limit, fmt.Sprintf("%s is %v: use less, such as %v", what, wholeMegabytes(there), wholeMegabytes(there/4))))
+		}
 	}
-	remedy := fmt.Sprintf("%s is %v: use half of that at most, %v", what, wholeMegabytes(there), wholeMegabytes(there/2))
-	if c.Says("memory.ceiling") {
-		return "", c.badValue("memory.ceiling", c.Memory.Ceiling, remedy)
+	if len(faults) > 0 || sum <= there {
+		return "", inOrder(faults)
 	}
-	return remedy, nil
+	return fmt.Sprintf("ceiling, state and replies in [memory] are %v together, and %s is %v: lower them", sum, what, wholeMegabytes(there)), nil
 }
 
 func wholeMegabytes(z Size) Size { return z &^ (1<<20 - 1) }

@@ -7,33 +7,27 @@ import (
 	"testing"
 )
 
-// A ceiling above the machine's memory is refused if the user set it. If it is the
-// default, the server only warns.
-func TestCeilingAboveTheMachinesMemory(t *testing.T) {
+// A limit of memory above the machine's memory is refused if the user set it. If only the limits together
+// are above it, the server warns.
+func TestLimitsAboveTheMachinesMemory(t *testing.T) {
 	there, _ := machineMemory()
 	if there < 64<<20 || there > 1<<50 {
 		t.Fatalf("this machine has %v", there)
 	}
-	c, err := parseConfig("f", []byte("log_level = \"info\"\n[memory]\nceiling = \"1T\"\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.CheckMemory()
-	if err == nil {
-		t.Fatal("a ceiling of 1T is accepted")
-	}
-	for _, s := range []string{"f:3: ceiling = 1T", "use half of that at most"} {
-		if out := err.Error(); !strings.Contains(out, s) {
-			t.Errorf("%q does not say %q", out, s)
+	for _, key := range []string{"ceiling", "state", "replies"} {
+		c, err := parseConfig("f", []byte("log_level = \"info\"\n[memory]\n"+key+" = \"1T\"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = c.CheckMemory(); err == nil || !strings.Contains(err.Error(), "f:3: "+key+" = 1T") || !strings.Contains(err.Error(), "use less, such as") {
+			t.Errorf("%s = 1T: %v", key, err)
 		}
 	}
-	c = &Config{Memory: Memory{Ceiling: there + 1}}
-	if warning, err := c.CheckMemory(); err != nil || !strings.Contains(warning, "use half of that at most") {
-		t.Errorf("the default: %v, %q", err, warning)
-	}
-	c = &Config{Memory: Memory{Ceiling: there}, origin: map[string]Error{"memory.ceiling": {}}}
-	if warning, err := c.CheckMemory(); err != nil || warning != "" {
-		t.Errorf("all of it: %v, %q", err, warning)
+	for sum, warns := range map[Size]bool{there: false, there + 1: true} {
+		c := &Config{Memory: Memory{Ceiling: sum - 2<<20, State: 1 << 20, Replies: 1 << 20}, origin: map[string]Error{"memory.ceiling": {}}}
+		if warning, err := c.CheckMemory(); err != nil || (warning != "") != warns {
+			t.Errorf("%v of %v: %v, %q", sum, there, err, warning)
+		}
 	}
 }
 

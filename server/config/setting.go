@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -118,7 +119,7 @@ func choice(key string, words []string, flag, meaning string) setting {
 			*value = words[0]
 		}
 		if !slices.Contains(words, *value) {
-			return c.badValue(key, strconv.Quote(*value), "use one of "+strings.Join(words, ", "))
+			return c.badValue(key, strconv.Quote(*value), didYouMean(*value, words)+"use one of "+strings.Join(words, ", "))
 		}
 		return nil
 	}}
@@ -145,7 +146,7 @@ func listening(key string, port uint16, flag, meaning string) setting {
 }
 
 // Flags are the command line's flags that override the file: exports, and the settings that have a
-// flag. An empty flag has no effect.
+// flag.
 type Flags struct {
 	exports []string
 	set     *pflag.FlagSet
@@ -171,58 +172,43 @@ func (f *Flags) Define(set *pflag.FlagSet) {
 // HaveExports reports whether the command line has exports.
 func (f *Flags) HaveExports() bool { return len(f.exports) > 0 }
 
-// Overlay applies flags over the file's configuration. If a flag names an export, all exports of
+// overlay applies flags over the file's configuration. If a flag names an export, all exports of
 // the file are dropped. If a flag names an address for a transport, all addresses of the file for
 // this transport are dropped.
-func (c *Config) Overlay(f *Flags) error {
-	if c.origin == nil {
-		c.origin = make(map[string]Error)
-	}
+func (c *Config) overlay(f *Flags) (faults []error) {
 	if f.HaveExports() {
 		c.Exports = nil
 		maps.DeleteFunc(c.origin, func(key string, _ Error) bool { return strings.HasPrefix(key, "export") })
 	}
-	for i, word := range f.exports {
+	for _, word := range f.exports {
 		e, err := ParseExport(word)
 		if err != nil {
-			return err
+			faults = append(faults, err)
+			continue
 		}
-		c.origin[ExportKey(i)] = Error{File: "--export " + word}
+		c.origin[ExportKey(len(c.Exports))] = Error{File: exportFlag(word)}
 		c.Exports = append(c.Exports, e)
 	}
 	for i := range settings {
 		s := &settings[i]
-		if s.flag == "" {
+		if s.flag == "" || !f.set.Changed(s.flagName()) {
 			continue
 		}
-		words, _ := f.set.GetStringArray(s.flagName()) // nil if the flag is not a list
-		if word, _ := f.set.GetString(s.flagName()); word != "" {
-			words = []string{word}
-		}
-		if len(words) == 0 {
-			continue
+		words, err := f.set.GetStringArray(s.flagName())
+		if err != nil { // the flag is not a list
+			words = []string{f.set.Lookup(s.flagName()).Value.String()}
 		}
 		flag := "--" + s.flagName()
-		if err := c.set(s.key, words); err != nil {
-			return &Error{File: flag, Err: err}
+		if slices.Contains(words, "") {
+			err = errors.New("the value is empty: give one, or leave the flag out")
+		} else {
+			err = assign(c.field(s.key), words)
+		}
+		if err != nil {
+			faults = append(faults, &Error{File: flag, Err: err})
+			continue
 		}
 		c.origin[s.key] = Error{File: flag}
 	}
-	return c.Check()
-}
-
-// set sets a key to the words of its flag.
-func (c *Config) set(key string, words []string) error {
-	switch value := c.field(key).(type) {
-	case *string:
-		*value = words[0]
-	case *[]Listen:
-		*value = make([]Listen, len(words))
-		for i, word := range words {
-			if err := (*value)[i].UnmarshalText([]byte(word)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return faults
 }

@@ -1,14 +1,48 @@
 package config
 
 import (
+	"encoding"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// assign sets a field of a Config, to which the argument points, to words. A field that is not a list
+// takes one word.
+func assign(field any, words []string) (err error) {
+	switch f := field.(type) {
+	case encoding.TextUnmarshaler:
+		return f.UnmarshalText([]byte(words[0]))
+	case *string:
+		*f = words[0]
+	case *int:
+		n, err := strconv.ParseInt(words[0], 0, strconv.IntSize)
+		if err != nil {
+			return fmt.Errorf("%s is too large", words[0])
+		}
+		*f = int(n)
+	case *bool:
+		*f, err = strconv.ParseBool(words[0])
+	case **bool:
+		*f = new(bool)
+		**f, err = strconv.ParseBool(words[0])
+	case *[]string:
+		*f = words
+	case *[]Listen:
+		*f = make([]Listen, len(words))
+		for i, word := range words {
+			if err := (*f)[i].UnmarshalText([]byte(word)); err != nil {
+				return err
+			}
+		}
+	}
+	return err
+}
 
 // Listen is an address to listen on: IP:PORT, :PORT, or "none".
 type Listen struct {
@@ -31,10 +65,34 @@ func (l *Listen) UnmarshalText(b []byte) error {
 	}
 	a, err := netip.ParseAddrPort(s)
 	if err != nil {
-		return fmt.Errorf("%q is not an address to listen on: write IP:PORT such as 192.0.2.1:20049, [2001:db8::1]:20049, or :20049 for every address", b)
+		return notListening(string(b))
 	}
 	l.Addr = a
 	return nil
+}
+
+// notListening returns the error for a word that is no address to listen on, with what was probably meant.
+func notListening(word string) error {
+	at := strings.LastIndexByte(word, ':')
+	host, port := word[:max(at, 0)], word[at+1:]
+	alone, aloneErr := netip.ParseAddr(strings.Trim(word, "[]"))
+	n, notNumber := strconv.Atoi(port)
+	_, hostErr := netip.ParseAddr(host)
+	switch {
+	case strings.Contains(word, ","):
+		return fmt.Errorf("%q is not one address: write each in quotes, separated by ',', or repeat the flag", word)
+	case at < 0 && notNumber == nil:
+		return fmt.Errorf("%q has no address: write :%s for every address", word, word)
+	case strings.Count(host, ":") > 1 && hostErr == nil && notNumber == nil && n > 1024:
+		return fmt.Errorf("%q: an IPv6 address with a port needs brackets: write [%s]:%s", word, host, port)
+	case aloneErr == nil:
+		return fmt.Errorf("%q has no port: write %s", word, netip.AddrPortFrom(alone, DefaultTCPPort))
+	case notNumber == nil && (n < 1 || n > math.MaxUint16):
+		return fmt.Errorf("%q: ports are from 1 to %d", word, math.MaxUint16)
+	case at > 0 && host == "localhost":
+		return fmt.Errorf("%q is not an address to listen on: write 127.0.0.1:%s", word, port)
+	}
+	return fmt.Errorf("%q is not an address to listen on: write IP:PORT such as 192.0.2.1:2049, [2001:db8::1]:20049, or :2049 for every address", word)
 }
 
 // String returns the form that UnmarshalText reads.
@@ -62,7 +120,7 @@ func (z *Size) UnmarshalText(b []byte) error {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 || n > (1<<62)>>shift {
-		return fmt.Errorf("%q is not a size: write bytes, or a number with K, M, G such as 256M", b)
+		return fmt.Errorf("%q is not a size: write bytes, or a number with K, M, G or T such as 256M", b)
 	}
 	*z = Size(n << shift)
 	return nil
@@ -117,8 +175,11 @@ type Dir struct{ Path string }
 
 // UnmarshalText makes the path absolute.
 func (d *Dir) UnmarshalText(b []byte) (err error) {
-	if len(b) == 0 {
+	switch {
+	case len(b) == 0:
 		return errors.New("an export needs a directory: DIR[:/name][,option...]")
+	case b[0] == '~':
+		return fmt.Errorf("%q: only a shell knows ~, and only at the beginning of a word: write the whole path, such as /root/srv", b)
 	}
 	d.Path, err = filepath.Abs(string(b))
 	return err

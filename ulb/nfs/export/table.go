@@ -123,23 +123,30 @@ func (t *Table) build(exports []*Export) (*set, error) {
 		s.byID[e.ID] = e
 		s.sorted = append(s.sorted, e)
 	}
+	return s, s.plant()
+}
+
+// CheckTree returns an error if the names of exports cannot be in one Tree. It looks at their names and at
+// Root, and needs nothing else of them.
+func CheckTree(exports []*Export) error {
+	s := &set{sorted: slices.Clone(exports)}
+	return s.plant()
+}
+
+// plant sorts the exports, and fills in s.tree.
+func (s *set) plant() error {
 	slices.SortFunc(s.sorted, func(a, b *Export) int {
 		if d := len(b.Name) - len(a.Name); d != 0 {
 			return d
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	return s, s.plant()
-}
-
-// plant fills in s.tree from the sorted exports.
-func (s *set) plant() error {
 	var root *Export
 	for _, e := range s.sorted {
 		switch {
 		case !e.Root:
 		case root != nil:
-			return fmt.Errorf("exports %q and %q are both to be the root: only one can be", root.Name, e.Name)
+			return fmt.Errorf("exports %q and %q both have the option fsid=0: only one export can be the root of NFSv4's names, leave the option out of the other", root.Name, e.Name)
 		default:
 			root = e
 		}
@@ -153,7 +160,7 @@ func (s *set) plant() error {
 			}
 		}
 		if other := s.tree.ByPath[at]; other != nil {
-			return fmt.Errorf("exports %q and %q are both %q below the root %q: rename one of them", other.Name, e.Name, at, root.Name)
+			return fmt.Errorf("clients of NFSv4 would see exports %q and %q both as %q, below the export with fsid=0 (%q): give one of them another name", other.Name, e.Name, at, root.Name)
 		}
 		s.tree.ByPath[at] = e
 	}
