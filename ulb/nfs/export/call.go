@@ -15,6 +15,24 @@ func (e *Export) Serves(c *rpc.Conn, cred *rpc.Cred) bool {
 	return e.ServesAddr(c.Peer.Addr()) && (!e.Secure || c.Privileged || cred.Flavor == rpc.AuthGSS)
 }
 
+// Serves reports whether an export serves a caller on a connection. The directories above all exports, which every
+// caller may see, do not count.
+func (t *Table) Serves(c *rpc.Conn, cred *rpc.Cred) bool {
+	return slices.ContainsFunc(t.All(), func(e *Export) bool { return e.Serves(c, cred) })
+}
+
+// Knows reports whether a call with the handle of o makes the caller's peer a known one (rpc.Conn.Known): the handle is
+// genuine, and an export serves the caller.
+func (t *Table) Knows(o *Opened, c *rpc.Conn, cred *rpc.Cred) bool {
+	if c.Known() || !o.Proven() {
+		return c.Known()
+	}
+	if o.Export == t.Root() {
+		return t.Serves(c, cred)
+	}
+	return o.Export.Serves(c, cred)
+}
+
 // ServesAddr reports whether an address belongs to the export's clients.
 func (e *Export) ServesAddr(a netip.Addr) bool {
 	if len(e.Clients) == 0 {

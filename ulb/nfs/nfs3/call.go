@@ -38,7 +38,7 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		p.exports.OnRefusedPrincipal(a.Conn, o.Export, a.Cred.Principal)
 		return early(j, syscall.EACCES)
 	}
-	j.Known = o.Proven()
+	j.Known = p.exports.Knows(o, a.Conn, &a.Cred)
 	if p.exports.Delays(o.Export, &a.Cred) {
 		return early(j, vfs.ErrDelay)
 	}

@@ -36,7 +36,7 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		return rpc.Done
 	}
 	takes := o.Export.Admits(a.Conn, &a.Cred) && !o.Export.Refuses(&a.Cred)
-	j.Known = takes && o.Proven()
+	j.Known = takes && p.exports.Knows(o, a.Conn, &a.Cred)
 	if !takes || p.exports.Delays(o.Export, &a.Cred) {
 		// PUTFH will tell the client the reason.
 		j.Early, j.Payload = true, 0

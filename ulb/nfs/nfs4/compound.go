@@ -1,7 +1,6 @@
 package nfs4
 
 import (
-	"slices"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -153,8 +152,7 @@ type Limiter interface {
 // strangers could use up the limited client records. rpc.Conn.Known does not suffice: a call under another
 // flavor may have set it.
 func (k *Compound) Served() bool {
-	c, cred := k.Call.Conn, &k.Call.Cred
-	return slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool { return e.Serves(c, cred) })
+	return k.Program.exports.Serves(k.Call.Conn, &k.Call.Cred)
 }
 
 // stranger tells the administrator about a caller that no export serves, because such a refusal

@@ -22,14 +22,24 @@ func TestNewClient(t *testing.T) {
 	p.run(t, ok, confirmClientID(c, s))
 }
 
-// The RPC layer denies SETCLIENTID to a peer that no export serves.
+// The RPC layer denies every compound to a peer that no export serves, also one with the handle of the directory above
+// all exports.
 func TestStrangersAreNoClients(t *testing.T) {
 	p := newPeer(t)
 	p.Export.Clients = []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
-	c := p.End(p.Begin(p.Message("", op{Number: wire.OpSetClientID, Args: &wire.SetClientID4Args{}})))
-	var denied *rpc.ReplyError
-	if _, err := c.Results(); !errors.As(err, &denied) || denied.Auth != rpc.AuthBadCred {
-		t.Errorf("%v", err)
+	for _, first := range []op{
+		{Number: wire.OpSetClientID, Args: &wire.SetClientID4Args{}},
+		{Number: wire.OpPutRootFH},
+		{Number: wire.OpPutFH, Args: &wire.PutFH4Args{Object: p.Exports.Seal(nil, p.Exports.Root(), p.Exports.Root().FS.Root())}},
+	} {
+		c := p.End(p.Begin(p.Message("", first, op{Number: wire.OpGetattr, Args: &wire.Getattr4Args{}})))
+		var denied *rpc.ReplyError
+		if _, err := c.Results(); !errors.As(err, &denied) || denied.Auth != rpc.AuthBadCred {
+			t.Errorf("%v: %v", first.Number, err)
+		}
+		if p.Conn.Known() {
+			t.Errorf("%v makes a stranger known", first.Number)
+		}
 	}
 }
 

@@ -61,8 +61,15 @@ func (m *Minor) Operations() []nfs4.Operation {
 	}...)
 }
 
-// Before implements nfs4.Minor. It allows every operation at every position in a compound.
-func (m *Minor) Before(*nfs4.Compound, *nfs4.Operation) nfs4.Status { return wire.NFS4OK }
+// Before implements nfs4.Minor. It allows every operation at every position in a compound of a caller that an export
+// serves. It denies all others the whole compound, because a compound of version 0 needs no session, and long replies
+// about the root of names would be cheap to ask for.
+func (m *Minor) Before(k *nfs4.Compound, _ *nfs4.Operation) nfs4.Status {
+	if k.Index == 0 && !k.Call.Conn.Known() && !k.Served() {
+		return nfs4.Denied
+	}
+	return wire.NFS4OK
+}
 
 // After implements nfs4.Minor.
 func (m *Minor) After(*nfs4.Compound) {}

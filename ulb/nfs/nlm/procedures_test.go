@@ -297,3 +297,15 @@ func FuzzCall(f *testing.F) {
 		}
 	})
 }
+
+// A call with a genuine handle makes a peer known only if the file's export serves it.
+func TestStrangersStayStrangers(t *testing.T) {
+	for name, networks := range map[string]string{"a stranger": "192.0.2.0/24", "a client": "10.0.0.0/8"} {
+		s := newSite(t, options{export: &export.Export{Clients: []netip.Prefix{netip.MustParsePrefix(networks)}}})
+		h := s.host("a", "10.0.0.2:900", 1000)
+		h.test(want{1, 10, 10, true})
+		if is := h.conn.Known(); is != (name == "a client") {
+			t.Errorf("%s is known: %v", name, is)
+		}
+	}
+}

@@ -45,12 +45,12 @@ func (p *Program) Close() { p.granter.end() }
 
 // Judge admits every call, because each refusal has a status of its own, which needs the call's cookie. It says for
 // which file system the call may wait.
-func (p *Program) Judge(_ *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	if j.Object == nil {
 		return rpc.Done
 	}
 	if o, err := p.exports.Find(j.Object); err == nil {
-		j.Known, j.Lane = o.Proven(), o.Export.FS.Lane()
+		j.Known, j.Lane = p.exports.Knows(o, a.Conn, &a.Cred), o.Export.FS.Lane()
 	}
 	return rpc.Done
 }
