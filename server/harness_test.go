@@ -131,6 +131,9 @@ func startOn(t testing.TB, directory, state, options string, more ...string) *da
 		tcp: freePort(t, ip), rdma: freePort(t, ip),
 		export: directory, state: state,
 	}
+	for d.rdma == d.tcp {
+		d.rdma = freePort(t, ip)
+	}
 	d.Process = nfsrdmad(t, append([]string{
 		"serve", "--state-dir", d.state, "--tcp", d.tcp.String(), "--rdma", d.rdma.String(),
 		"--export", d.export + ":/," + options,

@@ -21,12 +21,13 @@ import (
 )
 
 // newLog makes a logger to standard error. Under systemd the lines have no time, because the
-// journal adds it.
-func newLog(level, format string) *zap.Logger {
+// journal adds it. The administrator may change its level.
+func newLog(level, format string, admin *administration) *zap.Logger {
 	l, err := zapcore.ParseLevel(level)
 	if err != nil {
 		l = zapcore.InfoLevel
 	}
+	admin.level = zap.NewAtomicLevelAt(l)
 	c := zap.NewProductionEncoderConfig()
 	c.EncodeTime = zapcore.ISO8601TimeEncoder
 	c.EncodeDuration = zapcore.StringDurationEncoder
@@ -37,7 +38,7 @@ func newLog(level, format string) *zap.Logger {
 	if format == "json" {
 		enc = zapcore.NewJSONEncoder(c)
 	}
-	return zap.New(zapcore.NewCore(enc, zapcore.Lock(os.Stderr), l))
+	return zap.New(zapcore.NewCore(enc, zapcore.Lock(os.Stderr), admin.level))
 }
 
 // panicked logs a bug of the server that ended a call. Package rpc reports each place in the code

@@ -67,7 +67,8 @@ type Server struct {
 	// answered has the addresses at which a call of this daemon to itself succeeded over an RDMA
 	// device (see answers).
 	answered  sync.Map
-	durations *durations // nil without metrics
+	durations *durations     // nil without metrics
+	admin     administration // answers the administrator
 	// daemon is true if this Server is the whole process and reports to systemd. It is false if a
 	// program embeds the Server.
 	daemon  bool
@@ -85,6 +86,7 @@ func New(cfg *config.Config) (*Server, error) { return Start(context.Background(
 // an *Unfinished that names the step.
 func Start(ctx context.Context, cfg *config.Config) (*Server, error) {
 	s := &Server{cfg: cfg, daemon: true}
+	s.admin.Server = s
 	opened := make(chan error, 1)
 	go func() { opened <- s.open(ctx) }()
 	select {
@@ -126,7 +128,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := cfg.Check(); err != nil {
 		return err
 	}
-	s.log = newLog(cfg.LogLevel, cfg.LogFormat)
+	s.log = newLog(cfg.LogLevel, cfg.LogFormat, &s.admin)
 	s.keepThreadsClean()
 	if err := cfg.CheckListening(); err != nil {
 		return err
@@ -298,7 +300,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	if s.offer != nil {
 		running.Go(func() { every(serving, time.Minute, func() { s.offer.Retry(serving) }) })
 	}
-	stopMetrics := s.serveMetrics()
+	stopMetrics, stopAdmin := s.serveMetrics(), s.serveAdmin()
 	s.announce()
 
 	<-serving.Done()
@@ -309,7 +311,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, s.shutDown(func(context.Context) {
 		s.closeListeners()
 		running.Wait()
-	}, stopMetrics))
+	}, stopMetrics, stopAdmin))
 }
 
 // errClosed says that a listener was closed, which ends Serve without an error.

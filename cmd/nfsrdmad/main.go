@@ -59,7 +59,8 @@ func rootCommand() *cobra.Command {
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(serveCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand(), relayCommand())
+	server.Version = version
+	root.AddCommand(serveCommand(), statusCommand(), clientsCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand(), relayCommand())
 	return root
 }
 

@@ -32,6 +32,8 @@ type Config struct {
 	LogLevel  string   `toml:"log_level"`
 	LogFormat string   `toml:"log_format"`
 	Metrics   string   `toml:"metrics"`
+	// AdminSocket is a path, or "none": see AdminPath.
+	AdminSocket string `toml:"admin_socket"`
 	// Rpcbind is nil if the user did not set the key, which means true.
 	Rpcbind      *bool    `toml:"rpcbind"`
 	DrainTimeout Duration `toml:"drain_timeout"`

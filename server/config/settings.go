@@ -55,6 +55,8 @@ var settings = []setting{
 		"`text` or `json`, on standard error"),
 	{key: "metrics", usual: "none", check: checkMetrics,
 		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. It has no access control: keep it on loopback or a management network. It serves 16 connections at a time, and closes a connection that sends no request within 10 seconds"},
+	{key: "admin_socket", usual: "`admin.sock` in the state directory", check: checkAdminSocket,
+		meaning: "the Unix socket at which the daemon answers the commands of the administrator, such as `nfsrdmad clients` ([running.md](running.md#who-is-connected-what-is-open-what-waits)): an absolute path, or `\"none\"`. Only root and the daemon's own user can use it. If the daemon cannot make the socket, it serves without it, and logs why"},
 	{key: "rpcbind", usual: "`true`",
 		meaning: "whether to register NFS, MOUNT and the locks of version 3 with rpcbind, if it runs, so that `showmount -e`, mounts without `port=` and [locks with version 3](mounting.md#locks-with-version-3) work"},
 	{key: "strict", usual: "`false`",

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nfsrdmad/nfsrdmad/server/admin"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
+)
+
+// askFlags are the flags of the commands that ask a running daemon.
+type askFlags struct {
+	socket, file, stateDir string
+	json                   bool
+}
+
+func (a *askFlags) add(f *pflag.FlagSet, lists bool) {
+	f.StringVar(&a.socket, "socket", "", "the daemon's admin_socket (default: as its configuration says)")
+	f.StringVar(&a.file, "config", "", "the daemon's configuration file (default "+config.DefaultConfigFile+", if it is there)")
+	f.StringVar(&a.stateDir, "state-dir", "", "the daemon's state directory, if it was started with this flag")
+	if lists {
+		f.BoolVar(&a.json, "json", false, "print JSON")
+	}
+}
+
+// caller returns what asks the daemon that the flags mean.
+func (a *askFlags) caller() (*admin.Caller, error) {
+	if a.socket != "" {
+		return admin.NewCaller(a.socket), nil
+	}
+	var flags configFlags
+	flags.add(pflag.NewFlagSet("", pflag.ContinueOnError)) // none is set
+	flags.file = a.file
+	cfg, err := flags.read(false)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case a.stateDir != "":
+		cfg.StateDir = a.stateDir
+	case cfg.StateDir == "":
+		cfg.StateDir = config.DefaultStateDir
+	}
+	if cfg.AdminPath() == "" {
+		return nil, usageError{errors.New("the configuration says admin_socket = \"none\": the daemon answers no commands")}
+	}
+	return admin.NewCaller(cfg.AdminPath()), nil
+}
+
+// ask makes a request, and passes the answer to show.
+func (a *askFlags) ask(c *cobra.Command, method, what string, with url.Values, show func(io.Reader) error) error {
+	from, err := a.caller()
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	body, err := from.Ask(ctx, method, what, with)
+	if err != nil {
+		return orEnded(ctx, err)
+	}
+	defer body.Close()
+	if a.json {
+		_, err = io.Copy(os.Stdout, body)
+		return orEnded(ctx, err)
+	}
+	return orEnded(ctx, show(body))
+}
+
+// orEnded returns err, or an error that says that the user ended the command.
+func orEnded(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errors.New("ended by a signal")
+	}
+	return err
+}
+
+func statusCommand() *cobra.Command {
+	var flags askFlags
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Say how the running daemon does",
+		Args:  noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return flags.ask(c, "GET", "/status", nil, admin.PrintOne[admin.Status](os.Stdout))
+		},
+	}
+	flags.add(c.Flags(), true)
+	return c
+}
+
+func clientsCommand() *cobra.Command {
+	var flags askFlags
+	c := &cobra.Command{
+		Use:   "clients",
+		Short: "List the clients that may hold files open or locked",
+		Args:  noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return flags.ask(c, "GET", "/clients", nil, admin.PrintList[admin.Client](os.Stdout))
+		},
+	}
+	flags.add(c.Flags(), true)
+	return c
+}

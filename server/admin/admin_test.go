@@ -1,0 +1,225 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A fake is a Daemon with many clients.
+type fake struct {
+	clients int
+	// If stall is not nil, a list sends to it before its last client, and then receives from goesOn.
+	stall, goesOn chan struct{}
+}
+
+func (f *fake) Status() *Status { return &Status{State: "serving", Version: "1"} }
+
+func (f *fake) Clients() iter.Seq[*Client] {
+	return func(yield func(*Client) bool) {
+		for i := range f.clients {
+			if f.stall != nil && i == f.clients-1 {
+				f.stall <- struct{}{}
+				<-f.goesOn
+			}
+			if !yield(&Client{ID: fmt.Sprintf("%012x", i), Name: "client\x1b[2J", Address: "192.0.2.1"}) {
+				return
+			}
+		}
+	}
+}
+
+// serve serves d on a socket until the end of the test.
+func serve(t testing.TB, d Daemon) *Caller {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Serve(l, d)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		s.Close(ctx)
+	})
+	return NewCaller(path)
+}
+
+func (c *Caller) text(t testing.TB, method, what string, with url.Values) (string, error) {
+	t.Helper()
+	body, err := c.Ask(t.Context(), method, what, with)
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	b, err := io.ReadAll(body)
+	if err != nil {
+		return "", err
+	}
+	return string(b), nil
+}
+
+// Lists of any length arrive whole, as JSON and as a table, and an empty one is an empty array.
+func TestListsArrive(t *testing.T) {
+	for _, n := range []int{0, 1, 1000} {
+		c := serve(t, &fake{clients: n})
+		text, err := c.text(t, "GET", "/clients", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for _, err := range elements[Client](strings.NewReader(text)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got++
+		}
+		var table bytes.Buffer
+		if err := PrintList[Client](&table)(strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(table.String(), "\n"); got != n || lines != n+1 {
+			t.Errorf("of %d clients arrive %d, and %d lines", n, got, lines)
+		}
+		if strings.Contains(table.String(), "\x1b") {
+			t.Error("a client's name reaches the terminal as it is")
+		}
+	}
+}
+
+// A list that ends in the middle is an error, never a shorter list.
+func TestListThatEndsInTheMiddle(t *testing.T) {
+	whole := `[{"id":"1"},{"id":"2"}]`
+	for n := range len(whole) {
+		var failed error
+		for _, err := range elements[Client](strings.NewReader(whole[:n])) {
+			failed = errors.Join(failed, err)
+		}
+		if failed == nil {
+			t.Errorf("%q counts as whole", whole[:n])
+		}
+	}
+}
+
+// Requests that are unknown, have the wrong method, or unknown or repeated parameters are refused with what to do.
+func TestWrongRequestsAreRefused(t *testing.T) {
+	c := serve(t, &fake{})
+	for _, r := range []struct {
+		method, what string
+		with         url.Values
+		says         string
+	}{
+		{"GET", "/nothing", nil, "another version"},
+		{"POST", "/status", nil, "Method Not Allowed"},
+		{"GET", "/clients", url.Values{"x": {"1"}}, `"x" is not known`},
+		{"GET", "/status", url.Values{"": {""}}, "not known"},
+	} {
+		if _, err := c.text(t, r.method, r.what, r.with); err == nil || !strings.Contains(err.Error(), r.says) {
+			t.Errorf("%s %s %v: %v", r.method, r.what, r.with, err)
+		}
+	}
+}
+
+// A caller that goes ends its request, and more requests than there is room for are refused, not kept.
+func TestNoMoreRequestsThanThereIsRoomFor(t *testing.T) {
+	f := &fake{clients: 2, stall: make(chan struct{}), goesOn: make(chan struct{})}
+	c := serve(t, f)
+	var lists sync.WaitGroup
+	for range mostRequests {
+		lists.Go(func() {
+			if _, err := c.text(t, "GET", "/clients", nil); err != nil {
+				t.Error(err)
+			}
+		})
+		<-f.stall // this one is in progress
+	}
+	if _, err := c.text(t, "GET", "/status", nil); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("one more: %v", err)
+	}
+	close(f.goesOn)
+	lists.Wait()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		_, err := c.text(t, "GET", "/status", nil)
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("afterwards: ", err)
+		}
+	}
+}
+
+// The socket has mode 0600 from its beginning; a path of any length works; a file that is no socket stays.
+func TestSocket(t *testing.T) {
+	dir := t.TempDir()
+	for len(dir) < 2*longestPath {
+		dir = filepath.Join(dir, "a directory with a long name")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "s")
+	for range 2 { // the second time there is a socket already
+		l, err := Listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode() != os.ModeSocket|0o600 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+		s := Serve(l, &fake{})
+		if _, err := NewCaller(path).text(t, "GET", "/status", nil); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		s.Close(ctx)
+	}
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(path); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("in place of a file: %v", err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != "mine" {
+		t.Error("the file is gone")
+	}
+}
+
+// No request makes the handler panic or answer without a status; every refusal is one line for a terminal.
+func FuzzRequests(f *testing.F) {
+	for _, r := range []string{"/status", "/clients?x=1", "/clients?client=%zz", "/clients?client=a&client=b", "/debug/pprof/../x", "/%2e%2e/status", "/opens?export=/x%00"} {
+		f.Add("GET", r)
+		f.Add("POST", r)
+	}
+	h := handler(&fake{clients: 3})
+	f.Fuzz(func(t *testing.T, method, target string) {
+		u, err := url.Parse(target)
+		if err != nil || strings.HasPrefix(u.Path, "/debug/") {
+			return
+		}
+		r := &http.Request{Method: method, URL: u, Host: "nfsrdmad", Header: http.Header{}, Body: http.NoBody}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r.WithContext(t.Context()))
+		if w.Code == http.StatusBadRequest {
+			if text := strings.TrimSpace(w.Body.String()); text == "" || strings.ContainsAny(text, "\n\x00\x1b") {
+				t.Errorf("%q %q is refused with %q", method, target, text)
+			}
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Daemon answers the administrator. Its methods may be called from any goroutine. A method whose request has ended
+// (ctx) may return early.
+type Daemon interface {
+	Status() *Status
+	Clients() iter.Seq[*Client]
+}
+
+// An Error is a request that failed. Status is the HTTP status.
+type Error struct {
+	Status int
+	Text   string
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// Refuse returns an Error for a request that cannot be carried out as it was asked.
+func Refuse(format string, args ...any) error {
+	return &Error{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// mostRequests is the largest number of requests in progress. A further one is refused.
+const mostRequests = 16
+
+// A Server answers on one socket.
+type Server struct{ web *http.Server }
+
+// Serve begins to answer on l, which Listen has returned.
+func Serve(l net.Listener, d Daemon) *Server {
+	s := &Server{&http.Server{
+		Handler: handler(d), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if own, ok := c.(*conn); ok {
+				return context.WithValue(ctx, refusedKey{}, own.refused)
+			}
+			return ctx
+		},
+	}}
+	go s.web.Serve(l)
+	return s
+}
+
+type refusedKey struct{}
+
+// Close ends the socket. Requests in progress have until the end of ctx.
+func (s *Server) Close(ctx context.Context) {
+	if s.web.Shutdown(ctx) != nil {
+		s.web.Close()
+	}
+}
+
+// handler returns the handler of all requests.
+func handler(d Daemon) http.Handler {
+	mux := http.NewServeMux()
+	answer(mux, "GET /status", func(*query) (any, error) { return d.Status(), nil })
+	list(mux, "GET /clients", func(*query) (iter.Seq[*Client], error) { return d.Clients(), nil })
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	places := make(chan struct{}, mostRequests)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refused, _ := r.Context().Value(refusedKey{}).(error); refused != nil {
+			http.Error(w, refused.Error(), http.StatusForbidden)
+			return
+		}
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			mux.ServeHTTP(w, r)
+		default:
+			http.Error(w, fmt.Sprintf("the daemon is answering %d requests of administrators already: end some of the commands that run", mostRequests), http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// answer registers a request whose answer is one object.
+func answer(mux *http.ServeMux, pattern string, do func(q *query) (any, error)) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		q, err := readQuery(r)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		what, err := do(q)
+		if err := cmp.Or(q.err(), err); err != nil {
+			fail(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(what) // the caller has gone
+	})
+}
+
+// list registers a request whose answer is an array. It is written as the list goes on.
+func list[E any](mux *http.ServeMux, pattern string, do func(q *query) (iter.Seq[E], error)) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		q, err := readQuery(r)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		all, err := do(q)
+		if err := cmp.Or(q.err(), err); err != nil {
+			fail(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		out, before := json.NewEncoder(w), "["
+		for e := range all {
+			if _, err := w.Write([]byte(before)); err != nil {
+				return
+			}
+			if out.Encode(e) != nil {
+				return
+			}
+			before = ","
+		}
+		if before == "[" {
+			w.Write([]byte("["))
+		}
+		w.Write([]byte("]\n"))
+	})
+}
+
+func fail(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	if own, ok := errors.AsType[*Error](err); ok {
+		status = own.Status
+	}
+	http.Error(w, err.Error(), status)
+}
+
+// A query reads the parameters of a request, and notes those that are wrong.
+type query struct {
+	ctx    context.Context
+	values url.Values
+	read   []string
+	wrong  error
+}
+
+func readQuery(r *http.Request) (*query, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, Refuse("the parameters of %s cannot be read: %v", r.URL.Path, err)
+	}
+	return &query{ctx: r.Context(), values: values}, nil
+}
+
+// text returns a parameter, or "".
+func (q *query) text(name string) string {
+	q.read = append(q.read, name)
+	switch all := q.values[name]; len(all) {
+	case 0:
+		return ""
+	case 1:
+		return all[0]
+	}
+	q.wrong = cmp.Or(q.wrong, Refuse("parameter %s is given more than once", name))
+	return ""
+}
+
+// err returns what is wrong with the parameters. The request has read those that it knows.
+func (q *query) err() error {
+	for name := range q.values {
+		if !slices.Contains(q.read, name) {
+			return cmp.Or(q.wrong, Refuse("parameter %q is not known here: use %s", name, strings.Join(append(q.read, "none"), ", ")))
+		}
+	}
+	return q.wrong
+}
