@@ -95,7 +95,7 @@ func TestStatusAndClientsOfARunningDaemon(t *testing.T) {
 
 // Each command says what to do if no daemon runs, and if there is no socket.
 func TestCommandsWithoutADaemon(t *testing.T) {
-	for _, name := range []string{"status", "clients"} {
+	for _, name := range []string{"status", "clients", "opens", "locks"} {
 		_, failed := command(t, name, "--state-dir", t.TempDir())
 		if !strings.Contains(failed, "no daemon answers") || !strings.Contains(failed, "--socket") {
 			t.Errorf("%s: %q", name, failed)
@@ -181,4 +181,63 @@ func TestOtherUsersMayNotAsk(t *testing.T) {
 	if out := as(0); !strings.Contains(out, "serving") {
 		t.Errorf("root: %q", out)
 	}
+}
+
+// opens shows paths, and locks show ranges, holders and those that wait. Both can be asked for a client, an export and a
+// file.
+func TestOpensAndLocksOfARunningDaemon(t *testing.T) {
+	d := start(t, "rw,insecure,no_root_squash")
+	ctx := testContext(t)
+	one, other, third := d.open(t, "one"), d.open(t, "one"), d.open(t, "other")
+	held, err := one.Lock(ctx, one.File, one.StateID, []byte("holder"), wire.WriteLt, client.Range4{Offset: 5, Length: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Lock(ctx, other.File, other.StateID, []byte("waiter"), wire.ReadwLt, client.Range4{Length: 1<<64 - 1}); client.StatusOf(err) != wire.NFS4ErrDenied {
+		t.Fatal("a lock that another client has: ", err)
+	}
+	path := filepath.Join(d.export, "one")
+	all := asked[[]admin.Open](t, d, "opens")
+	of := asked[[]admin.Open](t, d, "opens", "--file", path)
+	if len(all) != 3 || len(of) != 2 || of[0].Path != path || of[0].Access != "rw" || of[0].Deny != "" || of[0].Export != "/" || of[0].Client == of[1].Client {
+		t.Errorf("opens: %+v\nof one file: %+v", all, of)
+	}
+	if by := asked[[]admin.Open](t, d, "opens", "--client", of[0].Client, "--export", "/", "--file", of[0].Handle); len(by) != 1 || by[0] != of[0] {
+		t.Errorf("of a client: %+v", by)
+	}
+	if err := os.Remove(filepath.Join(d.export, "other")); err != nil {
+		t.Fatal(err)
+	}
+	if removed := d.ask(t, "opens"); !strings.Contains(removed, "/other (deleted)") {
+		t.Errorf("a removed file:\n%s", removed)
+	}
+	locks := asked[[]admin.Lock](t, d, "locks")
+	if len(locks) != 2 {
+		t.Fatalf("locks: %+v", locks)
+	}
+	has, waits := locks[0], locks[1]
+	if has.Waits {
+		has, waits = waits, has
+	}
+	if has.Owner != "holder" || has.First != 5 || has.Last != 14 || !has.Write || has.Path != path {
+		t.Errorf("the lock: %+v", has)
+	}
+	if !waits.Waits || waits.Owner != "waiter" || waits.Write || waits.By == nil || waits.By.Client != has.Client || waits.By.Owner != "holder" || waits.Asked == nil {
+		t.Errorf("the waiter: %+v", waits)
+	}
+	if table := d.ask(t, "locks"); !strings.Contains(table, "waits for "+has.Client) || !strings.Contains(table, "0-end") {
+		t.Errorf("the table of locks:\n%s", table)
+	}
+	if of := asked[[]admin.Lock](t, d, "locks", "--file", filepath.Join(d.export, "other")); len(of) != 0 {
+		t.Errorf("locks of a file without: %+v", of)
+	}
+	for _, wrong := range [][]string{{"opens", "--client", "x"}, {"locks", "--export", "/nowhere"}} {
+		if _, failed := command(t, append(wrong, "--state-dir", d.state)...); !strings.Contains(failed, "nfsrdmad "+strings.TrimPrefix(wrong[1], "--")+"s") {
+			t.Errorf("%q: %q", wrong, failed)
+		}
+	}
+	if _, err := one.Unlock(ctx, one.File, held, wire.WriteLt, client.Range4{Offset: 5, Length: 10}); err != nil {
+		t.Error(err)
+	}
+	_ = third
 }

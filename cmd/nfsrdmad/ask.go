@@ -80,31 +80,3 @@ func orEnded(ctx context.Context, err error) error {
 	}
 	return err
 }
-
-func statusCommand() *cobra.Command {
-	var flags askFlags
-	c := &cobra.Command{
-		Use:   "status",
-		Short: "Say how the running daemon does",
-		Args:  noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return flags.ask(c, "GET", "/status", nil, admin.PrintOne[admin.Status](os.Stdout))
-		},
-	}
-	flags.add(c.Flags(), true)
-	return c
-}
-
-func clientsCommand() *cobra.Command {
-	var flags askFlags
-	c := &cobra.Command{
-		Use:   "clients",
-		Short: "List the clients that may hold files open or locked",
-		Args:  noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return flags.ask(c, "GET", "/clients", nil, admin.PrintList[admin.Client](os.Stdout))
-		},
-	}
-	flags.add(c.Flags(), true)
-	return c
-}

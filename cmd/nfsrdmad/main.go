@@ -60,7 +60,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	server.Version = version
-	root.AddCommand(serveCommand(), statusCommand(), clientsCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand(), relayCommand())
+	root.AddCommand(serveCommand(), statusCommand(), clientsCommand(), opensCommand(), locksCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand(), relayCommand())
 	return root
 }
 

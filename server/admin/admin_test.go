@@ -41,6 +41,15 @@ func (f *fake) Clients() iter.Seq[*Client] {
 	}
 }
 
+func (f *fake) Opens(c Choice) (iter.Seq[*Open], error) {
+	if c.Client == "unknown" {
+		return nil, Refuse("there is no client %q", c.Client)
+	}
+	return func(func(*Open) bool) {}, nil
+}
+
+func (f *fake) Locks(Choice) (iter.Seq[*Lock], error) { return func(func(*Lock) bool) {}, nil }
+
 // serve serves d on a socket until the end of the test.
 func serve(t testing.TB, d Daemon) *Caller {
 	t.Helper()
@@ -126,6 +135,8 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		{"POST", "/status", nil, "Method Not Allowed"},
 		{"GET", "/clients", url.Values{"x": {"1"}}, `"x" is not known`},
 		{"GET", "/status", url.Values{"": {""}}, "not known"},
+		{"GET", "/opens", url.Values{"client": {"1", "2"}}, "more than once"},
+		{"GET", "/opens", url.Values{"client": {"unknown"}}, `no client "unknown"`},
 	} {
 		if _, err := c.text(t, r.method, r.what, r.with); err == nil || !strings.Contains(err.Error(), r.says) {
 			t.Errorf("%s %s %v: %v", r.method, r.what, r.with, err)

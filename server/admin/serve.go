@@ -21,6 +21,9 @@ import (
 type Daemon interface {
 	Status() *Status
 	Clients() iter.Seq[*Client]
+	// Opens and Locks return an error if a name in the choice is not there.
+	Opens(Choice) (iter.Seq[*Open], error)
+	Locks(Choice) (iter.Seq[*Lock], error)
 }
 
 // An Error is a request that failed. Status is the HTTP status.
@@ -71,6 +74,8 @@ func handler(d Daemon) http.Handler {
 	mux := http.NewServeMux()
 	answer(mux, "GET /status", func(*query) (any, error) { return d.Status(), nil })
 	list(mux, "GET /clients", func(*query) (iter.Seq[*Client], error) { return d.Clients(), nil })
+	list(mux, "GET /opens", func(q *query) (iter.Seq[*Open], error) { return d.Opens(q.choice()) })
+	list(mux, "GET /locks", func(q *query) (iter.Seq[*Lock], error) { return d.Locks(q.choice()) })
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)

@@ -62,12 +62,13 @@ type LockEntry struct {
 	Export  uint32
 	Range   byterange.Range
 	// Waits is true if the owner does not have the lock, but waits for it, and has last asked for it at Asked. By then is the
-	// client of a lock that is in the way, and ByOwner its owner. By is nil if none is: the lock has just become free,
+	// client of a lock that is in the way, at ByAddress, and ByOwner its owner. By is nil if none is: the lock has just become free,
 	// an earlier waiter comes first, or a process of this machine has it.
-	Waits   bool
-	Asked   time.Time
-	By      *Client
-	ByOwner string
+	Waits     bool
+	Asked     time.Time
+	By        *Client
+	ByAddress netip.Addr
+	ByOwner   string
 }
 
 // Clients lists all clients, in no particular order.
@@ -192,7 +193,7 @@ func (s *State) listWaits() (all []*LockEntry, steps int) {
 		}
 		e := &LockEntry{Client: w.Client, Address: w.Client.known.address, Owner: w.Owner, Key: s.Key, Export: s.Export, Range: w.want, Waits: true, Asked: w.asked}
 		s.file.locked.Conflicts(&w.want, w.Client.holding.owners[ownerKey{true, w.Owner}], func(other *State, _ *byterange.Range) bool {
-			e.By, e.ByOwner = other.Client, other.Owner.key.name
+			e.By, e.ByAddress, e.ByOwner = other.Client, other.Client.known.address, other.Owner.key.name
 			return false
 		})
 		all = append(all, e)

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"io"
+	"net/url"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nfsrdmad/nfsrdmad/server/admin"
+)
+
+// listCommand returns a command that asks the daemon for something and prints it.
+func listCommand(name, short, long string, show func(io.Reader) error, choices ...string) *cobra.Command {
+	var flags askFlags
+	given := make(map[string]*string)
+	c := &cobra.Command{
+		Use: name, Short: short, Long: long, Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			with := url.Values{}
+			for choice, value := range given {
+				if c.Flags().Changed(choice) {
+					with.Set(choice, *value)
+				}
+			}
+			return flags.ask(c, "GET", "/"+name, with, show)
+		},
+	}
+	for _, choice := range choices {
+		given[choice] = c.Flags().String(choice, "", choiceHelp[choice])
+	}
+	flags.add(c.Flags(), true)
+	return c
+}
+
+var choiceHelp = map[string]string{
+	"client": "only those of this client: an ID of 'nfsrdmad clients', or an address",
+	"export": "only those by the export with this name",
+	"file":   "only those of this file: its path on the server, or the digits that the lists show",
+}
+
+func statusCommand() *cobra.Command {
+	return listCommand("status", "Show the state of the running daemon", "", admin.PrintOne[admin.Status](os.Stdout))
+}
+
+func clientsCommand() *cobra.Command {
+	return listCommand("clients", "List the clients that may hold files open or locked",
+		"List the clients of NFSv4, and the hosts that lock files by NFSv3 (nlm). Clients of\nNFSv3 that lock nothing hold nothing, and are not in the list.",
+		admin.PrintList[admin.Client](os.Stdout))
+}
+
+func opensCommand() *cobra.Command {
+	return listCommand("opens", "List the files that clients have open", "", admin.PrintList[admin.Open](os.Stdout), "client", "export", "file")
+}
+
+func locksCommand() *cobra.Command {
+	return listCommand("locks", "List the locks that clients have and those for which they wait", "", admin.PrintList[admin.Lock](os.Stdout), "client", "export", "file")
+}

@@ -1,0 +1,40 @@
+package local
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+var _ vfs.Pathed = (*FS)(nil)
+
+// PathOf implements vfs.Pathed. The kernel tells the path of an open descriptor from memory, without the disk.
+func (fs *FS) PathOf(h vfs.Handle) string {
+	if fs.closed.Load() {
+		return ""
+	}
+	n := fs.nodes.cached(&h)
+	if n == nil {
+		return ""
+	}
+	defer n.put()
+	path, root := descriptorPath(n.fd), descriptorPath(fs.root.fd)
+	// The kernel may have opened the file by its handle, and not know in which directory it is.
+	if path != root && !strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/") || path == "/" && n != fs.root {
+		return ""
+	}
+	return path
+}
+
+// descriptorPath returns the path of a descriptor's file, or "".
+func descriptorPath(fd int) string {
+	var buf [unix.PathMax]byte
+	n, err := again(func() (int, error) { return unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), buf[:]) })
+	if err != nil {
+		return ""
+	}
+	return string(buf[:n])
+}

@@ -1,0 +1,42 @@
+package local_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// PathOf follows names that clients and other programs change, tells of an open file that its name was removed, and
+// says nothing of a file that it would have to look for.
+func TestPathOf(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	is := func(when string, h vfs.Handle, want string) {
+		t.Helper()
+		if got := w.fs.PathOf(h); got != want {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	dir := w.mkdir(w.fs.Root(), "dir")
+	f := w.create(dir, "f")
+	is("the root", w.fs.Root(), w.path("."))
+	is("a file", f, w.path("dir", "f"))
+	w.open(f, vfs.OpenRead)
+	if err := os.Rename(w.path("dir"), w.path("moved")); err != nil {
+		t.Fatal(err)
+	}
+	is("a file in a directory that was renamed", f, w.path("moved", "f"))
+	if err := os.Remove(w.path("moved", "f")); err != nil {
+		t.Fatal(err)
+	}
+	is("an open file that was removed", f, w.path("moved", "f")+" (deleted)")
+	other := w.create(w.fs.Root(), "other")
+	w.fs.EvictAll()
+	is("a file that nobody has open", other, "")
+	is("no file", vfs.Handle{}, "")
+	if err := w.fs.Close(); err != nil {
+		t.Fatal(err)
+	}
+	is("a closed file system", f, "")
+}
