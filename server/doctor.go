@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,11 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/exports"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
@@ -38,7 +39,12 @@ func Doctor(w io.Writer, cfg *config.Config) (missing int, err error) {
 	if err := cfg.CheckListening(); err != nil {
 		return 0, err
 	}
-	for _, f := range Findings(cfg) {
+	return printFindings(w, Findings(cfg)), nil
+}
+
+// printFindings prints a line for each finding, and returns how many needed capabilities are missing.
+func printFindings(w io.Writer, all []Finding) (missing int) {
+	for _, f := range all {
 		mark := "yes"
 		switch {
 		case !f.OK && f.Needed:
@@ -49,20 +55,21 @@ func Doctor(w io.Writer, cfg *config.Config) (missing int, err error) {
 		}
 		fmt.Fprintf(w, "%-8s %-28s %s\n", mark, f.What, f.Detail)
 	}
-	return missing, nil
+	return missing
 }
 
 // Findings checks the machine and the rights of this process, for a checked configuration.
 func Findings(cfg *config.Config) []Finding {
+	daemon := lockHolder(cfg.StateDir)
 	all := []Finding{findKernel(), findHandles(cfg), findSwitch(), findLinks(), findFiles()}
 	for i := range transports {
 		t := &transports[i]
 		if t.name == "rdma" && cfg.RNIC.Provider == providers.Verbs {
 			continue // devices have ports of their own
 		}
-		all = append(all, findPorts(t.carriedBy, t.listen(cfg))...)
+		all = append(all, findPorts(t.carriedBy, t.listen(cfg), daemon)...)
 	}
-	all = append(all, findState(cfg), findRpcbind())
+	all = append(all, findState(cfg, daemon), findKeytab(cfg), findRpcbind())
 	return append(append(all, thisMachine().findings(cfg)...), findSIW())
 }
 
@@ -136,50 +143,34 @@ func findFiles() Finding {
 	return found("open files", most >= 4096, detail, detail+": raise it (ulimit -Hn 65536, or LimitNOFILE= in the unit)")
 }
 
-func findPorts(what string, listen []config.Listen) (all []Finding) {
-	for _, a := range addresses(listen) {
-		l, err := net.Listen(network(a), a.String())
-		var problem string
-		switch {
-		case err == nil:
-			l.Close()
-		case errors.Is(err, syscall.EADDRINUSE):
-			problem = fmt.Sprintf("%s is in use: by a server that runs already; stop it, or see --tcp and --rdma", a)
-		default:
-			problem = listenError(what, a, err).Error()
-		}
-		f := found(fmt.Sprintf("port %d (%s)", a.Port(), what), err == nil, "free", problem)
-		f.Needed = true
-		all = append(all, f)
-	}
-	return all
-}
-
-func findState(cfg *config.Config) Finding {
+func findState(cfg *config.Config, daemon int) Finding {
 	f := Finding{What: "state directory", Needed: true, OK: true, Detail: cfg.StateDir}
-	if err := checkState(cfg); err != nil {
+	dir, _ := exports.Existing(cfg.StateDir)
+	switch err := checkState(cfg); {
+	case err != nil:
 		f.OK, f.Detail = false, err.Error()
+	case daemon != 0:
+		f.Detail += fmt.Sprintf(" is in use by the nfsrdmad that runs (process %d)", daemon)
+	case exports.Vanishes(dir):
+		f.OK, f.Needed = false, false
+		f.Detail += " is in memory and gone after a reboot, and every client must mount anew then: use a directory on a disk (state_dir, --state-dir)"
 	}
 	return f
 }
 
-// checkState checks the state directory as a start does, and leaves nothing in it.
+// checkState checks the state directory as a start does, and writes nothing.
 func checkState(cfg *config.Config) error {
 	if err := exports.KeepApart(cfg); err != nil {
 		return errors.Unwrap(err) // without the place in the configuration
 	}
 	dir, whole := exports.Existing(cfg.StateDir)
-	// Try to write, because the permissions do not show whether the daemon can write: not even root
-	// can write to /proc, for example.
-	tried, err := os.MkdirTemp(dir, ".nfsrdmad-doctor-")
-	if err != nil {
+	if err := exports.Writable(dir); err != nil {
 		what := dir
 		if !whole {
 			what = fmt.Sprintf("%s, where %s is to be made,", dir, cfg.StateDir)
 		}
 		return fmt.Errorf("%s cannot be written (%w): give another with --state-dir", what, config.Cause(err))
 	}
-	os.Remove(tried)
 	if !whole {
 		return nil
 	}
@@ -192,6 +183,20 @@ func checkState(cfg *config.Config) error {
 	}
 	defer key.Close()
 	return checkKey(key)
+}
+
+// findKeytab tries the keytab. It is needed if an export accepts Kerberos.
+func findKeytab(cfg *config.Config) Finding {
+	mechanism := krb5.New(krb5.Config{Keytab: cfg.Kerberos.Keytab})
+	wanted := slices.ContainsFunc(cfg.Exports, func(e config.Export) bool { return strings.Contains(e.Options.String(), "krb5") })
+	f := Finding{What: "Kerberos keytab", Needed: wanted, OK: true, Detail: cfg.Kerberos.Keytab + " has a key of the principal nfs/HOST"}
+	switch err := cmp.Or(mechanism.Check(), mechanism.Exposed()); {
+	case err != nil && wanted:
+		f.OK, f.Detail = false, "an export accepts Kerberos: "+err.Error()
+	case err != nil:
+		f.OK, f.Detail = false, "no export accepts Kerberos, so it is not needed: "+err.Error()
+	}
+	return f
 }
 
 func findRpcbind() Finding {

@@ -152,6 +152,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.state, err = openState(cfg.StateDir); err != nil {
 		return err
 	}
+	s.state.warnOfLoss(s.log)
 	key, err := s.state.handleKey()
 	if err != nil {
 		return err
@@ -339,10 +340,20 @@ func (s *Server) announce() {
 	for _, e := range s.exports.Table.All() {
 		names = append(names, e.Name)
 	}
+	if s.state != nil {
+		if err := s.state.list(); err != nil {
+			s.log.Warn("the list of files of the state directory cannot be written", zap.Error(err))
+		}
+	}
+	options, open := servedOptions(s.cfg)
 	s.log.Info("serving",
-		zap.Strings("exports", names),
+		zap.Strings("exports", names), zap.Strings("options", options),
 		zap.String("rdma", join(s.RDMAAddrs())), zap.String("tcp", join(s.TCPAddrs())),
 		zap.Int64("memory_ceiling", int64(s.cfg.Memory.Ceiling)))
+	if len(open) > 0 {
+		s.log.Warn("every machine that reaches this server can change files of exports", zap.Strings("exports", open),
+			zap.String("remedy", "name the clients with the option clients=, or give the option ro or sec=krb5"))
+	}
 	if s.daemon && !local.CanSwitch() {
 		id := local.Identity()
 		s.log.Warn("every caller acts as this process, which cannot act as another user", zap.Uint32("uid", id.UID), zap.Uint32("gid", id.GID))

@@ -18,18 +18,22 @@ import (
 
 func serveCommand() *cobra.Command {
 	var (
-		flags      configFlags
-		showMounts bool
+		flags             configFlags
+		showMounts, check bool
 	)
 	c := &cobra.Command{
 		Use:   "serve [--config FILE] [--export DIR[:/name][,option...]]...",
 		Short: "Serve directories over NFS until SIGTERM",
 		Long: `Serve directories over NFS, by RDMA (port 20049) and TCP (port 2049), until
-SIGTERM or SIGINT; calls in progress are answered then. A second one ends at once.
+SIGTERM or SIGINT. Then calls in progress are answered. A second signal stops at once.
 
-What is given as flags replaces what the configuration file says. Without
---config, ` + config.DefaultConfigFile + ` is read where it exists and no
---export is given.
+Flags override the configuration file. Without --config, the file is
+` + config.DefaultConfigFile + `, if it exists and no --export is given.
+
+With --check, nothing is served: all errors of the configuration are shown, what
+this machine lacks, and each export with its options and clients. A daemon that
+runs is not disturbed. The exit status is 0 if a daemon could serve all exports,
+1 if this machine prevents it, and 2 if the configuration is wrong.
 
 Export options, separated by commas:
 ` + config.ExportOptionsHelp(),
@@ -40,6 +44,9 @@ Export options, separated by commas:
 			return nil
 		},
 		RunE: func(*cobra.Command, []string) error {
+			if check {
+				return checkServing(&flags)
+			}
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}
@@ -49,7 +56,21 @@ Export options, separated by commas:
 	}
 	flags.add(c.Flags())
 	c.Flags().BoolVar(&showMounts, "show-mounts", false, "print the commands that mount the first export from elsewhere")
+	c.Flags().BoolVar(&check, "check", false, "only check the configuration and the machine, and show what would be served")
 	return c
+}
+
+// checkServing checks whether a daemon with these flags could serve.
+func checkServing(flags *configFlags) error {
+	cfg, err := flags.read(true)
+	if err != nil {
+		return err
+	}
+	missing, err := server.Check(os.Stdout, cfg)
+	if err == nil && missing > 0 {
+		err = errors.New("a daemon with this configuration cannot serve all of it here: see the lines marked 'no'")
+	}
+	return err
 }
 
 // gcPercent is the daemon's GOGC: the percentage by which the heap may exceed its live data. For

@@ -77,6 +77,8 @@ type location struct {
 	// process.
 	mount uint64
 	name  string
+	// kind is the type of the file system in mountinfo, such as "ext4"; "" if unknown.
+	kind string
 	// mounts has the mounts below the directory that are part of the export (see locateExports).
 	mounts []reached
 }
@@ -128,7 +130,7 @@ func locateFD(dir int) (*location, error) {
 	err = climb(dir, func(_ int, st *unix.Statx_t) (bool, error) {
 		if len(l.chain) == 0 {
 			l.mount = st.Mnt_id
-			l.device, l.path = placeOnDevice(st.Mnt_id, name)
+			l.place, l.kind = placeOnDevice(st.Mnt_id, name)
 		}
 		l.chain = append(l.chain, inodeOf(st))
 		return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0, nil
@@ -170,16 +172,18 @@ func climb(dir int, visit func(fd int, st *unix.Statx_t) (more bool, err error))
 	}
 }
 
-// placeOnDevice returns the file system that a mount shows, and the path of a directory from the
-// root of the file system. The argument name is the directory's path in this process. Both results
-// are empty if unknown.
-func placeOnDevice(mount uint64, name string) (device, path string) {
+// placeOnDevice returns the place of a directory in the file system that a mount shows, and the type of
+// this file system. The argument name is the directory's path in this process. What is unknown is empty.
+func placeOnDevice(mount uint64, name string) (p place, kind string) {
 	all, err := mountinfo.Read()
 	if err != nil {
-		return "", ""
+		return place{}, ""
 	}
-	p := placeIn(mountinfo.Find(all, mount), name)
-	return p.device, p.path
+	m := mountinfo.Find(all, mount)
+	if m == nil {
+		return place{}, ""
+	}
+	return placeIn(m, name), strings.Clone(m.Kind)
 }
 
 // placeIn returns the place of a directory with the path name in the mount m, which may be nil.

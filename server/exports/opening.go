@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -175,6 +177,9 @@ func (o *Offer) openDirectory(w *wanted, ways *ways, i int) (is opened, err erro
 	if is.at, err = locateFD(fd); err != nil {
 		return is, fmt.Errorf("%s: %w", dir, err)
 	}
+	if err := refuseMachine(dir, is.at.kind); err != nil {
+		return is, err
+	}
 	if err := o.filesystems.apartFrom(fd); err != nil {
 		return is, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -185,6 +190,9 @@ func (o *Offer) openDirectory(w *wanted, ways *ways, i int) (is opened, err erro
 	}
 	if is.fs, err = o.filesystems.show(dir, fd); err != nil {
 		return is, err
+	}
+	if lacks := lacks(is.at.kind); lacks != "" {
+		o.log.Warn("the file system of an export does not keep all that clients expect", zap.String("export", w.name), zap.String("kind", is.at.kind), zap.String("lacks", lacks))
 	}
 	scope := is.fs.Scope()
 	is.root.Scope = hex.EncodeToString(scope[:])
@@ -225,10 +233,16 @@ func (o *Offer) tellChange(name string, is, was *root) {
 // explain returns the error of a directory that cannot be opened, with a remedy.
 func explain(dir string, err error) error {
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(filepath.Base(dir), ":"):
+		path, name, _ := strings.Cut(dir, ":")
+		return fmt.Errorf("directory %s is not there: if %q is meant as the name of the export, write %s:/%s", dir, name, path, name)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("directory %s is not there: create it (mkdir -p %s), mount its file system, or correct the path", dir, dir)
 	case errors.Is(err, unix.ENOTDIR):
 		return fmt.Errorf("%s is not a directory: export the directory that holds it", dir)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("directory %s cannot be opened by user %d: let this user search it and the directories above it (chmod, setfacl), mount it with allow_other if it is a FUSE, or run the daemon as root", dir, os.Geteuid())
 	}
 	if _, lost := errors.AsType[*lostRoot](err); lost {
 		return err

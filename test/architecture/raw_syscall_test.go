@@ -40,6 +40,7 @@ var quick = map[string]string{
 	"Pipe2":             "makes an object in memory",
 	"EpollCreate1":      "makes an object in memory",
 	"EpollCtl":          "adds a device's descriptor to an object in memory",
+	"Faccessat":         "reads the thread's credential that way, and looks at the file by a call that may block",
 	"Access":            "reads the thread's credential that way, and looks at the file by a call that may block",
 	"Exec":              "ends the program: no goroutine is left that could wait",
 	"AllThreadsSyscall": "stops every thread by its contract; made before there is any work",

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/exports"
+)
+
+// Check tells whether a daemon with a checked configuration could serve on this machine, and what it would
+// serve to whom. It writes a line for each capability, export and warning, and returns how many lines say
+// that something could not be served. It takes no port and no lock, makes no file, and disturbs no daemon
+// that runs. The error joins the errors of the configuration that only the machine shows.
+func Check(w io.Writer, cfg *config.Config) (missing int, err error) {
+	warning, memory := cfg.CheckMemory()
+	if err := errors.Join(cfg.CheckListening(), memory); err != nil {
+		return 0, err
+	}
+	if len(cfg.Exports) == 0 {
+		return 0, cfg.At(errNoExports)
+	}
+	missing = printFindings(w, Findings(cfg))
+	if warning != "" {
+		fmt.Fprintf(w, "%-8s %-28s %s\n", "warning", "memory", warning)
+	}
+	for i, c := range exports.Check(cfg) {
+		e := &cfg.Exports[i]
+		name, _ := e.ExportName() // cfg was checked
+		what := "export " + name
+		if c.Err != nil {
+			missing++
+			fmt.Fprintf(w, "%-8s %-28s %v\n", "no", what, c.Err)
+			continue
+		}
+		to := "to every client"
+		if _, clients, some := strings.Cut(e.Options.String(), "clients="); some {
+			to = "to " + strings.ReplaceAll(clients, ",", " ")
+		}
+		fmt.Fprintf(w, "%-8s %-28s %s, %s, with %s\n", "yes", what, e.Path.Path, to, e.Options.String())
+		for _, text := range c.Warnings {
+			fmt.Fprintf(w, "%-8s %-28s %s\n", "warning", what, text)
+		}
+	}
+	return missing, nil
+}
+
+// servedOptions returns the options of the exports that a configuration names, with the exports' names,
+// and the names of those that every client may change.
+func servedOptions(cfg *config.Config) (options, open []string) {
+	for i := range cfg.Exports {
+		e := &cfg.Exports[i]
+		name, _ := e.ExportName() // cfg was checked
+		options = append(options, name+" "+e.Options.String())
+		if e.Options.Open() {
+			open = append(open, name)
+		}
+	}
+	return options, open
+}
