@@ -23,6 +23,7 @@ var subcommands = map[string]struct {
 	"churn":    {"DIR STOPFILE", func(a []string) error { return churn(a[0], a[1]) }},
 	"direct":   {"FILE SEED", func(a []string) error { return direct(a[0], uint64(number(a[1]))) }},
 	"fill":     {"KIND VOLUME DIR FILE...", func(a []string) error { return filemark.Fill(a[2], a[0], a[1], a[3:]) }},
+	"files":    {"DIR COUNT", func(a []string) error { return makeFiles(a[0], number(a[1])) }},
 	"follow":   {"BYTES DIR...", func(a []string) error { return followLogs(number(a[0]), a[1:]) }},
 	"held":     {"ROUND SHARED MOUNT...", func(a []string) error { return held(a[0], a[1], a[2:]) }},
 	"list":     {"DIR COUNT ROUNDS", func(a []string) error { return list(a[0], number(a[1]), number(a[2])) }},
@@ -32,6 +33,9 @@ var subcommands = map[string]struct {
 	"mmap":     {"FILE SEED", func(a []string) error { return mapped(a[0], uint64(number(a[1]))) }},
 	"model": {"FILE SEED OPERATIONS PART PARTS local|remote", func(a []string) error {
 		return checkModel(a[0], uint64(number(a[1])), number(a[2]), number(a[3]), number(a[4]), a[5] == "local")
+	}},
+	"opens": {"DIR COUNT OTHER opened|refused", func(a []string) error {
+		return opens(a[0], number(a[1]), a[2], a[3] == "refused")
 	}},
 	"range": {"FILE START LENGTH granted|refused [EVENT FILE]", func(a []string) error {
 		return rangeOf(a[0], number(a[1]), number(a[2]), a[3], a[4:])
