@@ -35,7 +35,7 @@ var headerTypeNames = [...]string{
 
 // String names the type as the draft does.
 func (t HeaderType) String() string {
-	if t.Known() {
+	if uint64(t) < uint64(len(headerTypeNames)) && headerTypeNames[t] != "" {
 		return headerTypeNames[t]
 	}
 	return "rdma_htype(?)"
