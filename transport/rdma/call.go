@@ -155,7 +155,7 @@ func (c *call) check() Fault {
 	case s.k.framing.replySize(m, true) > s.k.sendLimit:
 		return faultEcho
 	}
-	if f := c.list.sort(m.reads, s.maxCall); f != faultNone {
+	if f := c.list.sort(m.body, m.reads, s.maxCall); f != faultNone {
 		return f
 	}
 	payload := len(m.payload())
@@ -199,17 +199,21 @@ type readChunk struct {
 	at       int // offset in the call's memory
 }
 
-// sort fills in r with the segments of a message's Read list, sorted by Position. The segments of
-// each chunk keep the order of the list. The parameter most limits the total length of the
+// sort fills in r with the segments of a message's Read lists, sorted by Position. The segments of
+// each chunk keep the order of the lists. The parameter most limits the total length of the
 // segments, in bytes.
-func (r *readList) sort(l wire.ReadList, most int) Fault {
+func (r *readList) sort(body, l wire.ReadList, most int) Fault {
 	sorted := true
+	for i := range body.Len() {
+		r.segments = append(r.segments, body.At(i)) // all of position zero
+	}
 	for i := range l.Len() {
 		s := l.At(i)
 		if s.Position%4 != 0 {
 			return faultPosition
 		}
-		sorted = sorted && (i == 0 || r.segments[i-1].Position <= s.Position)
+		last := len(r.segments) - 1
+		sorted = sorted && (last < 0 || r.segments[last].Position <= s.Position)
 		r.segments = append(r.segments, s)
 	}
 	if !sorted {

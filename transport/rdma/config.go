@@ -71,6 +71,9 @@ type Config struct {
 	// Each call that the server makes to a peer, on the peer's connection (RFC 8167), requests
 	// callbackCredits credits.
 	callbackCredits int
+	// If Version2 is true, the server also speaks version 2 of RPC-over-RDMA
+	// (draft-ietf-nfsv4-rpcrdma-version-two-07), with clients that propose it.
+	Version2 bool
 	// Event, if set, is called for each Fault, from any goroutine. It must not block.
 	Event func(Event)
 }
@@ -81,6 +84,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.StrangerCredits = cmp.Or(c.StrangerCredits, min(DefaultStrangerCredits, c.Credits))
 	c.InlineSend = cmp.Or(c.InlineSend, DefaultInlineSize)
 	c.InlineReceive = cmp.Or(c.InlineReceive, DefaultInlineSize)
+	if c.Version2 {
+		c.InlineReceive = max(c.InlineReceive, leastReceive2)
+	}
 	c.maxCall = cmp.Or(c.maxCall, defaultMaxCall)
 	c.maxReply = cmp.Or(c.maxReply, defaultMaxReply)
 	c.reads = cmp.Or(c.reads, defaultReads)

@@ -19,9 +19,13 @@ type connection struct {
 	requester *requester
 	// dialed is true if this side opened the connection. If a header does not show whether its
 	// message is a call or a reply, this side then takes it for a reply.
-	dialed   bool
-	onClosed func(error)
-	early    early
+	dialed bool
+	// version2 is true if this side serves version 2 too (server), or proposes it (client).
+	version2 bool
+	// undecided counts the messages of a client before one has decided the version (versionOpen).
+	undecided int
+	onClosed  func(error)
+	early     early
 	// calls is the number of the responder's calls in progress, plus drainBit while the
 	// connection drains.
 	calls      atomic.Int64
@@ -68,6 +72,14 @@ func newConnection(own wire.PrivateData, stats *Stats, event func(Event)) *conne
 	k := &connection{messages: messages{own: own, stats: stats, event: event}}
 	k.framing = version1{k}
 	return k
+}
+
+// newest returns the newest version that this side supports.
+func (k *connection) newest() uint32 {
+	if k.version2 {
+		return 2
+	}
+	return 1
 }
 
 // param returns the set-up parameters for the device. The parameter calls is how many calls of the
@@ -124,6 +136,7 @@ func (k *connection) closed(err error) {
 	if errors.Is(err, rdmacm.ErrStalled) {
 		k.note(faultStalled, answerClose, 0)
 	}
+	k.framing.closed()
 	if k.responder != nil {
 		k.responder.closed(err)
 	}

@@ -46,6 +46,10 @@ type DialConfig struct {
 	// with integrity or privacy (RFC 8166 §8.2.2). Then rpc.Exchange.Sinks only give the sizes of
 	// results.
 	NoPlacement bool
+	// If Version2 is true, the client proposes version 2 of RPC-over-RDMA
+	// (draft-ietf-nfsv4-rpcrdma-version-two-07) on each connection. If the server does not accept that,
+	// the client uses version 1, on the same connection if the server says so (Client.connect).
+	Version2 bool
 	// maxSegment is the longest segment of a chunk, in bytes.
 	maxSegment int
 
@@ -86,6 +90,9 @@ type Client struct {
 	stats    Stats
 	failed   *failedXIDs
 
+	// versions is what the client knows of the server's versions.
+	versions versionMemory
+
 	life    context.Context // cancelled by Close
 	end     context.CancelFunc
 	working sync.WaitGroup // counts the goroutine that runs reconnect
@@ -109,6 +116,10 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 		return nil, err
 	}
 	c := &Client{provider: provider, addr: addr, config: config, failed: newFailedXIDs()}
+	if config.Version2 {
+		config.InlineReceive = max(config.InlineReceive, leastReceive2)
+		c.config = config
+	}
 	c.own = wire.PrivateData{
 		RemoteInvalidation: config.RemoteInvalidation && provider.Limits().RemoteInvalidation,
 		SendSize:           config.InlineSend,
@@ -126,14 +137,19 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 	return c, nil
 }
 
-// connect makes a connection. Its caller calls start.
-func (c *Client) connect(ctx context.Context) (*connection, error) {
+// connectWith makes a connection. Its caller calls start. If propose is true, the framing is that of
+// version 2, and its caller proposes that version (negotiate).
+func (c *Client) connectWith(ctx context.Context, propose bool) (*connection, error) {
 	k := newConnection(c.own, &c.stats, nil)
-	k.dialed = true
+	k.dialed, k.version2 = true, propose
 	k.onClosed = func(err error) { c.disconnected(k, err) }
-	receives := 0
+	receives, callbacks := 0, 0
 	if c.config.Callbacks != nil {
-		receives = c.config.callbackCredits
+		callbacks = c.config.callbackCredits
+		receives = callbacks
+	}
+	if propose {
+		receives += window2
 	}
 	param := k.param(receives, c.config.Credits+receives)
 	param.InboundReads, param.OutboundReads = defaultReads, defaultReads
@@ -142,10 +158,13 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	k.agree(device)
+	if propose {
+		k.framing = newVersion2(k, uint32(receives))
+	}
 	q := newRequester(k, &c.caller, c.config.Credits)
 	q.noPlacement, q.maxSegment, q.timeout = c.config.NoPlacement, c.config.maxSegment, c.config.Timeout
 	if c.config.Callbacks != nil {
-		s := newResponder(k, c.config.Callbacks, c.config.callbackCredits, c.failed)
+		s := newResponder(k, c.config.Callbacks, callbacks, c.failed)
 		s.noChunks = true
 		s.conn.SetCaller(c)
 	}
@@ -218,9 +237,9 @@ func (c *Client) disconnected(k *connection, err error) {
 	c.mu.Lock()
 	if c.link == k {
 		c.link = nil
-	}
-	if !c.config.Reconnect && c.lost == nil {
-		c.lost = k.requester.why
+		if !c.config.Reconnect && c.lost == nil {
+			c.lost = k.requester.why
+		}
 	}
 	c.mu.Unlock()
 	c.gone.Done()
@@ -269,8 +288,12 @@ func (c *Client) nextPause() time.Duration {
 func (c *Client) resume(k *connection) {
 	c.mu.Lock()
 	c.dialing = false
-	closed := c.closed
-	if !closed {
+	closed, ended := c.closed, k.requester.ended
+	switch {
+	case closed:
+	case ended: // after it had settled the version
+		c.redialLocked()
+	default:
 		c.link = k
 		for _, e := range c.waiting.removeAll() {
 			e.q = k.requester
@@ -283,7 +306,9 @@ func (c *Client) resume(k *connection) {
 		k.device.Abort(errClientClosed)
 		return
 	}
-	k.requester.resume()
+	if !ended {
+		k.requester.resume()
+	}
 }
 
 // Close ends the connection. Unanswered calls end with an error. Close returns when no
@@ -320,6 +345,8 @@ func (c *Client) Close() error {
 // Info describes a connection.
 type Info struct {
 	Local, Peer netip.AddrPort
+	// Version is the version of RPC-over-RDMA that the connection uses.
+	Version int
 	// Carrier is the provider and the device below the connection.
 	Carrier rdmacm.Carrier
 	// Private is the peer's private data. If Found is false, the peer sent none that could
@@ -330,7 +357,8 @@ type Info struct {
 	// RemoteInvalidation is true if replies may invalidate STags.
 	SendLimit, ReceiveLimit int
 	RemoteInvalidation      bool
-	// Granted is the last grant of credits, 1 before the first reply.
+	// Granted is the last grant of credits, 1 before the first reply. In version 2 it is how many
+	// messages the server permits at present.
 	Granted uint32
 	// ReadDepth is how many RDMA Reads the peer allows this side to have outstanding.
 	ReadDepth int
@@ -348,6 +376,10 @@ func (c *Client) Info() (i Info, ok bool) {
 		Local: k.device.Local(), Peer: k.device.Peer(), Carrier: k.device.Carrier(),
 		SendLimit: k.sendLimit, ReceiveLimit: k.receiveLimit, RemoteInvalidation: k.invalidate,
 		Granted: k.requester.credits.granted, ReadDepth: k.device.ReadDepth(),
+	}
+	i.Version = 1
+	if v, ok := k.framing.(*version2); ok {
+		i.Version, i.Granted = 2, v.granted()
 	}
 	i.Private, i.Found = wire.ParsePrivateData(k.device.PeerPrivateData())
 	return i, true

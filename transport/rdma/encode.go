@@ -26,13 +26,12 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 		e.elsewhere = append(e.elsewhere, -1)
 	}
 	f := q.k.framing
-	header := f.callSize(&e.lists, false)
+	header, reads := f.callSize(&e.lists, false), 0 // reads is the length of the Read list
 	e.external, e.left = false, w.StreamLen()
 	if header+e.left > q.k.sendLimit {
 		if q.shortOnly {
 			return 0, errNoLong
 		}
-		reads := 0 // length of the Read list
 		if place {
 			reads = e.reduce(q)
 		}
@@ -46,6 +45,9 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 		if header+reads > q.k.sendLimit {
 			return 0, errThreshold
 		}
+	}
+	if len(e.segments)+len(e.lists.Reply)+reads/wire.ReadSegmentSize > q.maxSegments {
+		return 0, errSegments
 	}
 	return memory + replySize, nil
 }

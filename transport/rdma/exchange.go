@@ -193,6 +193,8 @@ var (
 	errArguments = errors.New("rdma: arguments do not fit what was said of them")
 	// errThreshold: not even the header of the call fits into a Send.
 	errThreshold = errors.New("rdma: header exceeds the inline threshold")
+	// errSegments: the call has more segments than the peer takes.
+	errSegments = errors.New("rdma: the call needs more segments than the peer takes")
 	// errNoLong: the call or its reply does not fit into a Send, and this direction of the
 	// connection allows no RDMA.
 	errNoLong = errors.New("rdma: message exceeds the inline threshold")

@@ -27,12 +27,14 @@ const (
 	answerChunk
 	// answerClose: the connection is ended.
 	answerClose
+	// answerError: an RDMA2_ERROR of version 2 (version2.go says with which code).
+	answerError
 )
 
 // String returns the name of the answer. For an RDMA_ERROR, it is the name of the error code in RFC
 // 8166.
 func (a Answer) String() string {
-	return [...]string{"drop", "ERR_VERS", "ERR_CHUNK", "close"}[a]
+	return [...]string{"drop", "ERR_VERS", "ERR_CHUNK", "close", "RDMA2_ERROR"}[a]
 }
 
 // faults lists for each fault the name of its counter, the answer to the peer, a
@@ -95,6 +97,17 @@ var (
 	faultStrayError   = newFault("stray_error", answerDrop, "no call waits for this RDMA_ERROR", "RFC 8166 §4.2.4")
 	faultErrorCode    = newFault("error_undecodable", answerDrop, "the RDMA_ERROR cannot be decoded", "RFC 8166 §4.5")
 
+	// Faults that only version 2 has. Its responder answers each fault of a call with an RDMA2_ERROR.
+	faultMismatch     = newFault("version_mismatch", answerError, "the version is not that of the connection", "rpcrdma-version-two-07 §7.1.2")
+	faultHeaderType   = newFault("header_type", answerError, "rdma_htype is none that this end serves", "rpcrdma-version-two-07 §7.1.3")
+	faultContinuation = newFault("continuation", answerError, "the message breaks the order of messages", "rpcrdma-version-two-07 §7.1.4")
+	faultBrokenRun    = newFault("broken_run", answerDrop, "the message is a part of an RPC message that has failed", "rpcrdma-version-two-07 §7.1.4")
+	faultHeader       = newFault("header_undecodable", answerError, "the header cannot be decoded", "rpcrdma-version-two-07 §7.2.1")
+	faultProperty     = newFault("property", answerError, "the value of a transport property cannot be decoded", "rpcrdma-version-two-07 §7.2.2")
+	faultReadChunks   = newFault("too_many_read_chunks", answerError, "the call has too many Read chunks", "rpcrdma-version-two-07 §7.3.1")
+	faultWriteChunks  = newFault("too_many_write_chunks", answerError, "the call has too many Write chunks", "rpcrdma-version-two-07 §7.3.2")
+	faultSegments     = newFault("too_many_segments", answerError, "the call has too many segments", "rpcrdma-version-two-07 §7.3.3")
+
 	// Faults that end the connection.
 	faultInvalidation = newFault("foreign_invalidation", answerClose, "a reply invalidated memory of another call", "RFC 8797 §4.1")
 	faultOverrun      = newFault("overrun", answerClose, "the peer made more calls than it was granted credits", "RFC 8166 §3.3.1")
@@ -156,6 +169,8 @@ func (m *messages) note(f Fault, a Answer, xid uint32) {
 		m.stats.ErrVers.Add(1)
 	case answerChunk:
 		m.stats.ErrChunk.Add(1)
+	case answerError:
+		m.stats.Errors2.Add(1)
 	}
 	if m.event != nil {
 		m.event(Event{Peer: m.device.Peer(), Fault: f, Answer: a, XID: xid})

@@ -21,8 +21,9 @@ type framing interface {
 	replySize(m *inbound, external bool) int
 	// putReply writes the header of a reply to the call m to head, whose length is replySize.
 	putReply(head []byte, m *inbound, r returned)
-	// putError makes o an RDMA_ERROR that refuses the message m because of the fault f.
-	putError(o *outbound, m *inbound, f Fault)
+	// putError makes o an RDMA_ERROR that refuses the message m because of the fault f, and returns
+	// which Answer that is.
+	putError(o *outbound, m *inbound, f Fault) Answer
 
 	// callSize returns the length of the header of a call with the chunks l. If external is true, the
 	// Payload stream is in the Read chunk at position zero. answerSize returns the length of the
@@ -40,6 +41,13 @@ type framing interface {
 	// discard is called for each received message that gets no answer, except replies and
 	// RDMA_ERRORs that end a call.
 	discard()
+	// permit makes this side ready to receive n more messages, and permits the peer to send them.
+	permit(n int)
+	// mayCall reports whether the peer permits another message now. Version 1 counts only calls, which
+	// the requester does itself.
+	mayCall() bool
+	// closed is called once, when the connection has ended.
+	closed()
 }
 
 // returned says how a reply uses the chunks of its call.

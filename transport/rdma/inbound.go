@@ -9,7 +9,8 @@ import (
 type kind uint8
 
 const (
-	kindDrop  kind = iota // nothing, because of its fault
+	kindDone  kind = iota // nothing: the framing has done it
+	kindDrop              // discard it because of its fault
 	kindCall              // serve it, or answer its fault with an RDMA_ERROR
 	kindReply             // the outcome of a call
 	kindError             // the refusal of a call
@@ -22,14 +23,17 @@ type inbound struct {
 	kind kind
 	// fault is the reason why the message is not served, or faultNone.
 	fault Fault
-	// xid, version and credits are the first three words of the message.
-	xid, version, credits uint32
+	// xid and version are the first two words of the message.
+	xid, version uint32
+	// credits is how many calls this side may have outstanding, by the message of the peer.
+	credits uint32
 	// external is true if the Payload stream is in a chunk: that of a call is in its Read chunk at
 	// position zero, that of a reply in the Reply chunk.
 	external bool
 	// wraps is true if a segment of a call reaches beyond the last 64-bit offset.
 	wraps bool
-	reads wire.ReadList
+	// body and reads are the Read lists. body may hold the segments of position zero.
+	body, reads wire.ReadList
 	// offer holds the chunks for the reply: as a call offers them, or as a reply returns them.
 	offer wire.Offer
 	// size is the length of the header, in bytes. The Payload stream, if it is inline, starts there.
@@ -39,7 +43,13 @@ type inbound struct {
 	// refusal is the error with which an RDMA_ERROR ends its call. If the RDMA_ERROR cannot be
 	// decoded, it is nil.
 	refusal error
+	// lack says what a call that is refused for want of room would have needed.
+	lack lack
 }
+
+// lack is a chunk that is too short: the number of a Write chunk, counted from 1, or 0 for the Reply
+// chunk; and the length in bytes that it would need.
+type lack struct{ chunk, bytes uint32 }
 
 // payload returns the Payload stream that follows the header.
 func (m *inbound) payload() []byte { return m.recv.Bytes[m.size:] }
@@ -48,4 +58,4 @@ func (m *inbound) payload() []byte { return m.recv.Bytes[m.size:] }
 func (m *inbound) offers() bool { return m.offer.Writes.Len() > 0 || m.offer.Reply.Present }
 
 // chunks reports whether a message has chunks.
-func (m *inbound) chunks() bool { return m.reads.Len() > 0 || m.offers() }
+func (m *inbound) chunks() bool { return m.body.Len() > 0 || m.reads.Len() > 0 || m.offers() }

@@ -17,8 +17,10 @@ import (
 // chunk (P-4). The items of ECHO, which are not eligible, travel in Position-Zero and Reply chunks if
 // they are long (P-10). Rows V1-110, V1-35, P-4 and P-10 of docs/conformance.md.
 func TestLoopback(t *testing.T) {
-	t.Run("memory", func(t *testing.T) { loopback(t, nil) })
-	t.Run("iwarp", func(t *testing.T) { loopback(t, newIwarp(t)) })
+	t.Run("memory", func(t *testing.T) { loopback(t, nil, false) })
+	t.Run("iwarp", func(t *testing.T) { loopback(t, newIwarp(t), false) })
+	t.Run("memory, version 2", func(t *testing.T) { loopback(t, nil, true) })
+	t.Run("iwarp, version 2", func(t *testing.T) { loopback(t, newIwarp(t), true) })
 }
 
 // newIwarp returns a software RNIC.
@@ -30,16 +32,19 @@ func newIwarp(t testing.TB) rdmacm.Provider {
 	return p
 }
 
-func loopback(t *testing.T, device rdmacm.Provider) {
+func loopback(t *testing.T, device rdmacm.Provider, version2 bool) {
 	for _, inline := range []int{1024, 4096, 262144} {
 		for _, invalidate := range []bool{false, true} {
 			t.Run(fmt.Sprintf("T=%d invalidation=%v", inline, invalidate), func(t *testing.T) {
 				b := newBench(t, benchConfig{device: device, server: Config{
-					InlineSend: inline, InlineReceive: inline, RemoteInvalidation: invalidate,
+					InlineSend: inline, InlineReceive: inline, RemoteInvalidation: invalidate, Version2: version2,
 				}})
 				c := b.dial(DialConfig{
-					InlineSend: inline, InlineReceive: inline, RemoteInvalidation: invalidate, maxSegment: 100_000,
+					InlineSend: inline, InlineReceive: inline, RemoteInvalidation: invalidate, Version2: version2, maxSegment: 100_000,
 				})
+				if i, ok := c.Info(); !ok || (i.Version == 2) != version2 {
+					t.Fatalf("the connection is %+v", i)
+				}
 				for _, n := range sizes(inline) {
 					if err := get(t, c, n, make([]byte, n)); err != nil {
 						t.Errorf("GET of %d bytes to a sink: %v", n, err)

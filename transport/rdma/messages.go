@@ -72,6 +72,7 @@ func (k *connection) received(r *rdmacm.Recv) {
 		k.refused(&m)
 	case kindDrop:
 		k.drop(m.fault, &m)
+	case kindDone:
 	}
 }
 
@@ -98,6 +99,8 @@ type outbound struct {
 	work []rdmacm.Work
 	// invalidate is the peer's STag that the message invalidates, or 0.
 	invalidate uint32
+	// permits is how many messages the message permits the peer to send. Only version 2 uses it.
+	permits int
 	// sent is called once for each posted message, with its outcome; see rdmacm.Chain. It stays the
 	// same when the outbound is used again.
 	sent func(err error, failed int)

@@ -129,6 +129,7 @@ func (c *call) Send() {
 	header := k.framing.replySize(&c.in, false)
 	inline := header+left <= k.sendLimit
 	if !inline && (!c.in.offer.Reply.Present || uint64(left) > c.in.offer.Reply.Bytes()) {
+		c.in.lack.bytes = uint32(left)
 		c.refuse(faultNoRoom)
 		return
 	}
@@ -182,6 +183,7 @@ func (c *call) assign() bool {
 			used := uint64(0)
 			if chunk.Len() > 0 {
 				if used = uint64(len(p.Data)); used > chunk.Bytes() {
+					c.in.lack = lack{uint32(len(c.reply.used) + 1), uint32(used)}
 					return false
 				}
 				at = int32(len(c.reply.used))
@@ -248,8 +250,7 @@ func (c *call) fill(chunk wire.WriteChunk, stream ...[]byte) {
 // refuse answers the call with the RDMA_ERROR that the table of faults has for f.
 func (c *call) refuse(f Fault) {
 	k := c.responder.k
-	k.note(f, faults[f].answer, c.in.xid)
-	k.framing.putError(&c.reply.out, &c.in, f)
+	k.note(f, k.framing.putError(&c.reply.out, &c.in, f), c.in.xid)
 	c.post()
 }
 

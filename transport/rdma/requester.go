@@ -3,6 +3,7 @@ package rdma
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -16,9 +17,11 @@ type requester struct {
 	noPlacement bool
 	// If shortOnly is true, the requester exposes no memory, and every message must fit
 	// into a Send.
-	shortOnly  bool
-	maxSegment int
-	timeout    time.Duration // DialConfig.Timeout, or 0 without a limit, for calls to a client
+	shortOnly bool
+	// maxSegment is the length of the longest segment, in bytes, and maxSegments the greatest number of
+	// segments in one call.
+	maxSegment, maxSegments int
+	timeout                 time.Duration // DialConfig.Timeout, or 0 without a limit, for calls to a client
 
 	*caller
 	credits credits
@@ -42,7 +45,7 @@ type requester struct {
 // newRequester returns the requester for calls of c on the connection k. requested is the number of
 // credits that each call requests.
 func newRequester(k *connection, c *caller, requested int) *requester {
-	q := &requester{k: k, caller: c, credits: newCredits(requested)}
+	q := &requester{k: k, caller: c, credits: newCredits(requested), maxSegments: math.MaxInt}
 	k.requester = q
 	return q
 }
@@ -72,7 +75,7 @@ func (q *requester) beginLocked() *exchange {
 // calling goroutine sends no more.
 func (q *requester) nextLocked() *exchange {
 	e := q.queue.First
-	if q.ended || q.dying || e == nil || !q.credits.may() {
+	if q.ended || q.dying || e == nil || !q.credits.may() || !q.k.framing.mayCall() {
 		q.pumping = false
 		return nil
 	}

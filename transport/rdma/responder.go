@@ -163,7 +163,7 @@ func (s *responder) eased() {
 // receive as many further calls (RFC 8166 §3.3.1).
 func (s *responder) grant(more int) {
 	if more > 0 {
-		s.k.promise(more)
+		s.k.framing.permit(more)
 		s.k.granted.Add(uint32(more))
 	}
 }

@@ -119,6 +119,9 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 	}
 	s.stats.Accepted.Add(1)
 	k.agree(device)
+	if s.config.Version2 {
+		k.version2, k.framing = true, versionOpen{version1{k}}
+	}
 	to := newResponder(k, s.config.RPC, s.config.StrangerCredits, s.failed)
 	to.conn.Window = s.config.Credits
 	// A device reports the end of a connection only after it has processed all earlier

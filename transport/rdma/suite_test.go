@@ -25,12 +25,14 @@ func TestSuite(t *testing.T) {
 		{"iwarp", newIwarp},
 	} {
 		for _, inline := range []int{1024, 4096} {
-			t.Run(fmt.Sprintf("%s T=%d", device.name, inline), func(t *testing.T) {
-				b := newBench(t, benchConfig{device: device.make(t), server: Config{InlineSend: inline, InlineReceive: inline}})
-				rpctest.Suite(t, b.rpc, b.program, func(t *testing.T) rpc.Caller {
-					return b.dial(DialConfig{InlineSend: inline, InlineReceive: inline})
+			for _, version2 := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s T=%d version2=%v", device.name, inline, version2), func(t *testing.T) {
+					b := newBench(t, benchConfig{device: device.make(t), server: Config{InlineSend: inline, InlineReceive: inline, Version2: version2}})
+					rpctest.Suite(t, b.rpc, b.program, func(t *testing.T) rpc.Caller {
+						return b.dial(DialConfig{InlineSend: inline, InlineReceive: inline, Version2: version2})
+					})
 				})
-			})
+			}
 		}
 	}
 }
@@ -42,11 +44,12 @@ func TestRaces(t *testing.T) {
 		"memory": func(testing.TB) rdmacm.Provider { return rdmatest.NewConfig(rdmatest.Config{Quiet: true}) },
 		"iwarp":  newIwarp,
 	} {
-		for _, reconnect := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s reconnect=%v", name, reconnect), func(t *testing.T) {
-				b := newBench(t, benchConfig{device: device(t), server: Config{RemoteInvalidation: true}})
+		for i := range 4 {
+			reconnect, version2 := i%2 == 1, i >= 2
+			t.Run(fmt.Sprintf("%s reconnect=%v version2=%v", name, reconnect, version2), func(t *testing.T) {
+				b := newBench(t, benchConfig{device: device(t), server: Config{RemoteInvalidation: true, Version2: version2}})
 				rpctest.Races(t, func(t *testing.T) (rpc.Caller, func()) {
-					c := b.dial(DialConfig{Reconnect: reconnect, redial: time.Millisecond, RemoteInvalidation: true})
+					c := b.dial(DialConfig{Reconnect: reconnect, redial: time.Millisecond, RemoteInvalidation: true, Version2: version2})
 					return c, func() {
 						for _, k := range b.server.connections() {
 							k.device.Abort(nil)

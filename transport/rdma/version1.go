@@ -127,16 +127,17 @@ func (v version1) putReply(head []byte, m *inbound, r returned) {
 
 // putError implements framing. The RDMA_ERROR has the XID and the version of the message, even if the
 // version is not supported (RFC 8166 §4.5).
-func (v version1) putError(o *outbound, m *inbound, f Fault) {
+func (v version1) putError(o *outbound, m *inbound, f Fault) Answer {
 	code := wire.ErrChunk
 	if faults[f].answer == answerVers {
 		code = wire.ErrVers
 	}
 	o.setHeaderSize(wire.MaxErrorSize)
 	p := wire.Prefix{XID: m.xid, Version: m.version, Credits: v.k.responder.credits()}
-	n := wire.ErrorBody{Code: code, Low: wire.Version1, High: wire.Version1}.Put(o.head, p)
+	n := wire.ErrorBody{Code: code, Low: wire.Version1, High: v.k.newest()}.Put(o.head, p)
 	o.setHeaderSize(n)
 	o.invalidate = 0
+	return faults[f].answer
 }
 
 func (version1) callSize(l *wire.Lists, _ bool) int { return wire.PrefixSize + l.Size() }
@@ -168,6 +169,12 @@ func (v version1) call(o *outbound) bool {
 }
 
 func (v version1) discard() { v.k.promise(1) }
+
+func (v version1) permit(n int) { v.k.promise(n) }
+
+func (version1) mayCall() bool { return true }
+
+func (version1) closed() {}
 
 // A RefusedError is an RDMA_ERROR that answered a call. It is permanent: the peer would
 // refuse the same call again (RFC 8166 §4.5).

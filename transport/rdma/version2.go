@@ -1,0 +1,209 @@
+package rdma
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// version2 is the framing of RPC-over-RDMA version 2 (draft-ietf-nfsv4-rpcrdma-version-two-07, "the
+// draft" below). What differs from version 1:
+//
+//   - Header types: a header says itself whether it belongs to a call or to a reply. Some messages carry
+//     no RPC message: properties, grants of credits, errors.
+//   - Credits (version2_send.go) count messages, in both directions alike. A message waits in a queue
+//     while the peer permits none.
+//   - Set-up (version2_setup.go): the first message of a client proposes the version, and each side
+//     announces its properties once.
+type version2 struct {
+	k *connection
+	// ready is for how many messages of the peer this side was ready at first.
+	ready uint32
+
+	// The receiving goroutine alone uses these fields. received counts the messages of the peer, and
+	// peer holds its properties. If unapplied is true, they are not in effect yet (apply).
+	received  uint32
+	sequence  wire.Sequence
+	peer      wire.Properties
+	staged    wire.Properties
+	unapplied bool
+	announced bool // this side has sent its properties
+	// decided, unless nil, is called with the version of the connection when the server has chosen it.
+	decided func(version uint32)
+
+	// errands is the number of errors that the framing itself has sent (refuse) and the device has not
+	// completed.
+	errands atomic.Int32
+
+	mu sync.Mutex
+	// sent counts the messages of this side, and limit is how many messages the peer lets this side send
+	// in all (§4.2.1). permitted is how many messages of the peer this side is or was ready to receive,
+	// and said is the last such number that the peer was told. All of them count from the start of the
+	// connection, modulo 2^32.
+	sent, limit, permitted, said uint32
+	// alone is the number of messages that this side may send before released is true (§4.3).
+	alone    uint32
+	released bool
+	// reverse is true if the peer takes calls that it does not send itself.
+	reverse bool
+	queue   []*outbound // oldest first
+	posting bool        // a goroutine posts messages
+	// owed is true if the peer needs a grant, and granting while the device has one.
+	owed, granting bool
+	grant          outbound
+	patience       *time.Timer
+	ended          bool
+}
+
+// limits2 are the limits for the chunks of one call of the peer.
+var limits2 = wire.Limits2{ReadChunks: 256, WriteChunks: 256, ChunkSegments: 256, Segments: 256}
+
+// leastReceive2 is the least length of a receive, in bytes, because a peer may send messages of that length
+// before it knows a property (§4.2.2).
+const leastReceive2 = wire.DefaultInline2
+
+// window2 is how many messages a client is ready to receive in addition to the replies to its calls, and
+// to the calls of the server.
+const window2 = 16
+
+// newVersion2 returns the framing for k. ready is for how many messages of the peer k is ready.
+func newVersion2(k *connection, ready uint32) *version2 {
+	v := &version2{k: k, ready: ready, limit: 1, permitted: ready, alone: 1, peer: wire.DefaultProperties(), staged: wire.DefaultProperties()}
+	v.grant.init(wire.PrefixSize, v.grantSent)
+	return v
+}
+
+func (v *version2) replySize(m *inbound, external bool) int {
+	o := m.offer.Version2()
+	if external && o.Reply.Present {
+		return o.ExternalReplySize()
+	}
+	return o.ReplySize()
+}
+
+func (v *version2) putReply(head []byte, m *inbound, r returned) {
+	p := wire.Prefix2{XID: m.xid, Version: wire.Version2, Type: wire.TypeReplyInline}
+	replied := uint64(0)
+	if r.external {
+		p.Type, replied = wire.TypeReplyExternal, uint64(r.length)
+	}
+	o := m.offer.Version2()
+	o.PutReply(head, p, r.used, replied)
+}
+
+// putError implements framing. The RDMA2_ERROR has the XID and the version of the message, whatever they
+// are (§7).
+func (v *version2) putError(o *outbound, m *inbound, f Fault) Answer {
+	o.setHeaderSize(wire.MaxError2Size)
+	n := errorBody2(m, f).Put(o.head, wire.Prefix2{XID: m.xid, Version: m.version})
+	o.setHeaderSize(n)
+	o.invalidate = 0
+	return answerError
+}
+
+// errorBody2 returns the body of the RDMA2_ERROR that refuses m because of f (§7.1, §7.2, §7.3).
+func errorBody2(m *inbound, f Fault) wire.ErrorBody2 {
+	switch f {
+	case faultVersion:
+		return wire.ErrorBody2{Code: wire.Err2Vers, Low: wire.Version1, High: wire.Version2}
+	case faultMismatch:
+		return wire.ErrorBody2{Code: wire.Err2VersMismatch}
+	case faultHeaderType:
+		return wire.ErrorBody2{Code: wire.Err2InvalHtype}
+	case faultContinuation:
+		return wire.ErrorBody2{Code: wire.Err2InvalCont}
+	case faultProperty:
+		return wire.ErrorBody2{Code: wire.Err2BadPropval}
+	case faultReadChunks:
+		return wire.ErrorBody2{Code: wire.Err2ReadChunks, Max: uint32(limits2.ReadChunks)}
+	case faultWriteChunks:
+		return wire.ErrorBody2{Code: wire.Err2WriteChunks, Max: uint32(limits2.WriteChunks)}
+	case faultSegments:
+		return wire.ErrorBody2{Code: wire.Err2Segments, Max: uint32(limits2.Segments)}
+	case faultNoReads:
+		return wire.ErrorBody2{Code: wire.Err2ReadChunks}
+	case faultNoChunks:
+		switch {
+		case m.body.Len() > 0 || m.reads.Len() > 0:
+			return wire.ErrorBody2{Code: wire.Err2ReadChunks}
+		case m.offer.Writes.Len() > 0:
+			return wire.ErrorBody2{Code: wire.Err2WriteChunks}
+		}
+		return wire.ErrorBody2{Code: wire.Err2ReplyResource}
+	case faultResult:
+		return wire.ErrorBody2{Code: wire.Err2WriteResource, Index: m.lack.chunk, Needed: m.lack.bytes}
+	case faultNoRoom:
+		return wire.ErrorBody2{Code: wire.Err2ReplyResource, Needed: m.lack.bytes}
+	case faultFailedBefore, faultTooLarge, faultEcho:
+		return wire.ErrorBody2{Code: wire.Err2System}
+	}
+	return wire.ErrorBody2{Code: wire.Err2BadXDR}
+}
+
+func callType(external bool) wire.HeaderType {
+	if external {
+		return wire.TypeCallExternal
+	}
+	return wire.TypeCallInline
+}
+
+func (v *version2) callSize(l *wire.Lists, external bool) int {
+	n := wire.MinCallInline - 3*4 + l.Size()
+	if external {
+		n += wire.MinCallExternal - wire.MinCallInline
+	}
+	return n
+}
+
+// answerSize implements framing. An RDMA2_REPLY_INLINE returns the Write list alone.
+func (v *version2) answerSize(l *wire.Lists) int {
+	writes := wire.Lists{Writes: l.Writes}
+	return wire.PrefixSize + writes.Size() - 2*4
+}
+
+// putCall implements framing. The segments of position zero, which come first in l, are the Call chunk.
+func (v *version2) putCall(head []byte, xid uint32, l *wire.Lists, _ uint32, external bool) {
+	c := wire.CallLists2{Lists: *l}
+	if external {
+		for len(c.Reads) > 0 && c.Reads[0].Position == 0 {
+			c.Body, c.Reads = append(c.Body, c.Reads[0].Segment), c.Reads[1:]
+		}
+	}
+	if v.k.invalidate {
+		c.InvalidateHandle = handleOf(l)
+	}
+	c.Put(head, wire.Prefix2{XID: xid, Version: wire.Version2, Type: callType(external)})
+}
+
+// handleOf returns a handle of the lists, or 0. The handles of Write chunks come first, because the memory
+// that they name is most expensive to take back.
+func handleOf(l *wire.Lists) uint32 {
+	for _, c := range l.Writes {
+		if len(c) > 0 {
+			return c[0].Handle
+		}
+	}
+	switch {
+	case len(l.Reply) > 0:
+		return l.Reply[0].Handle
+	case len(l.Reads) > 0:
+		return l.Reads[0].Handle
+	}
+	return 0
+}
+
+// A Refused2Error is an RDMA2_ERROR that answered a call (§7). The draft lets a requester change such a
+// call and send it again; this one does not, so the call fails.
+type Refused2Error struct {
+	wire.ErrorBody2
+}
+
+func (e *Refused2Error) Error() string {
+	return "rdma: peer refused the call with " + e.Code.String()
+}
+
+// stamp writes the credits of a message into its header.
+func stamp(o *outbound, limit uint32) { binary.BigEndian.PutUint32(o.head[8:], limit) }

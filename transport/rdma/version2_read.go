@@ -1,0 +1,218 @@
+package rdma
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// read implements framing. The order of the checks: the length, the version, the credits, the type, the
+// order of messages, the rest of the header.
+func (v *version2) read(r *rdmacm.Recv) inbound {
+	m := inbound{recv: r, credits: math.MaxUint32}
+	if v.overrun() {
+		r.Release()
+		return m
+	}
+	p, ok := wire.ParsePrefix2(r.Bytes)
+	m.xid, m.version = p.XID, p.Version
+	if !ok {
+		return drop(m, faultShort)
+	}
+	if v.decided != nil && v.refusedVersion(p, r.Bytes) {
+		r.Release()
+		return m
+	}
+	if f := versionFault(p); f != faultNone {
+		return v.refuse(m, p, f)
+	}
+	v.takeLimit(p)
+	if p.JudgeType().Refused() {
+		return v.refuse(m, p, faultHeaderType)
+	}
+	step := v.sequence.Admit(p)
+	if step.Interrupted {
+		v.interrupted(step, p.Version)
+	}
+	switch {
+	case step.Drop:
+		return drop(m, faultBrokenRun)
+	case step.Refused():
+		return v.refuse(m, p, faultContinuation)
+	}
+	switch {
+	case p.Type.IsConnprop():
+		return v.properties(m, p)
+	case p.Type == wire.TypeGrant:
+		v.permit(1) // a grant is not answered with a grant
+		r.Release()
+		v.resume()
+		return m
+	case p.Type == wire.TypeError:
+		m.kind = kindError
+		if body, ok := wire.ParseErrorBody2(r.Bytes); ok {
+			m.refusal = &Refused2Error{body}
+		}
+		return m
+	case p.Type.IsCall():
+		return v.readCall(m, p)
+	}
+	return v.readReply(m, p)
+}
+
+// versionFault returns the fault of a message whose version is not 2, or faultNone.
+func versionFault(p wire.Prefix2) Fault {
+	switch p.JudgeVersion(wire.Version2, wire.Version1, wire.Version2).Answer.Code {
+	case wire.Err2Vers:
+		return faultVersion
+	case wire.Err2VersMismatch:
+		return faultMismatch
+	}
+	return faultNone
+}
+
+// count counts a received message. The second message of a client shows that it has this side's limit
+// (§4.3). The result is by how many messages the peer exceeds what it is permitted.
+func (v *version2) count() int32 {
+	v.received++
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.released = v.released || v.received > 1 && !v.k.dialed
+	return int32(v.received - v.permitted)
+}
+
+// overrun counts a received message, and ends the connection of a peer that has sent more messages than it was permitted. One more is
+// tolerated, for a grant (§4.2.1.1).
+func (v *version2) overrun() bool {
+	over := v.count()
+	if over <= 1 {
+		return false
+	}
+	v.k.endConnection(faultOverrun, fmt.Errorf("%w: %d messages", errOverrun, over))
+	return true
+}
+
+// takeLimit applies the credits of a message, and what a message as such means for the set-up.
+func (v *version2) takeLimit(p wire.Prefix2) {
+	if v.decided != nil {
+		v.settle()
+	}
+	v.mu.Lock()
+	v.limit = p.Limit
+	if p.Type.IsCall() { // the client is ready for its answer
+
+		v.alone = 2
+	}
+	v.mu.Unlock()
+	if !v.announced {
+		permits := 0
+		if p.Type.IsConnprop() {
+			permits = 1 // the server's properties are the answer to the client's
+		}
+		v.announce(permits)
+	}
+	if v.unapplied {
+		v.apply()
+	}
+	v.kick()
+}
+
+// resume lets the requester send calls for which there were no credits.
+func (v *version2) resume() {
+	if q := v.k.requester; q != nil {
+		q.resume()
+	}
+}
+
+// drop makes m a message that is discarded because of f.
+func drop(m inbound, f Fault) inbound {
+	m.kind, m.fault = kindDrop, f
+	return m
+}
+
+// refuse makes m a message that is answered with an RDMA2_ERROR. An RDMA2_ERROR or a grant is never
+// answered. The responder answers what may be a call. The framing itself answers other messages, and it
+// ends the connection of a peer that takes none of these answers.
+func (v *version2) refuse(m inbound, p wire.Prefix2, f Fault) inbound {
+	switch {
+	case p.Type == wire.TypeError || p.Type == wire.TypeGrant:
+		return drop(m, f)
+	case v.k.responder != nil && !p.Type.IsReply():
+		m.kind, m.fault = kindCall, f
+		return m
+	}
+	m.recv.Release()
+	v.sendError(&m, f, 1)
+	return m
+}
+
+// mostErrands is how many errors of the framing itself may wait for the peer.
+const mostErrands = 16
+
+// sendError sends an RDMA2_ERROR that refuses m. With it the peer may send permits more messages.
+func (v *version2) sendError(m *inbound, f Fault, permits int) {
+	if v.errands.Add(1) > mostErrands {
+		v.k.endConnection(faultStalled, errNoCredits)
+		return
+	}
+	o := new(outbound)
+	o.init(wire.MaxError2Size, func(error, int) { v.errands.Add(-1) })
+	o.permits = permits
+	v.k.note(f, v.putError(o, m, f), m.xid)
+	if v.send(o) {
+		v.errands.Add(-1)
+	}
+}
+
+// interrupted tells the peer that an RPC message which it has begun will not be served, because another
+// message came before its end. If it is a reply, its call ends.
+func (v *version2) interrupted(s wire.Step, version uint32) {
+	v.sendError(&inbound{xid: s.XID, version: version}, faultContinuation, 0)
+}
+
+// readCall decodes the header of a call.
+func (v *version2) readCall(m inbound, p wire.Prefix2) inbound {
+	if v.k.responder == nil || p.Type.IsMiddle() {
+		v.sequence.Fail(p)
+		return v.refuse(m, p, faultHeaderType)
+	}
+	m.kind = kindCall
+	var h wire.Call2
+	if h.Parse(m.recv.Bytes).Refused() {
+		v.sequence.Fail(p)
+		m.fault = faultHeader
+		return m
+	}
+	m.external = p.Type == wire.TypeCallExternal
+	m.body, m.reads, m.offer, m.size = h.Body, h.Reads, h.Offer2.Common(), h.Size
+	switch h.Within(limits2).Answer.Code {
+	case wire.Err2ReadChunks:
+		m.fault = faultReadChunks
+	case wire.Err2WriteChunks:
+		m.fault = faultWriteChunks
+	case wire.Err2Segments:
+		m.fault = faultSegments
+	}
+	if v.k.invalidate {
+		m.invalidate, _ = h.Invalidates()
+	}
+	return m
+}
+
+// readReply decodes the header of a reply.
+func (v *version2) readReply(m inbound, p wire.Prefix2) inbound {
+	if v.k.requester == nil || p.Type.IsMiddle() {
+		v.sequence.Fail(p)
+		return v.refuse(m, p, faultHeaderType)
+	}
+	var h wire.Reply2
+	if h.Parse(m.recv.Bytes).Refused() {
+		v.sequence.Fail(p)
+		return drop(m, faultHeader)
+	}
+	m.kind, m.external = kindReply, p.Type == wire.TypeReplyExternal
+	m.offer, m.size = wire.Offer{Writes: h.Writes, Reply: h.Reply}, h.Size
+	return m
+}

@@ -1,0 +1,190 @@
+package rdma
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// The first message of a client proposes version 2. It is short, but long enough that a server of version 1
+// answers it (V2-14, V2-N6). The client's messages are counted from there: it permits the server the answer
+// (V2-5, V2-6).
+func TestProposal(t *testing.T) {
+	_, first := newScript2(t, DialConfig{}, accepts2(8))
+	p, _ := wire.ParsePrefix2(first)
+	if p.Version != wire.Version2 || p.Type != wire.TypeConnpropFinal || p.XID == 0 {
+		t.Errorf("the first message is % x", first)
+	}
+	if len(first) < wire.MinHeader || len(first) > wire.MaxFirstMessage {
+		t.Errorf("the first message has %d bytes", len(first))
+	}
+	if p.Limit != window2 {
+		t.Errorf("the server may send %d messages", p.Limit)
+	}
+}
+
+// A server that knows only version 1 refuses the proposal. The client goes on with version 1 on the same
+// connection, and on each later one (V2-73, V2-17).
+func TestVersion2Refused(t *testing.T) {
+	// The error has the version of the refused message, although its sender does not know that version.
+	s, _ := newScript2(t, DialConfig{Reconnect: true}, words(0xbad, 2, 1, 4, 1, 1, 1))
+	done := s.start(null())
+	h, _ := s.next()
+	if h.Version != wire.Version1 || h.Credits != DefaultCredits {
+		t.Fatalf("the client calls with version %d, %d credits", h.Version, h.Credits)
+	}
+	s.p.Conn().Abort(nil)
+	s.p = s.accept(nil)
+	again, _ := s.next() // the same call: it is not lost
+	if again.Version != wire.Version1 || again.XID != h.XID {
+		t.Errorf("on the next connection the client begins with version %d, XID %#x, want %#x", again.Version, again.XID, h.XID)
+	}
+	s.reply(message{xid: again.XID, payload: success(again.XID)})
+	ended(t, done)
+	if i, ok := s.client.Info(); !ok || i.Version != 1 {
+		t.Errorf("the connection is %+v", i)
+	}
+}
+
+// A server that ends the connection when it gets the proposal is served with version 1 (V2-N7).
+func TestVersion2Dropped(t *testing.T) {
+	s, _ := newScript2(t, DialConfig{}, nil)
+	done := s.start(null())
+	h, _ := s.next()
+	if h.Version != wire.Version1 {
+		t.Fatalf("the client calls with version %d", h.Version)
+	}
+	s.reply(message{xid: h.XID, payload: success(h.XID)})
+	ended(t, done)
+}
+
+// The servers of this package: one that does not speak version 2 refuses it, and a client of version 1 finds
+// no difference in one that does.
+func TestVersionsMeet(t *testing.T) {
+	for _, c := range []struct {
+		server, client bool
+		want           int
+	}{{false, false, 1}, {false, true, 1}, {true, false, 1}, {true, true, 2}} {
+		b := newBench(t, benchConfig{server: Config{Version2: c.server}})
+		k := b.dial(DialConfig{Version2: c.client})
+		if err := do(t, k, null(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if i, _ := k.Info(); i.Version != c.want {
+			t.Errorf("server %v, client %v: version %d", c.server, c.client, i.Version)
+		}
+	}
+}
+
+// The client sends no message that the server does not permit, across the end of the numbers too; only a
+// call that was permitted is sent (V2-7, V2-9, V2-N4, V2-N5).
+func TestClientKeepsTheLimit(t *testing.T) {
+	s, _ := newScript2(t, DialConfig{}, accepts2(3)) // the proposal and two calls
+	var all []<-chan result
+	for range 6 {
+		all = append(all, s.start(null()))
+	}
+	one, _ := s.next2()
+	two, _ := s.next2()
+	s.reply2(one.XID, 3)
+	s.reply2(two.XID, 3)
+	ended(t, all[0])
+	ended(t, all[1])
+	k := s.client.link.framing.(*version2)
+	if n := k.granted(); n != 0 || len(s.p.Messages()) != 3 {
+		t.Fatalf("%d messages are permitted, %d came", n, len(s.p.Messages()))
+	}
+	// A grant permits two more. Its XID has no meaning (V2-51).
+	s.sendRaw(permits(message2(wire.TypeGrant, one.XID+2, nil, nil), 5))
+	three, _ := s.next2()
+	four, _ := s.next2()
+	s.reply2(four.XID, 5)
+	s.reply2(three.XID, 7)
+	for range 2 {
+		q, _ := s.next2()
+		s.reply2(q.XID, 7)
+	}
+	for _, done := range all[2:] {
+		ended(t, done)
+	}
+}
+
+// The first message of version 2 settles the version. The server answers with its properties, then the
+// connection has one version (V2-13, V2-16, V2-74, V2-75).
+func TestVersionIsSettled(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true, Credits: 8}})
+	p := b.peer2()
+	p.open()
+	if p.permits != 8+1 { // as many as credits, and the message that was answered
+		t.Errorf("the server permits %d messages", p.permits)
+	}
+	p.alive()
+	for version, code := range map[uint32]wire.ErrorCode2{
+		1: wire.Err2VersMismatch, 0: wire.Err2Vers, 3: wire.Err2Vers, 0xffffffff: wire.Err2Vers,
+	} {
+		m := call2(0x77, rpctest.NULL)
+		binary.BigEndian.PutUint32(m[4:], version)
+		calls := b.server.Stats().Replies.Load()
+		p.send(m)
+		if e := p.wantError2(0x77, version, code); code == wire.Err2Vers && (e.Low != 1 || e.High != 2) {
+			t.Errorf("versions %d to %d", e.Low, e.High)
+		}
+		if n := b.server.Stats().Replies.Load(); n != calls {
+			t.Error("the message was served")
+		}
+	}
+	p.alive()
+}
+
+// A message of an unknown version settles nothing (V2-71, V2-72).
+func TestUnknownVersionSettlesNothing(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true}})
+	for _, version := range []uint32{1, 2} {
+		p := b.peer2()
+		m := call2(0x78, rpctest.NULL)
+		binary.BigEndian.PutUint32(m[4:], 9)
+		p.send(m)
+		if e := p.wantError2(0x78, 9, wire.Err2Vers); e.Low != 1 || e.High != 2 {
+			t.Errorf("versions %d to %d", e.Low, e.High)
+		}
+		if version == 1 {
+			b.alive(p.p)
+		} else {
+			p.open()
+			p.alive()
+		}
+	}
+	p := b.peerWith(nil, 64)
+	for range mostUndecided + 1 {
+		m := call2(0x78, rpctest.NULL)
+		binary.BigEndian.PutUint32(m[4:], 9)
+		p.Send(m)
+	}
+	if err := p.End(); err == nil {
+		t.Error("a client that proposes nothing keeps its connection")
+	}
+}
+
+// If the first message is a call, the properties of the server come before its reply. The client is ready
+// for the two of them (V2-13).
+func TestFirstMessageIsACall(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true}})
+	p := b.peer2()
+	p.limit = 2
+	p.send(call2(5, rpctest.NULL))
+	if q, _ := p.next(); q.Type != wire.TypeConnpropFinal {
+		t.Errorf("the server begins with %v", q.Type)
+	}
+	if q, _ := p.next(); q.Type != wire.TypeReplyInline || q.XID != 5 {
+		t.Errorf("%v for XID %d", q.Type, q.XID)
+	}
+	// A second call, with which the client permits no answer, waits for a grant.
+	p.send(call2(6, rpctest.NULL))
+	p.limit = 3
+	p.send(message2(wire.TypeGrant, 0, nil, nil))
+	if q, _ := p.next(); q.Type != wire.TypeReplyInline || q.XID != 6 {
+		t.Errorf("%v for XID %d", q.Type, q.XID)
+	}
+}

@@ -1,0 +1,83 @@
+package rdma
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// versionMemory is what a client knows of the versions that its server speaks.
+type versionMemory struct {
+	mu sync.Mutex
+	// refused is true once the server has said that it does not speak version 2.
+	refused bool
+	// silentUntil is the time until which the client does not propose version 2, because the server did
+	// not answer the proposal.
+	silentUntil time.Time
+}
+
+// silentLife is how long a client does not propose version 2 again to a server that did not answer.
+const silentLife = 10 * time.Minute
+
+// answerWait is how long a client waits for the answer to its proposal. A test makes it shorter.
+var answerWait = 10 * time.Second
+
+// proposes reports whether a new connection begins with version 2.
+func (m *versionMemory) proposes() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.refused && time.Now().After(m.silentUntil)
+}
+
+func (m *versionMemory) note(refused bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refused = m.refused || refused; !refused {
+		m.silentUntil = time.Now().Add(silentLife)
+	}
+}
+
+// connect makes a connection, and settles its version (draft-ietf-nfsv4-rpcrdma-version-two-07 §4.3.2). Its
+// caller calls start. The client sends no call before that, so none is lost if the version changes. A
+// server that refuses version 2 is never asked again. If a server ends the connection or says nothing for
+// answerWait, which old servers may do, the client connects once more, with version 1.
+func (c *Client) connect(ctx context.Context) (*connection, error) {
+	if !c.config.Version2 || !c.versions.proposes() {
+		return c.connectWith(ctx, false)
+	}
+	k, err := c.connectWith(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	v := k.framing.(*version2)
+	decided := make(chan uint32, 1)
+	v.decided = func(version uint32) { decided <- version }
+	v.announce(0)
+	k.start()
+	wait := time.NewTimer(answerWait)
+	defer wait.Stop()
+	select {
+	case version := <-decided:
+		if version == wire.Version1 {
+			c.versions.note(true)
+		}
+		return k, nil
+	case <-ctx.Done():
+		k.device.Abort(context.Cause(ctx))
+		return nil, context.Cause(ctx)
+	case <-k.device.Done():
+	case <-wait.C:
+		k.device.Abort(errNoVersionAnswer)
+	}
+	select {
+	case version := <-decided: // just before the end
+		if version == wire.Version1 {
+			c.versions.note(true)
+		}
+	default:
+		c.versions.note(false)
+	}
+	return c.connectWith(ctx, false)
+}
