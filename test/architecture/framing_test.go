@@ -18,7 +18,7 @@ var sharedWire = []string{
 }
 
 // headerMethods are methods of wire's types whose result depends on the form of a version's header.
-var headerMethods = []string{"ReplySize", "PutReply", "SoleHandle", "Wraps"}
+var headerMethods = []string{"ReplySize", "ReplySize2", "PutReply", "PutReply2", "Size2", "Put2", "SoleHandle", "Wraps"}
 
 // The responder and the requester serve all versions of RPC-over-RDMA. So only the framings of
 // transport/rdma, in files whose names begin with "version", name headers of package wire.

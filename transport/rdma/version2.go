@@ -77,21 +77,12 @@ func newVersion2(k *connection, ready uint32) *version2 {
 }
 
 func (v *version2) replySize(m *inbound, external bool) int {
-	o := m.offer.Version2()
-	if external && o.Reply.Present {
-		return o.ExternalReplySize()
-	}
-	return o.ReplySize()
+	return m.offer.ReplySize2(replyType(external && m.offer.Reply.Present))
 }
 
 func (v *version2) putReply(head []byte, m *inbound, r returned) {
-	p := wire.Prefix2{XID: m.xid, Version: wire.Version2, Type: wire.TypeReplyInline}
-	replied := uint64(0)
-	if r.external {
-		p.Type, replied = wire.TypeReplyExternal, uint64(r.length)
-	}
-	o := m.offer.Version2()
-	o.PutReply(head, p, r.used, replied)
+	p := wire.Prefix2{XID: m.xid, Version: wire.Version2, Type: replyType(r.external)}
+	m.offer.PutReply2(head, p, r.used, uint64(r.length))
 }
 
 // putError implements framing. The RDMA2_ERROR has the XID and the version of the message, whatever they
@@ -143,6 +134,13 @@ func errorBody2(m *inbound, f Fault) wire.ErrorBody2 {
 	return wire.ErrorBody2{Code: wire.Err2BadXDR}
 }
 
+func replyType(external bool) wire.HeaderType {
+	if external {
+		return wire.TypeReplyExternal
+	}
+	return wire.TypeReplyInline
+}
+
 func callType(external bool) wire.HeaderType {
 	if external {
 		return wire.TypeCallExternal
@@ -150,13 +148,7 @@ func callType(external bool) wire.HeaderType {
 	return wire.TypeCallInline
 }
 
-func (v *version2) callSize(l *wire.Lists, external bool) int {
-	n := wire.MinCallInline - 3*4 + l.Size()
-	if external {
-		n += wire.MinCallExternal - wire.MinCallInline
-	}
-	return n
-}
+func (v *version2) callSize(l *wire.Lists, external bool) int { return l.Size2(callType(external)) }
 
 // answerSize implements framing. An RDMA2_REPLY_INLINE returns the Write list alone.
 func (v *version2) answerSize(l *wire.Lists) int {
@@ -164,18 +156,12 @@ func (v *version2) answerSize(l *wire.Lists) int {
 	return wire.PrefixSize + writes.Size() - 2*4
 }
 
-// putCall implements framing. The segments of position zero, which come first in l, are the Call chunk.
 func (v *version2) putCall(head []byte, xid uint32, l *wire.Lists, _ uint32, external bool) {
-	c := wire.CallLists2{Lists: *l}
-	if external {
-		for len(c.Reads) > 0 && c.Reads[0].Position == 0 {
-			c.Body, c.Reads = append(c.Body, c.Reads[0].Segment), c.Reads[1:]
-		}
-	}
+	invalidate := uint32(0)
 	if v.k.invalidate {
-		c.InvalidateHandle = handleOf(l)
+		invalidate = handleOf(l)
 	}
-	c.Put(head, wire.Prefix2{XID: xid, Version: wire.Version2, Type: callType(external)})
+	l.Put2(head, wire.Prefix2{XID: xid, Version: wire.Version2, Type: callType(external)}, invalidate)
 }
 
 // handleOf returns a handle of the lists, or 0. The handles of Write chunks come first, because the memory

@@ -186,7 +186,7 @@ func (v *version2) readCall(m inbound, p wire.Prefix2) inbound {
 		return m
 	}
 	m.external = p.Type == wire.TypeCallExternal
-	m.body, m.reads, m.offer, m.size = h.Body, h.Reads, h.Offer2.Common(), h.Size
+	m.body, m.reads, m.offer, m.size = h.Body, h.Reads, h.Offer, h.Size
 	switch h.Within(limits2).Answer.Code {
 	case wire.Err2ReadChunks:
 		m.fault = faultReadChunks
