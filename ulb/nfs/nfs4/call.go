@@ -164,7 +164,7 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 			k.W.Truncate(k.statusAt)
 			return k.Replay.Put(k.W), true
 		default:
-			k.Status = s
+			k.Status, k.reserved = s, 0
 			if k.W.Overflow() {
 				return k.ended(), true // package rpc answers with an error instead of this reply, but the compound has ended
 			}
@@ -186,10 +186,17 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 // keep all receiving goroutines busy with long compounds. Few compounds of ordinary clients are longer.
 const attemptedOps = 8
 
-// giveWay is called between two operations of a compound on the executor. If the compound's turn is over
-// (rpc.Call.GiveWay), it goes to the end of its client's queue, and giveWay returns true.
+// turnOver reports whether the compound's turn is over (rpc.Call.GiveWay).
+func (k *Compound) turnOver() bool { return k.Program.givesWay(k.Call, time.Since(k.since)) }
+
+// overdue reports, within a long operation on the executor, whether the operation should stop: the turn is over,
+// or the connection has ended. Minor.Before then decides whether it goes on.
+func (k *Compound) overdue() bool { return k.Call.Conn.Gone() || k.turnOver() }
+
+// giveWay is called between two operations of a compound on the executor. If the compound's turn is over, it goes to
+// the end of its client's queue, and giveWay returns true.
 func (k *Compound) giveWay() (queued bool) {
-	if !k.Program.givesWay(k.Call, time.Since(k.since)) {
+	if !k.turnOver() {
 		return false
 	}
 	k.Index++

@@ -63,32 +63,6 @@ func (k *Compound) borrowSparse(id *wire.StateID4, want state.Access) (vfs.Spars
 	return fs, f, s
 }
 
-// reserve is the common part of ALLOCATE and DEALLOCATE, which have the same arguments.
-func (k *Compound) reserve(args *wire.Allocate4Args, do func(vfs.Sparse, *vfs.Op, vfs.File, uint64, uint64) error) Status {
-	if args.Length == 0 || args.Offset > 1<<64-1-args.Length {
-		return wire.NFS4ErrInvalid
-	}
-	fs, f, s := k.borrowSparse(&args.Stateid, state.AccessWrite)
-	if s != wire.NFS4OK {
-		return s
-	}
-	defer f.giveBack()
-	if err := do(fs, &k.Op, f.File, args.Offset, args.Length); err != nil {
-		return k.closedOr(err)
-	}
-	return wire.NFS4OK
-}
-
-// allocate is ALLOCATE (RFC 7862 §15.1).
-func allocate(k *Compound, args *wire.Allocate4Args) Status {
-	return k.reserve(args, vfs.Sparse.Allocate)
-}
-
-// deallocate is DEALLOCATE (RFC 7862 §15.4).
-func deallocate(k *Compound, args *wire.Allocate4Args) Status {
-	return k.reserve(args, vfs.Sparse.Deallocate)
-}
-
 // seek is SEEK (RFC 7862 §15.11). It returns NFS4ERR_NXIO if the offset is not within the
 // file, and NFS4ERR_UNION_NOTSUPP if the client looks for neither data nor a hole.
 func seek(k *Compound, args *wire.Seek4Args) Status {
@@ -136,7 +110,7 @@ func advise(k *Compound, args *wire.IOAdvise4Args) Status {
 const (
 	maxCopy     = 256 << 20
 	maxCopyTime = 250 * time.Millisecond
-	// copyPiece is the number of bytes copied between two checks of the time limit.
+	// copyPiece is the number of bytes copied between two checks of the time limit, and of Compound.overdue.
 	copyPiece = 16 << 20
 )
 
@@ -167,7 +141,8 @@ func copyRange(k *Compound, args *wire.Copy4Args) Status {
 	return wire.NFS4OK
 }
 
-// clone is CLONE (RFC 7862 §15.13).
+// clone is CLONE (RFC 7862 §15.13). The file system clones the whole range at once, because no client may see a part
+// of it.
 func clone(k *Compound, args *wire.Clone4Args) Status {
 	p := pair{k: k, fromOffset: args.SrcOffset, toOffset: args.DstOffset, count: args.Count}
 	if s := p.open(&args.SrcStateid, &args.DstStateid); s != wire.NFS4OK {
@@ -236,12 +211,12 @@ func (p *pair) measure() Status {
 	return wire.NFS4OK
 }
 
-// copy copies the range, but stops after maxCopy bytes or after maxCopyTime. It returns an error
-// only if it has copied nothing.
+// copy copies the range, but stops after maxCopy bytes, after maxCopyTime, or when the compound is overdue. It
+// returns an error only if it has copied nothing.
 func (p *pair) copy() (done uint64, err error) {
 	start := time.Now()
 	left := min(p.count, maxCopy)
-	for left > 0 && (done == 0 || time.Since(start) < maxCopyTime) {
+	for left > 0 && (done == 0 || time.Since(start) < maxCopyTime && !p.k.overdue()) {
 		n, err := p.fs.CopyRange(&p.k.Op, p.from.File, p.fromOffset+done, p.to.File, p.toOffset+done, min(left, copyPiece))
 		if err != nil && done == 0 {
 			return 0, err

@@ -71,3 +71,6 @@ func MostOf(set *wire.Bitmap4) (n int) {
 	}
 	return n
 }
+
+// ReservePiece is the number of bytes that ALLOCATE and DEALLOCATE change at a time.
+const ReservePiece = reservePiece
