@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
@@ -21,7 +22,8 @@ type administration struct {
 	*Server
 	started  time.Time
 	draining atomic.Bool
-	level    zap.AtomicLevel // of the log
+	level    zap.AtomicLevel                // of the log
+	read     func() (*config.Config, error) // reads the configuration again; nil if a program embeds the server
 	// seed makes the names by which the administrator names clients: see nameOfClient.
 	seed maphash.Seed
 }

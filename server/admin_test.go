@@ -95,7 +95,7 @@ func TestStatusAndClientsOfARunningDaemon(t *testing.T) {
 
 // Each command says what to do if no daemon runs, and if there is no socket.
 func TestCommandsWithoutADaemon(t *testing.T) {
-	for _, name := range []string{"status", "clients", "opens", "locks"} {
+	for _, name := range []string{"status", "clients", "opens", "locks", "reload", "log-level"} {
 		_, failed := command(t, name, "--state-dir", t.TempDir())
 		if !strings.Contains(failed, "no daemon answers") || !strings.Contains(failed, "--socket") {
 			t.Errorf("%s: %q", name, failed)
@@ -240,4 +240,91 @@ func TestOpensAndLocksOfARunningDaemon(t *testing.T) {
 		t.Error(err)
 	}
 	_ = third
+}
+
+// evict removes a client, and release takes what it has; both are said in the log. The client is told.
+func TestReleaseAndEvictAtARunningDaemon(t *testing.T) {
+	d := start(t, "rw,insecure,no_root_squash")
+	ctx := testContext(t)
+	one, other := d.open(t, "one"), d.open(t, "other")
+	if taken := asked[admin.Taken](t, d, "release", "--file", filepath.Join(d.export, "one")); taken.Opens != 1 || len(taken.Clients) != 1 {
+		t.Errorf("release: %+v", taken)
+	}
+	d.AwaitLine("by order of the administrator")
+	_, err := one.Lock(ctx, one.File, one.StateID, []byte("l"), wire.ReadLt, client.Range4{Length: 1})
+	if client.StatusOf(err) != wire.NFS4ErrAdminRevoked {
+		t.Errorf("LOCK through an open that was taken: %v", err)
+	}
+	if _, err := other.Lock(ctx, other.File, other.StateID, []byte("l"), wire.ReadLt, client.Range4{Length: 1}); err != nil {
+		t.Errorf("LOCK through another open: %v", err)
+	}
+	var of admin.Client
+	for _, c := range asked[[]admin.Client](t, d, "clients") {
+		if c.Opens == 1 {
+			of = c
+		}
+	}
+	if taken := asked[admin.Taken](t, d, "evict", of.ID); taken.Opens != 1 {
+		t.Errorf("evict: %+v", taken)
+	}
+	d.AwaitLine("a client was removed by order of the administrator")
+	for _, c := range asked[[]admin.Client](t, d, "clients") {
+		if c.ID == of.ID {
+			t.Errorf("it is still there: %+v", c)
+		}
+	}
+	if _, failed := command(t, "evict", of.ID, "--state-dir", d.state); !strings.Contains(failed, "there is no client") {
+		t.Errorf("evict again: %q", failed)
+	}
+}
+
+// reload waits, says what has changed, and fails with the reason if the configuration is wrong.
+func TestReloadByCommand(t *testing.T) {
+	one, two := t.TempDir(), t.TempDir()
+	d := startReloading(t, one+" /one ro")
+	d.write(one+" /one ro", two+" /two rw")
+	out, failed := command(t, "reload", "--config", d.config, "--json")
+	var r admin.Reloaded
+	if err := json.Unmarshal([]byte(out), &r); err != nil || failed != "" || len(r.Added) != 1 || r.Added[0] != "/two" || r.Condition != "serving" {
+		t.Errorf("reload: %q, %q, %v", out, failed, err)
+	}
+	// The command reads the configuration to find the socket, so the mistake is in what only the daemon finds.
+	d.write(one+" /one ro", two+" /one rw")
+	if _, failed := command(t, "reload", "--socket", adminSocketOf(d)); !strings.Contains(failed, "not reloaded, and served as before") {
+		t.Errorf("reload of a wrong configuration: %q", failed)
+	}
+}
+
+// adminSocketOf returns the socket of the daemon.
+func adminSocketOf(d *reloading) string {
+	_, dir, _ := strings.Cut(d.head, "state_dir = \"")
+	dir, _, _ = strings.Cut(dir, "\"")
+	return filepath.Join(dir, "admin.sock")
+}
+
+// log-level changes what the daemon logs, and grace end says whether there was a grace period.
+func TestLogLevelAndGraceByCommand(t *testing.T) {
+	d := start(t, "rw,insecure,no_root_squash")
+	if l := asked[admin.Level](t, d, "log-level"); l.Level != "info" {
+		t.Errorf("at the start: %+v", l)
+	}
+	if l := asked[admin.Level](t, d, "log-level", "error"); l.Level != "error" || asked[admin.Status](t, d, "status").LogLevel != "error" {
+		t.Errorf("afterwards: %+v", l)
+	}
+	if _, failed := command(t, "log-level", "loud", "--state-dir", d.state); !strings.Contains(failed, "debug, info, warn, error") {
+		t.Errorf("a level that does not exist: %q", failed)
+	}
+	if g := asked[admin.Grace](t, d, "grace", "end"); g.Was {
+		t.Error("there was a grace period after a first start")
+	}
+	d.open(t, "file")
+	d.Kill()
+	d = startOn(t, d.export, d.state, "rw,insecure,no_root_squash")
+	if !asked[admin.Status](t, d, "status").Grace {
+		t.Fatal("there is no grace period after a restart")
+	}
+	if g := asked[admin.Grace](t, d, "grace", "end"); !g.Was || asked[admin.Status](t, d, "status").Grace {
+		t.Errorf("grace end: %+v", g)
+	}
+	d.open(t, "another") // which would have to wait in the grace period
 }

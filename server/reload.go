@@ -22,6 +22,15 @@ type reloads struct {
 	next func() (*config.Config, error)
 	// abandon ends the waiting of the running reload for directories.
 	abandon context.CancelFunc
+	// told are to get the result of the last of these reloads.
+	told []chan<- reloaded
+}
+
+// reloaded is the result of a reload: what has changed, and the keys whose changes wait for a restart.
+type reloaded struct {
+	change  exports.Change
+	waiting []string
+	err     error
 }
 
 // Reload does what SIGHUP requests: it calls the function read for the new configuration, and
@@ -37,50 +46,62 @@ type reloads struct {
 // directories. While another goroutine reloads, Reload returns at once, and that goroutine does not
 // wait any longer, and reloads once more, because it may have read the configuration before the
 // latest change.
-func (s *Server) Reload(read func() (*config.Config, error)) {
+func (s *Server) Reload(read func() (*config.Config, error)) { s.reloadTelling(read, nil) }
+
+// reloadTelling is Reload. If told is not nil, it gets the result; if further reloads follow, that of the last one. It has
+// room for that.
+func (s *Server) reloadTelling(read func() (*config.Config, error), told chan<- reloaded) {
 	r := &s.reloads
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.next = read
+	if told != nil {
+		r.told = append(r.told, told)
+	}
 	if r.running {
 		s.log.Info("the configuration will be read once more: a reload is still running")
 		r.abandon()
 		return
 	}
 	r.running = true
+	var result reloaded
 	for r.next != nil {
 		read, r.next = r.next, nil
 		ctx, abandon := context.WithCancel(context.Background())
 		r.abandon = abandon
 		r.mu.Unlock()
-		s.reloadOnce(ctx, read)
+		result = s.reloadOnce(ctx, read)
 		abandon()
 		r.mu.Lock()
 	}
 	r.running = false
+	for _, told := range r.told {
+		told <- result
+	}
+	r.told = nil
 }
 
-func (s *Server) reloadOnce(ctx context.Context, read func() (*config.Config, error)) {
+func (s *Server) reloadOnce(ctx context.Context, read func() (*config.Config, error)) (r reloaded) {
 	s.notifyReloading()
-	var c exports.Change
 	cfg, err := read()
 	if err == nil {
-		c, err = s.reload(ctx, cfg)
+		r.change, err = s.reload(ctx, cfg)
 	}
 	if err != nil {
 		s.log.Error("not reloaded, and served as before", zap.Error(err))
 		s.notifyReady(fmt.Sprintf("not reloaded, and served as before: %v", err))
-		return
+		return reloaded{err: err}
 	}
 	s.checkKeytab()
 	s.registration.soon() // rpcbind may have restarted
 	s.groups.Forget()     // the administrator may have changed groups
 	s.gss.Refresh()       // the administrator may have changed the users of principals
-	s.log.Info("configuration read again", c.Fields()...)
-	if keys := cfg.Differing(s.cfg); len(keys) > 0 {
-		s.log.Warn("changes that wait for a restart", zap.Strings("keys", keys))
+	s.log.Info("configuration read again", r.change.Fields()...)
+	if r.waiting = cfg.Differing(s.cfg); len(r.waiting) > 0 {
+		s.log.Warn("changes that wait for a restart", zap.Strings("keys", r.waiting))
 	}
 	s.notifyReady(s.condition())
+	return r
 }
 
 // reload replaces the server's exports by those of cfg: it opens new exports, replaces those whose

@@ -60,7 +60,8 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	server.Version = version
-	root.AddCommand(serveCommand(), statusCommand(), clientsCommand(), opensCommand(), locksCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand(), relayCommand())
+	root.AddCommand(serveCommand(), statusCommand(), clientsCommand(), opensCommand(), locksCommand(),
+		evictCommand(), releaseCommand(), reloadCommand(), graceCommand(), logLevelCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand(), relayCommand())
 	return root
 }
 

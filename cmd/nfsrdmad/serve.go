@@ -128,6 +128,7 @@ func serve(read func() (*config.Config, error), showMounts bool) error {
 	if err != nil {
 		return err
 	}
+	s.OnReload(read)
 	serving.Store(s)
 	if showMounts {
 		for _, line := range s.MountCommands() {

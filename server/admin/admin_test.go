@@ -50,6 +50,12 @@ func (f *fake) Opens(c Choice) (iter.Seq[*Open], error) {
 
 func (f *fake) Locks(Choice) (iter.Seq[*Lock], error) { return func(func(*Lock) bool) {}, nil }
 
+func (f *fake) Evict(Choice) (*Taken, error)              { return &Taken{}, nil }
+func (f *fake) Release(Choice) (*Taken, error)            { return &Taken{}, nil }
+func (f *fake) Reread(context.Context) (*Reloaded, error) { return nil, Refuse("the file is wrong") }
+func (f *fake) EndGrace(context.Context) (*Grace, error)  { return &Grace{}, nil }
+func (f *fake) SetLevel(level string) (*Level, error)     { return &Level{level}, nil }
+
 // serve serves d on a socket until the end of the test.
 func serve(t testing.TB, d Daemon) *Caller {
 	t.Helper()
@@ -136,6 +142,12 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		{"GET", "/clients", url.Values{"x": {"1"}}, `"x" is not known`},
 		{"GET", "/status", url.Values{"": {""}}, "not known"},
 		{"GET", "/opens", url.Values{"client": {"1", "2"}}, "more than once"},
+		{"GET", "/release", url.Values{"client": {"1"}}, "Method Not Allowed"},
+		{"POST", "/release", nil, "at least one"},
+		{"POST", "/release", url.Values{"clients": {"1"}, "file": {"/x"}}, "not known"},
+		{"POST", "/evict", nil, "takes a client"},
+		{"POST", "/evict", url.Values{"client": {"1"}, "file": {"/x"}}, "not known"},
+		{"POST", "/reload", nil, "the file is wrong"},
 		{"GET", "/opens", url.Values{"client": {"unknown"}}, `no client "unknown"`},
 	} {
 		if _, err := c.text(t, r.method, r.what, r.with); err == nil || !strings.Contains(err.Error(), r.says) {

@@ -24,6 +24,14 @@ type Daemon interface {
 	// Opens and Locks return an error if a name in the choice is not there.
 	Opens(Choice) (iter.Seq[*Open], error)
 	Locks(Choice) (iter.Seq[*Lock], error)
+	// Evict removes the clients of a choice that has no more than Client. Release takes what clients have open and locked.
+	Evict(Choice) (*Taken, error)
+	Release(Choice) (*Taken, error)
+	// Reread reads the configuration again, and returns when it is in force, or what is wrong with it.
+	Reread(context.Context) (*Reloaded, error)
+	EndGrace(context.Context) (*Grace, error)
+	// SetLevel sets the level of the log until the next start.
+	SetLevel(string) (*Level, error)
 }
 
 // An Error is a request that failed. Status is the HTTP status.
@@ -76,6 +84,7 @@ func handler(d Daemon) http.Handler {
 	list(mux, "GET /clients", func(*query) (iter.Seq[*Client], error) { return d.Clients(), nil })
 	list(mux, "GET /opens", func(q *query) (iter.Seq[*Open], error) { return d.Opens(q.choice()) })
 	list(mux, "GET /locks", func(q *query) (iter.Seq[*Lock], error) { return d.Locks(q.choice()) })
+	orders(mux, d)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
