@@ -32,6 +32,8 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind EventKind
 	Peer netip.AddrPort
+	// Dialed is true if Dial failed, which returns the same error to its caller.
+	Dialed bool
 	// Err is the reason; nil after an orderly end.
 	Err error
 }

@@ -88,6 +88,9 @@ func (r *registration) compare(ctx context.Context) {
 	if err == nil || errors.Is(err, rpcbind.ErrElsewhere) {
 		said.locks, locks = r.register(ctx, r.s.mappings((*program).locks))
 	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // the server ends, and so do the questions to rpcbind
+	}
 	was := r.last
 	r.last = said
 	switch {

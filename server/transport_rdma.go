@@ -150,6 +150,9 @@ func (s *Server) openProviders() (all []providers.Provider, err error) {
 		SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout), StallTimeout: time.Duration(s.cfg.Limits.StallTimeout),
 		Seats: seats.Of(s.census), Memory: int64(s.cfg.RNIC.DeviceMemory), Log: func(text string) { s.log.Info(text) },
 		Event: func(e rdmacm.Event) {
+			if e.Dialed {
+				return // the daemon called itself, to see whether a server answers
+			}
 			s.connectionEvent("rdma", e.Kind, e.Peer, e.Err, e.Fault() && !errors.Is(e.Err, rdma.ErrServerClosed))
 		},
 		BesideIWARP: slices.Contains(names, providers.IWARP),

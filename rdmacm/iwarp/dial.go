@@ -38,7 +38,7 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 	} else {
 		p.counters.setupFailed.Add(1)
 	}
-	p.event(rdmacm.Event{Kind: kind, Peer: addr, Err: err})
+	p.event(rdmacm.Event{Kind: kind, Peer: addr, Dialed: true, Err: err})
 	return nil, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -105,6 +106,9 @@ func (c *conn) run() (over bool, why error) {
 	}
 	if c.mistake != nil {
 		c.hold()
+	}
+	if c.leaving.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errClosing // leave has interrupted the receiving goroutine: the peer has done nothing
 	}
 	if c.cause.Load() == nil && (err == nil || err == io.EOF || c.leaving.Load()) {
 		c.settle()
