@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/exports"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
 // Check tells whether a daemon with a checked configuration could serve on this machine, and what it would
@@ -47,13 +48,17 @@ func Check(w io.Writer, cfg *config.Config) (missing int, err error) {
 	return missing, nil
 }
 
-// servedOptions returns the options of the exports that a configuration names, with the exports' names,
-// and the names of those that every client may change.
-func servedOptions(cfg *config.Config) (options, open []string) {
+// servedOptions returns the options of the exports that a configuration names, with the exports' names (and
+// those in tree, where they differ), and the names of those that every client may change.
+func servedOptions(cfg *config.Config, tree *export.Tree) (options, open []string) {
 	for i := range cfg.Exports {
 		e := &cfg.Exports[i]
 		name, _ := e.ExportName() // cfg was checked
-		options = append(options, name+" "+e.Options.String())
+		shown := name
+		if path := tree.PathOf(name); path != "" && path != name {
+			shown += " (version 4: " + path + ")"
+		}
+		options = append(options, shown+" "+e.Options.String())
 		if e.Options.Open() {
 			open = append(open, name)
 		}

@@ -11,11 +11,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// MountCommands returns the commands that mount the first export, for each address, with headings
+// MountCommands returns the commands that mount the first export by the highest version that is served, for each address, with headings
 // that are comments in a shell.
 func (s *Server) MountCommands() []string {
 	only3 := !slices.ContainsFunc(config.NFSVersions[1:], s.cfg.Serves)
-	return mountCommands(s.exports.All()[0].Name, only3, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
+	name := s.exports.All()[0].Name
+	if !only3 {
+		name = s.exports.Table.Tree().PathOf(name)
+	}
+	return mountCommands(name, only3, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
 }
 
 // mountCommands returns, for each address of this machine except link-local IPv6 addresses, the

@@ -345,7 +345,7 @@ func (s *Server) announce() {
 			s.log.Warn("the list of files of the state directory cannot be written", zap.Error(err))
 		}
 	}
-	options, open := servedOptions(s.cfg)
+	options, open := servedOptions(s.cfg, s.exports.Table.Tree())
 	s.log.Info("serving",
 		zap.Strings("exports", names), zap.Strings("options", options),
 		zap.String("rdma", join(s.RDMAAddrs())), zap.String("tcp", join(s.TCPAddrs())),

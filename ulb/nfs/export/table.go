@@ -52,6 +52,16 @@ type set struct {
 // export below it is the rest of its name. A table with other exports has another Tree.
 type Tree struct{ ByPath map[string]*Export }
 
+// PathOf returns the path of the export with a name, or "" if there is none.
+func (t *Tree) PathOf(name string) string {
+	for path, e := range t.ByPath {
+		if e.Name == name {
+			return path
+		}
+	}
+	return ""
+}
+
 // NewTable returns an empty table that seals handles with key. The key is secret and must stay the same
 // over restarts, so that handles stay valid.
 func NewTable(key [KeySize]byte) *Table {
