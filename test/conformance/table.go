@@ -15,15 +15,15 @@ var marks = []string{"by construction", "host", "not built", "not used", "untest
 
 // A number is the number of a requirement, for example IW-12.
 type number struct {
-	prefix string
+	prefix string // with the dash
 	n      int
 }
 
-func (n number) String() string { return fmt.Sprintf("%s-%d", n.prefix, n.n) }
+func (n number) String() string { return fmt.Sprintf("%s%d", n.prefix, n.n) }
 
 // named matches a number or a range of numbers: IW-12, V1-30..34. A number must not be part of a
 // longer name.
-var named = regexp.MustCompile(`(?:^|[^-\w])(IW|V1|V2|V2N|XA|P|L|A)-(\d+)(?:\.\.(?:(?:IW|V1|V2|V2N|XA|P|L|A)-)?(\d+))?\b`)
+var named = regexp.MustCompile(`(?:^|[^-\w])((?:IW|V1|V2|XA|P|L|A)-|V2-N)(\d+)(?:\.\.(?:(?:IW|V1|V2|XA|P|L|A)-|V2-N)?(\d+))?\b`)
 
 // numbers returns the numbers in a text.
 func numbers(text string) []number {
@@ -58,7 +58,7 @@ type citation struct{ dir, test string }
 func (c citation) String() string { return c.dir + "." + c.test }
 
 var (
-	isNumber = regexp.MustCompile(`^(?:IW|V1|V2|V2N|XA|P|L|A)-\d+$`)
+	isNumber = regexp.MustCompile(`^(?:(?:IW|V1|V2|XA|P|L|A)-|V2-N)\d+$`)
 	// isSource matches one or more sections of RFCs, or of the draft of RPC-over-RDMA version 2.
 	isSource   = regexp.MustCompile(`^(?:RFC \d{4}|rpcrdma-version-two-07) §[\w.()/]+(?:, (?:RFC \d{4} )?§[\w.()/]+)*$`)
 	isCitation = regexp.MustCompile(`^([a-z][\w/]*)\.(\w+)$`)

@@ -39,7 +39,7 @@ func patched(b []byte, i int, word uint32) []byte {
 	return b
 }
 
-// The lists of a call are checked as they are decoded. Rows V2-20, V2-21, V2-57, V2-63, V2-82, V2N-8
+// The lists of a call are checked as they are decoded. Rows V2-20, V2-21, V2-57, V2-63, V2-82, V2-N8
 // of docs/conformance.md.
 func TestCallLists(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -130,7 +130,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// Only the handle that the call names may be invalidated, and only if the call's lists have it. Rows V2-62, V2N-14
+// Only the handle that the call names may be invalidated, and only if the call's lists have it. Rows V2-62, V2-N14
 // of docs/conformance.md.
 func TestInvalidates(t *testing.T) {
 	all := Lists{Reads: at(4, Segment{Handle: 2}), Writes: [][]Segment{{{Handle: 3}}, {{Handle: 4}}}, Reply: []Segment{{Handle: 5}}}

@@ -11,7 +11,7 @@ import (
 const connprop = `00000009 00000002 00000020 00000007 `
 
 // The values of properties are checked: each has the length of its type. One bad value voids its message.
-// Rows V2-45, V2-46, V2-47, V2-84, V2-85, V2N-12 of docs/conformance.md.
+// Rows V2-45, V2-46, V2-47, V2-84, V2-85, V2-N12 of docs/conformance.md.
 func TestProperties(t *testing.T) {
 	before := DefaultProperties()
 	before.ReceiveSize, before.HostAuth = 8192, []byte("old")
@@ -79,7 +79,7 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// A peer that has announced nothing has the defaults of §5.2. Rows V2-12, V2N-12 of docs/conformance.md.
+// A peer that has announced nothing has the defaults of §5.2. Rows V2-12, V2-N12 of docs/conformance.md.
 func TestDefaultProperties(t *testing.T) {
 	want := Properties{SendSize: 4096, ReceiveSize: 4096, SegmentSize: 1048576, Segments: 16}
 	if p := DefaultProperties(); !reflect.DeepEqual(p, want) {

@@ -8,7 +8,7 @@ import (
 )
 
 // A reply returns each Write chunk with its handles and offsets, and with lengths that say what was written.
-// Only an RDMA2_REPLY_EXTERNAL returns the Reply chunk. Rows V2-23, V2-59, V2N-10 of docs/conformance.md.
+// Only an RDMA2_REPLY_EXTERNAL returns the Reply chunk. Rows V2-23, V2-59, V2-N10 of docs/conformance.md.
 func TestReplyReturnsTheOffer(t *testing.T) {
 	var h Call2
 	if r := h.Parse(inline(Lists{

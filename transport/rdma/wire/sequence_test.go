@@ -40,7 +40,7 @@ func (c came) said(s *Sequence) string {
 
 // The parts of an RPC message come one after another, and properties come once. What breaks this order is
 // refused with INVAL_CONT, and so is the RPC message that it interrupts; its later parts are dropped without
-// an answer. Rows V2-3, V2-51, V2-52, V2-53, V2-56, V2-61, V2-80, V2-81, V2N-13 of docs/conformance.md.
+// an answer. Rows V2-3, V2-51, V2-52, V2-53, V2-56, V2-61, V2-80, V2-81, V2-N13 of docs/conformance.md.
 func TestSequence(t *testing.T) {
 	const cm, ci, ce = TypeCallMiddle, TypeCallInline, TypeCallExternal
 	const rm, ri, re = TypeReplyMiddle, TypeReplyInline, TypeReplyExternal

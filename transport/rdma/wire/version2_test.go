@@ -197,7 +197,7 @@ func TestUnknownHeaderTypes(t *testing.T) {
 }
 
 // A version that the receiver does not support is refused with the range that it supports, also on a
-// connection whose version is settled; another version than the settled one is a mismatch. Rows V2-71, V2-74, V2N-25
+// connection whose version is settled; another version than the settled one is a mismatch. Rows V2-71, V2-74, V2-N25
 // of docs/conformance.md.
 func TestJudgeVersion(t *testing.T) {
 	vers := func(low, high uint32) ErrorBody2 { return ErrorBody2{Code: Err2Vers, Low: low, High: high} }
