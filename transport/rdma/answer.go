@@ -81,24 +81,32 @@ func (q *requester) answeredLocked(e *exchange, m *inbound) {
 
 // refused handles an RDMA_ERROR, which ends its call.
 func (q *requester) refused(m *inbound) {
+	if !q.end(m) {
+		q.k.drop(faultStrayError, m)
+		return
+	}
+	m.recv.Release()
+	q.k.stats.Refused.Add(1)
+	q.resume()
+}
+
+// end ends the call of m with the error m.refusal. It returns false if no call has this XID.
+func (q *requester) end(m *inbound) bool {
 	q.mu.Lock()
 	e := q.pending.of(m.xid)
 	if e == nil {
 		q.mu.Unlock()
-		q.k.drop(faultStrayError, m)
-		return
+		return false
 	}
 	q.answeredLocked(e, m)
 	if !e.gaveUp {
 		e.stage = stageEnded
 	}
 	q.mu.Unlock()
-	m.recv.Release()
-	q.k.stats.Refused.Add(1)
 	if !e.gaveUp {
 		q.settle(e, m.refusal)
 	}
-	q.resume()
+	return true
 }
 
 // exposes reports whether stag names memory that the call exposed.

@@ -35,7 +35,7 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 		if place {
 			reads = e.reduce(q)
 		}
-		if header+reads+e.left > q.k.sendLimit {
+		if header+reads > q.k.sendLimit || e.left > f.longest(header+reads, q.k.sendLimit, callSends) {
 			// The whole Payload stream goes by RDMA, in one more Read chunk.
 			e.external = true
 			header = f.callSize(&e.lists, true)
@@ -95,7 +95,8 @@ func (e *exchange) offer(q *requester, place bool) int {
 		return 0
 	}
 	most := maxReplyHeader + results
-	if q.k.framing.answerSize(&e.lists)+most <= q.k.receiveLimit {
+	f := q.k.framing
+	if most <= f.longest(f.answerSize(&e.lists), q.k.receiveLimit, callSends) {
 		return 0
 	}
 	// The segment is a placeholder too.

@@ -34,6 +34,11 @@ type framing interface {
 	// the given number of credits.
 	putCall(head []byte, xid uint32, l *wire.Lists, requested uint32, external bool)
 
+	// longest returns the length of the longest Payload stream that may travel without a chunk in a
+	// given number of Sends, the last of which has a header of the given length. limit is the length of
+	// the longest Send. Version 1 has only messages of one Send.
+	longest(header, limit, sends int) int
+
 	// answer sends a reply or an RDMA_ERROR, and call sends a call. First they make this side ready
 	// to receive the messages that the peer may then send. The result is that of messages.send.
 	answer(o *outbound) bool

@@ -34,7 +34,7 @@ func (s *responder) hold(m *inbound) bool {
 	h.count.Add(1)
 	s.lookLaterLocked()
 	h.mu.Unlock()
-	s.ledger.Add(heldCost + cap(m.recv.Bytes))
+	s.ledger.Add(heldCost + m.cost())
 	s.k.stats.Held.Add(1)
 	// The last call under way may have ended before the message was added. Without goOn, only the
 	// timer (lookInterval) would then start the message's call.
@@ -104,7 +104,7 @@ func (s *responder) nextHeld() (m inbound, ok bool) {
 		h.messages = nil
 	}
 	h.count.Add(-1)
-	s.ledger.Add(-heldCost - cap(m.recv.Bytes))
+	s.ledger.Add(-heldCost - m.cost())
 	return m, true
 }
 
@@ -121,8 +121,7 @@ func (s *responder) dropHeld() {
 	}
 	h.mu.Unlock()
 	for i := range left {
-		r := left[i].recv
-		s.ledger.Add(-heldCost - cap(r.Bytes))
-		r.Release()
+		s.ledger.Add(-heldCost - left[i].cost())
+		left[i].recv.Release()
 	}
 }

@@ -9,8 +9,8 @@ import (
 type kind uint8
 
 const (
-	kindDone  kind = iota // nothing: the framing has done it
-	kindDrop              // discard it because of its fault
+	kindDrop  kind = iota // discard it because of its fault
+	kindDone              // nothing: the framing has done it
 	kindCall              // serve it, or answer its fault with an RDMA_ERROR
 	kindReply             // the outcome of a call
 	kindError             // the refusal of a call
@@ -38,6 +38,8 @@ type inbound struct {
 	offer wire.Offer
 	// size is the length of the header, in bytes. The Payload stream, if it is inline, starts there.
 	size int
+	// whole, unless nil, is the Payload stream. Its parts came in several Sends, and recv is the last.
+	whole []byte
 	// invalidate is the STag that a reply to the call may invalidate, or 0.
 	invalidate uint32
 	// refusal is the error with which an RDMA_ERROR ends its call. If the RDMA_ERROR cannot be
@@ -51,8 +53,16 @@ type inbound struct {
 // chunk; and the length in bytes that it would need.
 type lack struct{ chunk, bytes uint32 }
 
-// payload returns the Payload stream that follows the header.
-func (m *inbound) payload() []byte { return m.recv.Bytes[m.size:] }
+// payload returns the Payload stream that follows the header, or came in parts.
+func (m *inbound) payload() []byte {
+	if m.whole != nil {
+		return m.whole
+	}
+	return m.recv.Bytes[m.size:]
+}
+
+// cost returns the length of the memory that the message occupies, in bytes.
+func (m *inbound) cost() int { return cap(m.recv.Bytes) + cap(m.whole) }
 
 // offers reports whether a call has chunks for its reply.
 func (m *inbound) offers() bool { return m.offer.Writes.Len() > 0 || m.offer.Reply.Present }

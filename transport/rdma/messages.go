@@ -99,6 +99,8 @@ type outbound struct {
 	work []rdmacm.Work
 	// invalidate is the peer's STag that the message invalidates, or 0.
 	invalidate uint32
+	// middle is true for a part that is not the last one of its RPC message. Only version 2 has parts.
+	middle bool
 	// permits is how many messages the message permits the peer to send. Only version 2 uses it.
 	permits int
 	// sent is called once for each posted message, with its outcome; see rdmacm.Chain. It stays the

@@ -38,9 +38,19 @@ func (r *reply) reset() {
 func (c *call) Room() rpc.Room {
 	k := c.responder.k
 	return rpc.Room{
-		Inline:     max(0, k.sendLimit-k.framing.replySize(&c.in, false)),
+		Inline:     max(0, c.longest(k.framing.replySize(&c.in, false))),
 		ReplyChunk: clampInt(c.in.offer.Reply.Bytes()),
 	}
+}
+
+// longest returns the length of the longest Payload stream that may travel without a chunk behind a header
+// of the given length. A reply to the side that opened no calls with chunks is one Send.
+func (c *call) longest(header int) int {
+	s, sends := c.responder, replySends
+	if s.noChunks {
+		sends = 1
+	}
+	return s.k.framing.longest(header, s.k.sendLimit, sends)
 }
 
 // Place implements rpc.Way. Eligible result i uses Write chunk i (RFC 8267 §6). length is
@@ -129,9 +139,12 @@ func (c *call) Send() {
 	header := k.framing.replySize(&c.in, false)
 	inline := header+left <= k.sendLimit
 	if !inline && (!c.in.offer.Reply.Present || uint64(left) > c.in.offer.Reply.Bytes()) {
-		c.in.lack.bytes = uint32(left)
-		c.refuse(faultNoRoom)
-		return
+		if inline = left <= c.longest(header); !inline {
+			c.in.lack.bytes = uint32(left)
+			c.refuse(faultNoRoom)
+			return
+		}
+		c.charge(left) // for the copy of the parts
 	}
 	if !inline {
 		header = k.framing.replySize(&c.in, true)
@@ -160,8 +173,12 @@ func (c *call) sendWords() {
 	header := k.framing.replySize(&c.in, false)
 	size := header + len(words)
 	if size > k.sendLimit {
-		c.refuse(faultNoRoom)
-		return
+		if len(words) > c.longest(header) {
+			c.in.lack.bytes = uint32(len(words))
+			c.refuse(faultNoRoom)
+			return
+		}
+		c.charge(len(words)) // for the copy of the parts
 	}
 	o.setHeaderSize(header)
 	k.framing.putReply(o.head, &c.in, returned{})

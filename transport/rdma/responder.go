@@ -129,7 +129,7 @@ func (s *responder) begin(m *inbound) {
 	s.k.stats.BytesInlineIn.Add(int64(len(m.recv.Bytes)))
 	c := getCall()
 	c.responder, c.in = s, *m
-	c.charge(callCost + cap(m.recv.Bytes))
+	c.charge(callCost + m.cost())
 	c.checkAndAdmit()
 }
 

@@ -157,6 +157,8 @@ func (version1) putCall(head []byte, xid uint32, l *wire.Lists, requested uint32
 	l.Put(head[wire.PrefixSize:])
 }
 
+func (version1) longest(header, limit, _ int) int { return limit - header }
+
 // answer implements framing. RFC 8166 §3.3.1 requires that this side is ready before it sends.
 func (v version1) answer(o *outbound) bool {
 	v.k.promise(1)

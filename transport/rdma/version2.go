@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"encoding/binary"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type version2 struct {
 	// peer holds its properties. If unapplied is true, they are not in effect yet (apply).
 	received  uint32
 	sequence  wire.Sequence
+	run       run
 	peer      wire.Properties
 	staged    wire.Properties
 	unapplied bool
@@ -47,6 +49,8 @@ type version2 struct {
 	// alone is the number of messages that this side may send before released is true (§4.3).
 	alone    uint32
 	released bool
+	// running is true while a message in parts is sent, up to the last part.
+	running bool
 	// reverse is true if the peer takes calls that it does not send itself.
 	reverse bool
 	queue   []*outbound // oldest first
@@ -61,6 +65,9 @@ type version2 struct {
 // limits2 are the limits for the chunks of one call of the peer.
 var limits2 = wire.Limits2{ReadChunks: 256, WriteChunks: 256, ChunkSegments: 256, Segments: 256}
 
+// noLimit is the number of calls that a peer of version 2 allows: it limits messages instead.
+const noLimit = math.MaxUint32
+
 // leastReceive2 is the least length of a receive, in bytes, because a peer may send messages of that length
 // before it knows a property (§4.2.2).
 const leastReceive2 = wire.DefaultInline2
@@ -72,6 +79,7 @@ const window2 = 16
 // newVersion2 returns the framing for k. ready is for how many messages of the peer k is ready.
 func newVersion2(k *connection, ready uint32) *version2 {
 	v := &version2{k: k, ready: ready, limit: 1, permitted: ready, alone: 1, peer: wire.DefaultProperties(), staged: wire.DefaultProperties()}
+	v.sequence.Most = mostParts
 	v.grant.init(wire.PrefixSize, v.grantSent)
 	return v
 }

@@ -204,7 +204,7 @@ func TestBeyondTheLimit(t *testing.T) {
 		t.Error("a client beyond its limit keeps its connection")
 	}
 	silent := b.peer2()
-	silent.limit = 1
+	silent.limit, silent.frozen = 1, true
 	silent.open()
 	for range credits + 2 {
 		if silent.p.Send(call2(5, rpctest.NULL)) != nil {

@@ -14,6 +14,7 @@ type peer2 struct {
 	t        testing.TB
 	p        *rdmatest.Peer
 	limit    uint32 // what it permits the server to send in all
+	frozen   bool   // it permits no more when it receives
 	sent     uint32
 	received uint32
 	permits  uint32 // the last credits of the server
@@ -48,6 +49,10 @@ func (p *peer2) next() (wire.Prefix2, []byte) {
 	}
 	p.received++
 	p.permits = q.Limit
+	p.p.Promise(1)
+	if !p.frozen {
+		p.limit++
+	}
 	return q, m.Bytes
 }
 

@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
@@ -11,7 +10,7 @@ import (
 // read implements framing. The order of the checks: the length, the version, the credits, the type, the
 // order of messages, the rest of the header.
 func (v *version2) read(r *rdmacm.Recv) inbound {
-	m := inbound{recv: r, credits: math.MaxUint32}
+	m := inbound{recv: r, kind: kindDone, credits: noLimit}
 	if v.overrun() {
 		r.Release()
 		return m
@@ -35,6 +34,9 @@ func (v *version2) read(r *rdmacm.Recv) inbound {
 	step := v.sequence.Admit(p)
 	if step.Interrupted {
 		v.interrupted(step, p.Version)
+	}
+	if _, _, incomplete := v.sequence.Left(); !incomplete {
+		v.endRun()
 	}
 	switch {
 	case step.Drop:
@@ -132,14 +134,14 @@ func drop(m inbound, f Fault) inbound {
 	return m
 }
 
-// refuse makes m a message that is answered with an RDMA2_ERROR. An RDMA2_ERROR or a grant is never
-// answered. The responder answers what may be a call. The framing itself answers other messages, and it
+// refuse makes m a message that is answered with an RDMA2_ERROR. An RDMA2_ERROR or a grant is
+// answered only if it stands between the parts of an RPC message. The responder answers what may be a call. The framing itself answers other messages, and it
 // ends the connection of a peer that takes none of these answers.
 func (v *version2) refuse(m inbound, p wire.Prefix2, f Fault) inbound {
 	switch {
-	case p.Type == wire.TypeError || p.Type == wire.TypeGrant:
+	case f != faultContinuation && (p.Type == wire.TypeError || p.Type == wire.TypeGrant):
 		return drop(m, f)
-	case v.k.responder != nil && !p.Type.IsReply():
+	case v.k.responder != nil && !p.Type.IsReply() && p.Type != wire.TypeCallMiddle:
 		m.kind, m.fault = kindCall, f
 		return m
 	}
@@ -169,24 +171,35 @@ func (v *version2) sendError(m *inbound, f Fault, permits int) {
 // interrupted tells the peer that an RPC message which it has begun will not be served, because another
 // message came before its end. If it is a reply, its call ends.
 func (v *version2) interrupted(s wire.Step, version uint32) {
+	if s.Reply {
+		v.failReply(s.XID)
+	}
 	v.sendError(&inbound{xid: s.XID, version: version}, faultContinuation, 0)
 }
 
 // readCall decodes the header of a call.
 func (v *version2) readCall(m inbound, p wire.Prefix2) inbound {
-	if v.k.responder == nil || p.Type.IsMiddle() {
+	if v.k.responder == nil {
 		v.sequence.Fail(p)
 		return v.refuse(m, p, faultHeaderType)
+	}
+	if p.Type.IsMiddle() {
+		return v.readPart(m, p)
 	}
 	m.kind = kindCall
 	var h wire.Call2
 	if h.Parse(m.recv.Bytes).Refused() {
 		v.sequence.Fail(p)
+		v.endRun()
 		m.fault = faultHeader
 		return m
 	}
 	m.external = p.Type == wire.TypeCallExternal
 	m.body, m.reads, m.offer, m.size = h.Body, h.Reads, h.Offer, h.Size
+	if !m.external && !v.complete(&m, p) {
+		m.fault = faultContinuation
+		return m
+	}
 	switch h.Within(limits2).Answer.Code {
 	case wire.Err2ReadChunks:
 		m.fault = faultReadChunks
@@ -201,18 +214,27 @@ func (v *version2) readCall(m inbound, p wire.Prefix2) inbound {
 	return m
 }
 
-// readReply decodes the header of a reply.
+// readReply decodes the header of a reply. If that is bad, the call of the reply ends (§7).
 func (v *version2) readReply(m inbound, p wire.Prefix2) inbound {
-	if v.k.requester == nil || p.Type.IsMiddle() {
+	if v.k.requester == nil {
 		v.sequence.Fail(p)
-		return v.refuse(m, p, faultHeaderType)
+		return drop(m, faultStrayReply)
+	}
+	if p.Type.IsMiddle() {
+		return v.readPart(m, p)
 	}
 	var h wire.Reply2
 	if h.Parse(m.recv.Bytes).Refused() {
 		v.sequence.Fail(p)
+		v.endRun()
+		v.failReply(p.XID)
 		return drop(m, faultHeader)
 	}
 	m.kind, m.external = kindReply, p.Type == wire.TypeReplyExternal
 	m.offer, m.size = wire.Offer{Writes: h.Writes, Reply: h.Reply}, h.Size
+	if !m.external && !v.complete(&m, p) {
+		v.failReply(p.XID)
+		return v.refuse(m, p, faultContinuation)
+	}
 	return m
 }

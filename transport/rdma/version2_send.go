@@ -29,12 +29,12 @@ func (v *version2) permitLocked(n int) {
 
 func (v *version2) answer(o *outbound) bool {
 	o.permits = 1
-	return v.send(o)
+	return v.sendAll(o)
 }
 
 func (v *version2) call(o *outbound) bool {
 	o.permits = 1
-	return v.send(o)
+	return v.sendAll(o)
 }
 
 // discard implements framing. If the peer may send less than half of what this side is ready for, and no
@@ -67,20 +67,23 @@ func (v *version2) mayLocked() bool {
 	return int32(v.sent-v.limit) < 0 && (v.released || v.sent < v.alone)
 }
 
-// send sends o, or lets it wait until the peer permits it. The result is that of messages.send.
-func (v *version2) send(o *outbound) bool {
+// send sends a message, which may have parts, or lets it wait until the peer permits it. The result is that
+// of messages.send, for the last part.
+func (v *version2) send(all ...*outbound) bool {
+	o := all[len(all)-1]
 	withheld := v.withheld()
 	v.mu.Lock()
 	if v.ended {
 		v.mu.Unlock()
 		return v.k.send(o)
 	}
-	if v.posting || len(v.queue) > 0 || !v.mayLocked() {
-		v.queue = append(v.queue, o)
-		// It counts as work that the peer has to let go on (holder.Progress).
-		v.k.sent.Add(1)
+	if len(all) > 1 || v.posting || len(v.queue) > 0 || !v.mayLocked() {
+		v.queue = append(v.queue, all...)
+		// They count as work that the peer has to let go on (holder.Progress).
+		v.k.sent.Add(uint64(len(all)))
 		v.waitLocked()
 		v.mu.Unlock()
+		v.kick()
 		return false
 	}
 	v.posting = true
@@ -97,6 +100,7 @@ func (v *version2) send(o *outbound) bool {
 func (v *version2) countLocked(o *outbound, withheld uint32) {
 	v.permitLocked(o.permits)
 	o.permits = 0
+	v.running = o.middle
 	v.sent++
 	v.said, v.owed = v.permitted, false
 	stamp(o, v.permitted-withheld)
@@ -146,12 +150,14 @@ func (v *version2) pump() {
 }
 
 // nextLocked takes the next message to post, or returns nil. A grant may also use the one message more than
-// permitted for which a peer is always ready (§4.2.1.1).
+// permitted for which a peer is always ready (§4.2.1.1). While a message in parts is sent, its next part may,
+// instead of the grant.
 func (v *version2) nextLocked(withheld uint32) *outbound {
 	if v.ended {
 		return nil
 	}
-	if len(v.queue) > 0 && v.mayLocked() {
+	spare := v.released && int32(v.sent-v.limit) <= 0
+	if len(v.queue) > 0 && (v.mayLocked() || v.running && spare) {
 		o := v.queue[0]
 		v.queue[0] = nil
 		if v.queue = v.queue[1:]; len(v.queue) == 0 {
@@ -160,7 +166,7 @@ func (v *version2) nextLocked(withheld uint32) *outbound {
 		v.countLocked(o, withheld)
 		return o
 	}
-	if !v.owed || v.granting || !v.released || int32(v.sent-v.limit) > 0 {
+	if !v.owed || v.granting || v.running || !spare {
 		return nil
 	}
 	v.granting = true
@@ -206,6 +212,7 @@ func (v *version2) waitLocked() {
 
 // closed implements framing: it flushes what waits.
 func (v *version2) closed() {
+	v.endRun()
 	v.mu.Lock()
 	v.ended = true
 	queue := v.queue

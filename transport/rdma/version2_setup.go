@@ -40,18 +40,18 @@ func (v versionOpen) unknown(r *rdmacm.Recv, whole bool) inbound {
 	r.Release()
 	if k.undecided++; k.undecided > mostUndecided {
 		k.endConnection(faultVersion, errNoVersion)
-		return inbound{}
+		return inbound{kind: kindDone}
 	}
 	if m.fault != faultVersion || !whole {
 		k.promise(1)
 		k.note(cmp.Or(m.fault, faultStrayError), answerDrop, m.xid)
-		return inbound{}
+		return inbound{kind: kindDone}
 	}
 	o := new(outbound)
 	o.init(wire.MaxErrorSize, func(error, int) {})
 	k.note(m.fault, v.putError(o, &m, m.fault), m.xid)
 	v.version1.answer(o)
-	return inbound{}
+	return inbound{kind: kindDone}
 }
 
 var errNoVersion = errors.New("rdma: the client proposes no version that this server knows")
@@ -173,7 +173,7 @@ func (v *version2) apply() {
 	if q == nil {
 		return
 	}
-	q.credits.granted = math.MaxUint32
+	q.credits.granted = noLimit
 	q.maxSegment = min(q.maxSegment, int(min(v.peer.SegmentSize, math.MaxInt32)))
 	q.maxSegments = int(min(v.peer.Segments, math.MaxInt32))
 	if q.maxSegment == 0 || q.maxSegments == 0 {

@@ -172,7 +172,7 @@ func TestUnknownVersionSettlesNothing(t *testing.T) {
 func TestFirstMessageIsACall(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Version2: true}})
 	p := b.peer2()
-	p.limit = 2
+	p.limit, p.frozen = 2, true
 	p.send(call2(5, rpctest.NULL))
 	if q, _ := p.next(); q.Type != wire.TypeConnpropFinal {
 		t.Errorf("the server begins with %v", q.Type)

@@ -1,0 +1,236 @@
+package rdma
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// echo returns the message of a call that gets n bytes back.
+func echo(xid uint32, n int) []byte {
+	return rpctest.Message(xid, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })
+}
+
+// part returns a message with a part of an RPC message.
+func part(t wire.HeaderType, xid uint32, remaining int, stream []byte) []byte {
+	return message2(t, xid, []uint32{uint32(remaining)}, stream)
+}
+
+// inParts returns a call in parts of size bytes.
+func inParts(xid uint32, call []byte, size int) (all [][]byte) {
+	for len(call) > size {
+		all = append(all, part(wire.TypeCallMiddle, xid, len(call)-size, call[:size]))
+		call = call[size:]
+	}
+	return append(all, message2(wire.TypeCallInline, xid, nil, call))
+}
+
+// whole receives a reply, which may come in parts, and returns its stream and the number of messages. Between
+// its parts there is no other message (V2-1, V2-2, V2-3, V2-60).
+func (p *peer2) whole(xid uint32) (stream []byte, messages int) {
+	p.t.Helper()
+	left := -1
+	for {
+		q, m := p.next()
+		messages++
+		if left < 0 && q.Type == wire.TypeGrant {
+			messages--
+			continue
+		}
+		switch {
+		case q.XID != xid || q.Type != wire.TypeReplyMiddle && q.Type != wire.TypeReplyInline:
+			p.t.Fatalf("the server answers % x", m[:min(len(m), 40)])
+		case len(m) > wire.DefaultInline2: // row V2-12
+			p.t.Fatalf("a message of %d bytes", len(m))
+		}
+		data := m[wire.PartSize:] // a reply without Write chunks has the same size of header
+		stream = append(stream, data...)
+		if left >= 0 && left < len(data) {
+			p.t.Fatalf("%d bytes were left, %d came", left, len(data))
+		}
+		if q.Type == wire.TypeReplyInline {
+			if left >= 0 && left != len(data) {
+				p.t.Fatalf("%d bytes were left, %d came", left, len(data))
+			}
+			return stream, messages
+		}
+		var h wire.Part2
+		h.Parse(m)
+		if left >= 0 && left != len(data)+int(h.Remaining) {
+			p.t.Fatalf("%d bytes were left, then %d and %d", left, len(data), h.Remaining)
+		}
+		left = int(h.Remaining)
+	}
+}
+
+// Calls and replies of many lengths go in parts, of any length from 4 bytes on, and come back whole. A peer
+// with few credits gets grants for its parts (V2-2, V2-12, V2-48, V2-60, V2-65, V2-11).
+func TestPartsOfCallsAndReplies(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true, Credits: 4}})
+	p := b.peer2()
+	p.open()
+	for xid, c := range []struct{ bytes, part int }{{100, 4}, {101, 4}, {3900, 400}, {5000, 4000}, {16001, 1000}, {16384, 4076}} {
+		call := echo(uint32(xid), c.bytes)
+		for _, m := range inParts(uint32(xid), call, c.part) {
+			for p.sent == p.permits {
+				if q, m := p.next(); q.Type != wire.TypeGrant {
+					t.Fatalf("the server sends % x", m[:min(len(m), 40)])
+				}
+			}
+			p.send(m)
+		}
+		stream, n := p.whole(uint32(xid))
+		d := results(t, uint32(xid), stream)
+		if got := d.Opaque(rpctest.MaxEcho); !bytes.Equal(got, pattern(c.bytes)) || d.Finish() != nil {
+			t.Errorf("ECHO of %d bytes differs", c.bytes)
+		}
+		if want := (c.bytes + 4000 + 100) / 4076; n != max(1, want) && n != want+1 {
+			t.Errorf("a reply of %d bytes takes %d messages", c.bytes, n)
+		}
+	}
+}
+
+// Replies in parts that are ready at the same time do not mix (V2-3).
+func TestPartsDoNotMix(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true, Credits: 8}})
+	p := b.peer2()
+	p.limit, p.frozen = 1, true // permits the properties alone
+	p.open()
+	for xid := range uint32(4) {
+		p.send(message2(wire.TypeCallInline, xid, nil, rpctest.Message(xid, rpctest.GET, count(9000))))
+	}
+	p.limit = 64
+	p.send(message2(wire.TypeGrant, 0, nil, nil))
+	for range 4 {
+		q, m := p.next()
+		if q.Type != wire.TypeReplyMiddle {
+			t.Fatalf("the server answers % x", m[:40])
+		}
+		for xid := q.XID; q.Type == wire.TypeReplyMiddle; {
+			if q, m = p.next(); q.XID != xid {
+				t.Fatalf("a part of %d among those of %d", q.XID, xid)
+			}
+		}
+	}
+	p.alive()
+}
+
+// What breaks the order of parts is refused, and so is the call that it interrupts. The parts that come after
+// that are dropped, none of the calls is served, and the connection continues (V2-52, V2-56, V2-80, V2-81).
+func TestBrokenRuns(t *testing.T) {
+	const xid, other = 0x51, 0x52
+	call := echo(xid, 1000)
+	begin := part(wire.TypeCallMiddle, xid, len(call)-400, call[:400])
+	rest := message2(wire.TypeCallInline, xid, nil, call[400:])
+	for name, c := range map[string]struct {
+		messages [][]byte
+		refused  []uint32 // the XIDs of the errors, all with INVAL_CONT
+	}{
+		"another call":           {[][]byte{begin, call2(other, rpctest.NULL), rest}, []uint32{xid, other}},
+		"a part of another call": {[][]byte{begin, part(wire.TypeCallMiddle, other, 40, call[:40]), rest}, []uint32{xid, other}},
+		"an external call":       {[][]byte{begin, message2(wire.TypeCallExternal, other, []uint32{0}, nil), rest}, []uint32{xid, other}},
+		"properties":             {[][]byte{begin, properties2(other, wire.DefaultProperties()), rest}, []uint32{xid, other}},
+		"too much is left":       {[][]byte{begin, part(wire.TypeCallMiddle, xid, len(call), call[400:800]), rest}, []uint32{xid}},
+		"nothing is left":        {[][]byte{part(wire.TypeCallMiddle, xid, 0, call), rest}, []uint32{xid}},
+		"the end is too short":   {[][]byte{begin, message2(wire.TypeCallInline, xid, nil, call[404:])}, []uint32{xid}},
+		"a part of 3 bytes":      {[][]byte{part(wire.TypeCallMiddle, xid, 400, call[:3]), rest}, []uint32{xid}},
+		"too long":               {[][]byte{part(wire.TypeCallMiddle, xid, mostParts, call[:400]), rest}, []uint32{xid}},
+		"unfinished properties":  {[][]byte{message2(wire.TypeConnpropMiddle, 9, []uint32{0}, nil), call2(xid, rpctest.NULL)}, []uint32{9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, benchConfig{server: Config{Version2: true}})
+			p := b.peer2()
+			p.open()
+			replies := b.server.Stats().Replies.Load()
+			for _, m := range c.messages {
+				p.send(append([]byte(nil), m...))
+			}
+			for range c.refused {
+				q, m := p.next()
+				e, ok := wire.ParseErrorBody2(m)
+				if !ok || q.Type != wire.TypeError || e.Code != wire.Err2InvalCont {
+					t.Fatalf("the server answers % x", m)
+				}
+				if q.XID != c.refused[0] && q.XID != c.refused[len(c.refused)-1] {
+					t.Errorf("the error is for XID %#x", q.XID)
+				}
+			}
+			if name == "unfinished properties" {
+				q, _ := p.next()
+				if q.Type != wire.TypeReplyInline {
+					t.Errorf("%v", q.Type)
+				}
+			} else if n := b.server.Stats().Replies.Load(); n != replies {
+				t.Error("a call was served")
+			}
+			p.alive()
+			if n := b.server.connections()[0].framing.(*version2).run; n.charged != 0 || n.stream != nil {
+				t.Errorf("%d bytes of parts are kept", n.charged)
+			}
+		})
+	}
+}
+
+// A grant between the parts of a call is refused, but its credits count, and the call goes on.
+func TestGrantBetweenParts(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true}})
+	p := b.peer2()
+	p.open()
+	call := echo(5, 1000)
+	p.send(part(wire.TypeCallMiddle, 5, len(call)-400, call[:400]))
+	p.send(message2(wire.TypeGrant, 0, nil, nil))
+	p.wantError2(0, wire.Version2, wire.Err2InvalCont)
+	p.send(message2(wire.TypeCallInline, 5, nil, call[400:]))
+	stream, _ := p.whole(5)
+	results(t, 5, stream)
+}
+
+// A client sends a call that is a little too long in parts, and takes a reply in parts. A server that breaks
+// the order of a reply ends that call, and gets an error (V2-55, V2-61, V2-79).
+func TestPartsOfAClient(t *testing.T) {
+	s, _ := newScript2(t, DialConfig{}, accepts2(64))
+	x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(9000)) })
+	x.MaxArgs = 9008
+	done := s.start(x)
+	var call []byte
+	q, m := s.next2()
+	for q.Type == wire.TypeCallMiddle {
+		call = append(call, m[wire.PartSize:]...)
+		xid := q.XID
+		if q, m = s.next2(); q.XID != xid {
+			t.Fatal("a part of another call")
+		}
+	}
+	var h wire.Call2
+	if h.Parse(m).Refused() || q.Type != wire.TypeCallInline {
+		t.Fatalf("the client calls with % x", m[:40])
+	}
+	if call = append(call, m[h.Size:]...); !bytes.Equal(call[len(call)-9000:], pattern(9000)) {
+		t.Error("the call differs")
+	}
+	reply := opaqueReply(q.XID, pattern(9000))
+	s.sendRaw(permits(part(wire.TypeReplyMiddle, q.XID, len(reply)-4000, reply[:4000]), 64))
+	s.sendRaw(permits(part(wire.TypeReplyMiddle, q.XID, len(reply)-8000, reply[4000:8000]), 64))
+	s.sendRaw(permits(message2(wire.TypeReplyInline, q.XID, nil, reply[8000:]), 64))
+	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(9000)) {
+		t.Errorf("the call ends with %v", r.err)
+	}
+
+	done = s.start(null())
+	q, _ = s.next2()
+	s.sendRaw(permits(part(wire.TypeReplyMiddle, q.XID, 400, reply[:400]), 64))
+	s.sendRaw(permits(message2(wire.TypeReplyInline, q.XID+1, nil, success(q.XID+1)), 64))
+	if r := ended(t, done); !errors.Is(r.err, errBrokenReply) {
+		t.Errorf("the call ends with %v", r.err)
+	}
+	for range 2 {
+		e, m := s.next2()
+		if body, ok := wire.ParseErrorBody2(m); !ok || e.Type != wire.TypeError || body.Code != wire.Err2InvalCont {
+			t.Errorf("the client answers % x", m)
+		}
+	}
+}
