@@ -61,10 +61,11 @@ func callbacks(t testing.TB) (*rpc.Server, *rpctest.Program) {
 // Both ends make calls on one connection, possibly with equal XIDs, and each direction has credits
 // of its own (RFC 8167). Row P-6 of docs/conformance.md.
 func TestBothDirections(t *testing.T) {
-	for _, device := range []rdmacm.Provider{nil, newIwarp(t)} {
-		b, n := withBackchannel(t, benchConfig{device: device, server: Config{callbackCredits: 3}})
+	for i := range 4 {
+		device, version2 := []rdmacm.Provider{nil, newIwarp(t)}[i%2], i >= 2
+		b, n := withBackchannel(t, benchConfig{device: device, server: Config{callbackCredits: 3, Version2: version2}})
 		back, program := callbacks(t)
-		c := b.dial(DialConfig{Callbacks: back, callbackCredits: 5})
+		c := b.dial(DialConfig{Callbacks: back, callbackCredits: 5, Version2: version2})
 		if err := put(t, c, pattern(5000)); err != nil {
 			t.Fatal(err)
 		}

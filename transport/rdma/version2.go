@@ -53,6 +53,8 @@ type version2 struct {
 	running bool
 	// reverse is true if the peer takes calls that it does not send itself.
 	reverse bool
+	// blocked is true if a call waits because mayCall has not permitted it.
+	blocked bool
 	queue   []*outbound // oldest first
 	posting bool        // a goroutine posts messages
 	// owed is true if the peer needs a grant, and granting while the device has one.

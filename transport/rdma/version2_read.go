@@ -50,7 +50,6 @@ func (v *version2) read(r *rdmacm.Recv) inbound {
 	case p.Type == wire.TypeGrant:
 		v.permit(1) // a grant is not answered with a grant
 		r.Release()
-		v.resume()
 		return m
 	case p.Type == wire.TypeError:
 		m.kind = kindError
@@ -107,6 +106,8 @@ func (v *version2) takeLimit(p wire.Prefix2) {
 
 		v.alone = 2
 	}
+	blocked := v.blocked
+	v.blocked = false
 	v.mu.Unlock()
 	if !v.announced {
 		permits := 0
@@ -119,6 +120,9 @@ func (v *version2) takeLimit(p wire.Prefix2) {
 		v.apply()
 	}
 	v.kick()
+	if blocked {
+		v.resume()
+	}
 }
 
 // resume lets the requester send calls for which there were no credits.

@@ -51,7 +51,9 @@ func (v *version2) discard() {
 func (v *version2) mayCall() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.released && (v.k.dialed || v.reverse) && int32(v.sent+uint32(len(v.queue))-v.limit) < 0
+	may := v.released && (v.k.dialed || v.reverse) && int32(v.sent+uint32(len(v.queue))-v.limit) < 0
+	v.blocked = !may
+	return may
 }
 
 // granted returns how many messages this side may send at present.

@@ -1,0 +1,125 @@
+package rdma
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// A server makes no call before the client has announced that it takes calls. Then its calls have version 2,
+// and the XID of the RPC message (V2-37, V2-38, V2-41).
+func TestCallsOfAServer(t *testing.T) {
+	for _, c := range []struct {
+		reverse wire.Reverse
+		want    bool
+	}{{wire.ReverseNone, false}, {wire.ReverseSimple, true}} {
+		b, n := withBackchannel(t, benchConfig{server: Config{Version2: true}})
+		p := b.peer2()
+		own := wire.DefaultProperties()
+		own.Reverse = c.reverse
+		p.send(properties2(7, own, wire.PropReverse))
+		p.next()
+		p.alive()
+		x := null()
+		done := make(chan error, 1)
+		caller := n.last().Caller()
+		x.Done = nil
+		go func() { done <- do(t, caller, x, nil) }()
+		if !c.want {
+			await.Until(t, "the call waits", func() bool {
+				q := b.server.connections()[0].requester
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				return q.queue.First != nil
+			})
+			p.alive() // the next message is its reply, and not a call
+			b.server.connections()[0].device.Abort(nil)
+			if err := ended(t, done); err == nil {
+				t.Error("the call succeeds")
+			}
+			continue
+		}
+		q, m := p.next()
+		var h wire.Call2
+		if q.Type != wire.TypeCallInline || h.Parse(m).Refused() || q.JudgeMessage(m[h.Size:]).Refused() {
+			t.Fatalf("the server calls with % x", m)
+		}
+		p.send(message2(wire.TypeReplyInline, q.XID, nil, success(q.XID)))
+		if err := ended(t, done); err != nil {
+			t.Error(err)
+		}
+		p.alive()
+	}
+}
+
+// A client answers calls of the server in version 2, and refuses those that offer chunks (V2-39, V2-40,
+// V2-42).
+func TestCallsToAClient(t *testing.T) {
+	back, program := callbacks(t)
+	s, first := newScript2(t, DialConfig{Callbacks: back, callbackCredits: 5}, accepts2(64))
+	var own wire.Properties
+	if own = wire.DefaultProperties(); own.Parse(first).Refused() || own.Reverse != wire.ReverseSimple {
+		t.Errorf("the client announces support %d", own.Reverse)
+	}
+	s.sendRaw(permits(call2(5, rpctest.NULL), 64))
+	q, m := s.next2()
+	if q.Type != wire.TypeReplyInline || q.XID != 5 {
+		t.Fatalf("the client answers % x", m)
+	}
+	results(t, 5, m[wire.MinReplyInline:])
+	for _, c := range []struct {
+		lists []uint32
+		code  wire.ErrorCode2
+	}{
+		{join([]uint32{0}, readSegments(40), []uint32{0, 0}), wire.Err2ReadChunks},
+		{join([]uint32{0, 0, 1}, chunkOf(1), []uint32{0, 0}), wire.Err2WriteChunks},
+		{join([]uint32{0, 0, 0, 1}, chunkOf(1)), wire.Err2ReplyResource},
+	} {
+		s.sendRaw(permits(message2(wire.TypeCallInline, 6, c.lists, rpctest.Message(6, rpctest.NULL, nil)), 64))
+		q, m := s.next2()
+		if e, ok := wire.ParseErrorBody2(m); !ok || q.Type != wire.TypeError || q.XID != 6 || e.Code != c.code || e.Max != 0 {
+			t.Errorf("the client answers % x, want %v", m, c.code)
+		}
+	}
+	if n := program.Served[rpctest.NULL].Load(); n != 1 {
+		t.Errorf("%d calls were served", n)
+	}
+}
+
+// Each RDMA2_ERROR ends its call with an error that says which one it is, except one with an unknown code (V2-70, V2-90, V2-92,
+// V2-95, V2-99, V2-102, V2-106). A call with the refused form is not repeated (V2-76, V2-79).
+func TestErrorsEndCallsOfVersion2(t *testing.T) {
+	s, _ := newScript2(t, DialConfig{}, accepts2(64))
+	for _, body := range []wire.ErrorBody2{
+		{Code: wire.Err2BadXDR}, {Code: wire.Err2ReadChunks}, {Code: wire.Err2WriteChunks}, {Code: wire.Err2Segments},
+		{Code: wire.Err2WriteResource}, {Code: wire.Err2ReplyResource}, {Code: wire.Err2VersMismatch}, {Code: wire.Err2InvalHtype},
+		{Code: wire.Err2InvalCont}, {Code: wire.Err2System},
+	} {
+		done := s.start(null())
+		q, _ := s.next2()
+		s.sendRaw(permits(message2(wire.TypeError, q.XID, []uint32{57}, nil), 64))
+		m := make([]byte, wire.MaxError2Size)
+		s.sendRaw(m[:body.Put(m, wire.Prefix2{XID: q.XID, Version: wire.Version2, Limit: 64})])
+		r := ended(t, done)
+		if e, ok := r.err.(*Refused2Error); !ok || e.Code != body.Code {
+			t.Errorf("%v ends the call with %v", body.Code, r.err)
+		}
+	}
+	// A reply that cannot be used ends its call as well (V2-59).
+	for name, m := range map[string][]byte{
+		"half a header":                  message2(wire.TypeReplyInline, 0, []uint32{1}, nil),
+		"external without a Reply chunk": message2(wire.TypeReplyExternal, 0, []uint32{0, 0}, nil),
+	} {
+		done := s.start(null())
+		q, _ := s.next2()
+		p, _ := wire.ParsePrefix2(m)
+		p.XID, p.Limit = q.XID, 64
+		p.Put(m)
+		s.sendRaw(m)
+		if r := ended(t, done); r.err != errBrokenReply {
+			t.Errorf("%s ends the call with %v", name, r.err)
+		}
+	}
+}
