@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// replied handles a reply. If the reply does not match its call, replied drops it. The call then
-// stays pending, and if no matching reply comes, the requester's timer ends the connection (RFC 8166
+// replied handles a reply. If the reply does not match its call, replied drops it. In version 2 the
+// call then ends with an error. In version 1 it stays pending, and if no matching reply comes, the requester's timer ends the connection (RFC 8166
 // §4.5). If the reply has invalidated an STag of another call, replied ends the connection.
 func (q *requester) replied(m *inbound) {
 	q.mu.Lock()
@@ -40,7 +40,13 @@ func (q *requester) replied(m *inbound) {
 		return
 	default:
 		q.mu.Unlock()
-		q.k.drop(f, m)
+		if m.refusal == nil || !q.end(m) {
+			q.k.drop(f, m)
+			return
+		}
+		m.recv.Release()
+		q.k.note(f, answerDrop, m.xid)
+		q.resume()
 		return
 	}
 	q.answeredLocked(e, m)

@@ -43,7 +43,8 @@ type inbound struct {
 	// invalidate is the STag that a reply to the call may invalidate, or 0.
 	invalidate uint32
 	// refusal is the error with which an RDMA_ERROR ends its call. If the RDMA_ERROR cannot be
-	// decoded, it is nil.
+	// decoded, it is nil. For a reply, it is the error with which a reply that does not match its call
+	// ends the call, or nil if the call then stays pending.
 	refusal error
 	// lack says what a call that is refused for want of room would have needed.
 	lack lack

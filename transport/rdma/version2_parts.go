@@ -131,10 +131,23 @@ func (v *version2) charge(n int) {
 
 var errBrokenReply = errors.New("rdma: the reply breaks the rules of version 2 for the order of messages or for headers")
 
-// failReply ends the call xid of this side, whose reply cannot be used.
-func (v *version2) failReply(xid uint32) {
-	if q := v.k.requester; q != nil {
-		q.end(&inbound{xid: xid, credits: noLimit, refusal: errBrokenReply})
-		q.resume()
+// failReply ends the call of a reply that cannot be used. The result is false if there is no such call.
+func (v *version2) failReply(xid uint32) bool {
+	q := v.k.requester
+	if q == nil || !q.end(&inbound{xid: xid, credits: noLimit, refusal: errBrokenReply}) {
+		return false
 	}
+	q.resume()
+	return true
+}
+
+// badReply handles a reply whose header is bad. If its call ends, the message was the answer that the call
+// permitted, so the peer is permitted no other one.
+func (v *version2) badReply(m inbound) inbound {
+	if !v.failReply(m.xid) {
+		return drop(m, faultHeader)
+	}
+	m.recv.Release()
+	v.k.note(faultHeader, answerDrop, m.xid)
+	return m
 }

@@ -32,15 +32,17 @@ func (v *version2) read(r *rdmacm.Recv) inbound {
 		return v.refuse(m, p, faultHeaderType)
 	}
 	step := v.sequence.Admit(p)
-	if step.Interrupted {
-		v.interrupted(step, p.Version)
-	}
+	ended := step.Interrupted && v.interrupted(step, p.Version)
 	if _, _, incomplete := v.sequence.Left(); !incomplete {
 		v.endRun()
 	}
 	switch {
 	case step.Drop:
 		return drop(m, faultBrokenRun)
+	case step.Refused() && ended:
+		r.Release()
+		v.sendError(&m, faultContinuation, 0) // this message takes the place of the reply
+		return m
 	case step.Refused():
 		return v.refuse(m, p, faultContinuation)
 	}
@@ -173,12 +175,10 @@ func (v *version2) sendError(m *inbound, f Fault, permits int) {
 }
 
 // interrupted tells the peer that an RPC message which it has begun will not be served, because another
-// message came before its end. If it is a reply, its call ends.
-func (v *version2) interrupted(s wire.Step, version uint32) {
-	if s.Reply {
-		v.failReply(s.XID)
-	}
+// message came before its end. The result is true if that was a reply, and its call has ended.
+func (v *version2) interrupted(s wire.Step, version uint32) bool {
 	v.sendError(&inbound{xid: s.XID, version: version}, faultContinuation, 0)
+	return s.Reply && v.failReply(s.XID)
 }
 
 // readCall decodes the header of a call.
@@ -231,14 +231,20 @@ func (v *version2) readReply(m inbound, p wire.Prefix2) inbound {
 	if h.Parse(m.recv.Bytes).Refused() {
 		v.sequence.Fail(p)
 		v.endRun()
-		v.failReply(p.XID)
-		return drop(m, faultHeader)
+		return v.badReply(m)
 	}
 	m.kind, m.external = kindReply, p.Type == wire.TypeReplyExternal
 	m.offer, m.size = wire.Offer{Writes: h.Writes, Reply: h.Reply}, h.Size
 	if !m.external && !v.complete(&m, p) {
-		v.failReply(p.XID)
-		return v.refuse(m, p, faultContinuation)
+		permits := 1
+		if v.failReply(p.XID) {
+			permits = 0
+		}
+		m.kind = kindDone
+		m.recv.Release()
+		v.sendError(&m, faultContinuation, permits)
+		return m
 	}
+	m.refusal = errBrokenReply
 	return m
 }

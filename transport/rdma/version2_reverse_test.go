@@ -109,8 +109,10 @@ func TestErrorsEndCallsOfVersion2(t *testing.T) {
 	}
 	// A reply that cannot be used ends its call as well (V2-59).
 	for name, m := range map[string][]byte{
-		"half a header":                  message2(wire.TypeReplyInline, 0, []uint32{1}, nil),
-		"external without a Reply chunk": message2(wire.TypeReplyExternal, 0, []uint32{0, 0}, nil),
+		"half a header":                      message2(wire.TypeReplyInline, 0, []uint32{1}, nil),
+		"a Write chunk that was not offered": message2(wire.TypeReplyInline, 0, append([]uint32{1}, append(chunkOf(1), 0)...), success(0)),
+		"another XID":                        message2(wire.TypeReplyInline, 0, nil, success(0)),
+		"external without a Reply chunk":     message2(wire.TypeReplyExternal, 0, []uint32{0, 0}, nil),
 	} {
 		done := s.start(null())
 		q, _ := s.next2()
@@ -121,5 +123,8 @@ func TestErrorsEndCallsOfVersion2(t *testing.T) {
 		if r := ended(t, done); r.err != errBrokenReply {
 			t.Errorf("%s ends the call with %v", name, r.err)
 		}
+	}
+	if n := end(s.p).Promised(); n != spareReceives+window2 { // each message has made room for one
+		t.Errorf("%d receives are promised", n)
 	}
 }
