@@ -125,7 +125,7 @@ var rdmaMutants = []mutant{
 	return e, true`,
 		"transport/rdma/wire", "TestErrorVectors"},
 	{"V1-87: versions 1 to 2 are served", "transport/rdma", "version1.putError",
-		"High: wire.Version1}", "High: 2}", "transport/rdma", "TestVersionMismatch"},
+		"High: v.k.newest()}", "High: 2}", "transport/rdma", "TestVersionMismatch"},
 	{"V1-88: segments may wrap", "transport/rdma/wire", "Segment.wraps",
 		"return s.Length > 0 && s.Offset+uint64(s.Length-1) < s.Offset", "return false", "transport/rdma", "TestBadHeaders"},
 	{"V1-90: what broke a connection is tried again", "transport/rdma", "call.check",
@@ -181,7 +181,7 @@ var rdmaMutants = []mutant{
 		"s.config.RPC, s.config.Credits, s.failed)",
 		"transport/rdma", "TestStrangersAreGrantedFewCredits"},
 	{"V1-16: credits are granted before their receives are promised", "transport/rdma", "responder.grant",
-		`		s.k.promise(more)
+		`		s.k.framing.permit(more)
 `,
 		"",
 		"transport/rdma", "TestStrangersAreGrantedFewCredits"},
@@ -260,10 +260,10 @@ var rdmaMutants = []mutant{
 		"s.k.granted.Store(max(uint32(more), s.k.granted.Load()))",
 		"transport/rdma", "TestGrantThatGrows"},
 	{"V1-16: receives follow a larger grant", "transport/rdma", "responder.grant",
-		`s.k.promise(more)
+		`s.k.framing.permit(more)
 		s.k.granted.Add(uint32(more))`,
 		`s.k.granted.Add(uint32(more))
-		s.k.promise(more - 1)`,
+		s.k.framing.permit(more - 1)`,
 		"transport/rdma", "TestGrantThatGrows"},
 	{"V1-119: the length behind the mark", "transport/rdma/wire", "ParsePrivateData",
 		"for ; len(b) >= PrivateDataSize; b",
@@ -394,7 +394,7 @@ var rdmaMutants = []mutant{
 		q.mu.Unlock()`,
 		"q.pending.remove(m.xid)\n\t\tq.mu.Unlock()",
 		"transport/rdma", "TestCancelledCallsKeepTheirCredit"},
-	{"V1-85: RDMA_ERROR leaves its call for the next connection", "transport/rdma", "requester.refused",
+	{"V1-85: RDMA_ERROR leaves its call for the next connection", "transport/rdma", "requester.end",
 		"q.settle(e, m.refusal)",
 		`e.lost = m.refusal.(*RefusedError).Code == wire.ErrVers
 		q.settle(e, m.refusal)`,
