@@ -130,6 +130,7 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 	k, err := c.connect(ctx)
 	if err != nil {
 		c.end()
+		c.gone.Wait()
 		return nil, err
 	}
 	c.link = k

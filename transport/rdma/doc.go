@@ -1,5 +1,7 @@
 // Package rdma carries ONC RPC over RDMA: RPC-over-RDMA version 1 (RFC 8166, with the CM private
-// data of RFC 8797 and the reverse direction of RFC 8167), in both roles that RFC 8166 defines. A
+// data of RFC 8797 and the reverse direction of RFC 8167), and version 2
+// (draft-ietf-nfsv4-rpcrdma-version-two-07) if its configuration asks for it, in both roles that RFC 8166
+// defines. A
 // Responder turns received calls and their chunks into rpc.Calls, and sends each reply in the
 // chunks that its call offers, or inline. A Requester (Client) makes calls whose payload is placed
 // directly.
@@ -13,5 +15,5 @@
 //
 // The package depends on no upper layer: rpc.Binding says which items of a message may be placed
 // directly, and how large they can be. It depends on no device: package rdmacm is the interface to
-// all devices. It supports only version 1.
+// all devices.
 package rdma

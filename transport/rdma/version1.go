@@ -134,6 +134,13 @@ func (v version1) putError(o *outbound, m *inbound, f Fault) Answer {
 	}
 	o.setHeaderSize(wire.MaxErrorSize)
 	p := wire.Prefix{XID: m.xid, Version: m.version, Credits: v.k.responder.credits()}
+	if f == faultVersion && m.version == wire.Version2 && v.k.version2 {
+		// This side knows the version, but it is not that of the connection (version 2, §7.1.2).
+		n := wire.ErrorBody2{Code: wire.Err2VersMismatch}.Put(o.head, wire.Prefix2{XID: m.xid, Version: m.version, Limit: p.Credits})
+		o.setHeaderSize(n)
+		o.invalidate = 0
+		return answerError
+	}
 	n := wire.ErrorBody{Code: code, Low: wire.Version1, High: v.k.newest()}.Put(o.head, p)
 	o.setHeaderSize(n)
 	o.invalidate = 0

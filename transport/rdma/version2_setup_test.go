@@ -2,9 +2,13 @@ package rdma
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"testing"
+	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -136,6 +140,69 @@ func TestVersionIsSettled(t *testing.T) {
 		}
 	}
 	p.alive()
+}
+
+// On a connection of version 1, a message of version 2 has the wrong version, although the server knows it
+// (V2-74, V2-75).
+func TestVersion1IsSettled(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true}})
+	p := b.peerWith(nil, 64)
+	b.alive(p)
+	m := b.call(p, message{xid: 9, version: 2, payload: rpctest.Message(9, rpctest.NULL, nil)})
+	q, _ := wire.ParsePrefix2(m.Bytes)
+	if e, ok := wire.ParseErrorBody2(m.Bytes); !ok || e.Code != wire.Err2VersMismatch || q.XID != 9 || q.Version != 2 {
+		t.Errorf("the server answers % x", m.Bytes)
+	}
+	b.alive(p)
+}
+
+// A server that does not answer the proposal is served with version 1, on another connection (V2-N7).
+func TestVersion2Unanswered(t *testing.T) {
+	defer func(d time.Duration) { answerWait = d }(answerWait)
+	answerWait = time.Millisecond
+	s := &script{t: t, provider: rdmatest.NewConfig(rdmatest.Config{})}
+	s.device = s.provider
+	var err error
+	if s.listener, err = s.device.Listen(netip.MustParseAddrPort("192.0.2.1:20049")); err != nil {
+		t.Fatal(err)
+	}
+	defer s.listener.Close()
+	done := make(chan error, 1)
+	go func() {
+		s.client, err = Dial(t.Context(), s.device, s.listener.Addr(), DialConfig{Version2: true})
+		done <- err
+	}()
+	s.accept(nil).Receive()
+	s.p = s.accept(nil)
+	if err := ended(t, done); err != nil {
+		t.Fatal(err)
+	}
+	defer s.client.Close()
+	call := s.start(null())
+	h, _ := s.next()
+	if h.Version != wire.Version1 {
+		t.Errorf("the client calls with version %d", h.Version)
+	}
+	s.reply(message{xid: h.XID, payload: success(h.XID)})
+	ended(t, call)
+}
+
+// A client that permits no replies for too long loses its connection, because they occupy memory.
+func TestRepliesDoNotWaitForever(t *testing.T) {
+	defer func(d time.Duration) { creditPatience = d }(creditPatience)
+	creditPatience = time.Millisecond
+	b := newBench(t, benchConfig{server: Config{Version2: true}})
+	p := b.peer2()
+	p.limit, p.frozen = 1, true
+	p.open()
+	p.send(call2(5, rpctest.NULL))
+	if err := p.p.End(); err == nil {
+		t.Error("the client keeps its connection")
+	}
+	await.Until(t, "the connection is gone", func() bool { return b.server.Stats().Connections.Load() == 0 })
+	if n := b.server.Stats().Timeouts(); n != 1 {
+		t.Errorf("%d connections have stalled", n)
+	}
 }
 
 // A message of an unknown version settles nothing (V2-71, V2-72).
