@@ -78,6 +78,8 @@ var rdma2Mutants = []mutant{
 		"Low: low, High: high}", "Low: low}", "transport/rdma/wire", "TestJudgeVersion"},
 	{"V2-71: later versions pass", "transport/rdma/wire", "Prefix2.JudgeVersion",
 		" || p.Version > high", "", "transport/rdma/wire", "TestJudgeVersion"},
+	{"V2-71, V2-74: an error about a message of another version is answered", "transport/rdma/wire", "Prefix2.JudgeVersion",
+		"case p.Type == TypeError:", "case p.Type == TypeError && p.Version == settled:", "transport/rdma/wire", "TestNoErrorAnswersAnError"},
 	{"V2-74: the version changes", "transport/rdma/wire", "Prefix2.JudgeVersion",
 		"settled != 0 && p.Version != settled", "settled == 2 && p.Version > settled", "transport/rdma/wire", "TestJudgeVersion"},
 	{"V2-80: parts of 3 bytes", "transport/rdma/wire", "MinFragment",

@@ -73,6 +73,9 @@ func versionFault(p wire.Prefix2) Fault {
 	case wire.Err2VersMismatch:
 		return faultMismatch
 	}
+	if p.Version != wire.Version2 {
+		return faultMismatch // an error about a message that this side has not sent
+	}
 	return faultNone
 }
 

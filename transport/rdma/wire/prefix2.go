@@ -40,8 +40,14 @@ func PutGrant(b []byte, limit uint32) { Prefix2{0, Version2, limit, TypeGrant}.P
 // JudgeVersion checks the version of a message, before any other word of it is used. The receiver supports
 // the versions from low to high. settled is the version of the connection, or 0 if none is settled yet. A
 // version that is not supported is refused as such even if another one is settled (§7.1.1, §7.1.2).
+//
+// An RDMA2_ERROR passes whatever its version is: it has that of the message which it refuses (§7), its type and its code
+// are the same in all versions, and two peers that answered errors with errors would not stop. ParseErrorBody2
+// says what it means. Its Limit is one of version 2 only if the whole message is of version 2.
 func (p Prefix2) JudgeVersion(settled, low, high uint32) Refusal {
 	switch {
+	case p.Type == TypeError:
+		return Refusal{}
 	case p.Version < low || p.Version > high:
 		return Refusal{ErrorBody2{Code: Err2Vers, Low: low, High: high}, "the version is not supported"}
 	case settled != 0 && p.Version != settled:

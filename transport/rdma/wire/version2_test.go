@@ -225,6 +225,27 @@ func TestJudgeVersion(t *testing.T) {
 	}
 }
 
+// No error is answered with an error, whatever its version, its code and the connection's version are: each answer
+// to a message of another version has that version itself. ERR_VERS is known by its type and its code alone. Rows
+// V2-68, V2-71, V2-74 of docs/conformance.md.
+func TestNoErrorAnswersAnError(t *testing.T) {
+	for _, version := range []uint32{0, 1, 2, 3, 9, 0xffffffff} {
+		for _, settled := range []uint32{0, 1, 2} {
+			for _, c := range errors2 {
+				b := make([]byte, MaxError2Size)
+				b = b[:c.body.Put(b, Prefix2{XID: 7, Version: version, Type: TypeCallInline})]
+				p, ok := ParsePrefix2(b)
+				if !ok || p.JudgeVersion(settled, 1, 2).Refused() || p.JudgeType().Refused() {
+					t.Errorf("%v of version %d, version %d settled: %+v", c.body.Code, version, settled, p.JudgeVersion(settled, 1, 2))
+				}
+				if e, ok := ParseErrorBody2(b); !ok || e != c.body {
+					t.Errorf("%v of version %d: decoded as %+v %v", c.body.Code, version, e, ok)
+				}
+			}
+		}
+	}
+}
+
 // An RDMA2_GRANT is a prefix with XID 0. Row V2-50 of docs/conformance.md.
 func TestPutGrant(t *testing.T) {
 	want, _ := vector(t, "RDMA2_GRANT")
