@@ -177,10 +177,13 @@ func (v *version2) sendError(m *inbound, f Fault, permits int) {
 	}
 }
 
-// interrupted tells the peer that an RPC message which it has begun will not be served, because another
-// message came before its end. The result is true if that was a reply, and its call has ended.
+// interrupted tells the peer, unless the refusal of the message itself does, that an RPC message which it has
+// begun will not be served, because another message came before its end. The result is true if that was a reply, and
+// its call has ended.
 func (v *version2) interrupted(s wire.Step, version uint32) bool {
-	v.sendError(&inbound{xid: s.XID, version: version}, faultContinuation, 0)
+	if s.Inform {
+		v.sendError(&inbound{xid: s.XID, version: version}, faultContinuation, 0)
+	}
 	return s.Reply && v.failReply(s.XID)
 }
 

@@ -29,23 +29,28 @@ const (
 )
 
 // A failedRun names an RPC message of which more parts may arrive after it has failed. kind is TypeCallMiddle
-// or TypeReplyMiddle; 0 if the entry is free.
+// or TypeReplyMiddle; 0 if the entry is free. old is true if no part has come since the last call of Expire.
 type failedRun struct {
 	kind HeaderType
 	xid  uint32
+	old  bool
 }
 
 // A Step is what a Sequence says about a message.
 type Step struct {
 	// Refusal is the fault of the message itself, which is dropped then.
 	Refusal
-	// Drop is true if the message belongs to an RPC message that has failed before. It is dropped without
-	// an answer.
+	// Drop is true if the fault is that the message belongs to an RPC message which has failed before. Nothing
+	// goes back.
 	Drop bool
-	// Interrupted is true if the message has ended an incomplete RPC message of another XID, XID. Its peer
-	// gets an RDMA2_ERROR with Err2InvalCont for that one too. Of a reply, the call ends as well: Reply.
+	// Interrupted is true if an incomplete RPC message with the XID XID has ended. If it was a reply, Reply is
+	// true, and its call ends as well. It may be another RPC message than that of the refused one although both
+	// have the same XID, because each direction has XIDs of its own (§3.1.3).
 	Interrupted, Reply bool
 	XID                uint32
+	// Inform is true if the peer gets an RDMA2_ERROR with Err2InvalCont for XID too. It is false if the refusal
+	// of the message itself has the same XID.
+	Inform bool
 }
 
 // Admit judges the place of a message of a known type in the order of messages. It looks at the prefix alone.
@@ -53,7 +58,7 @@ type Step struct {
 // message to Add; if it cannot be decoded, to Fail.
 func (s *Sequence) Admit(p Prefix2) Step {
 	if s.drops(p) {
-		return Step{Drop: true}
+		return Step{Refusal: Refusal{Why: "its RPC message has failed before"}, Drop: true}
 	}
 	if s.run != 0 && !s.continues(p) {
 		return s.interrupt(p)
@@ -82,20 +87,19 @@ func (s *Sequence) continues(p Prefix2) bool {
 // or about another RPC message leaves the incomplete one as it is. Everything else ends it: its peer would
 // wait for an answer forever if only the other message were refused.
 func (s *Sequence) interrupt(p Prefix2) Step {
-	step := Step{Refusal: badContinuation("an RPC message is not complete")}
+	refusal := badContinuation("an RPC message is not complete")
 	if p.Type == TypeGrant || p.Type == TypeError {
-		return step
+		return Step{Refusal: refusal}
 	}
-	step.Interrupted, step.XID, step.Reply = s.xid != p.XID, s.xid, s.run == TypeReplyMiddle
-	s.note(s.run, s.xid)
-	s.run = 0
+	step := s.Abandon()
+	step.Refusal, step.Inform = refusal, s.xid != p.XID
 	s.fail(p)
 	return step
 }
 
 // Add takes the part of an RPC message that an admitted RDMA2_*_MIDDLE or RDMA2_*_INLINE carries. size is the
 // part's length, and remaining the header's Remaining, 0 for RDMA2_*_INLINE. If the message is refused, the
-// parts before it are void, and Step.Drop will be true for those after it.
+// parts before it are void, and those after it will be refused with Step.Drop.
 func (s *Sequence) Add(p Prefix2, size int, remaining uint32) Refusal {
 	begins, middle := s.run == 0, p.Type.IsMiddle()
 	var why string
@@ -133,11 +137,27 @@ func (s *Sequence) Fail(p Prefix2) {
 	s.fail(p)
 }
 
-// Abandon ends the incomplete RPC message, if there is one, because it waited too long for its next part.
-func (s *Sequence) Abandon() {
-	if s.run != 0 {
-		s.note(s.run, s.xid)
-		s.run = 0
+// Abandon ends the incomplete RPC message, because it waited too long for its next part. The step says which one that
+// was. It is the zero Step if there is none.
+func (s *Sequence) Abandon() Step {
+	if s.run == 0 {
+		return Step{}
+	}
+	step := Step{Interrupted: true, Reply: s.run == TypeReplyMiddle, XID: s.xid, Inform: true}
+	s.note(s.run, s.xid)
+	s.run = 0
+	return step
+}
+
+// Expire forgets the failed RPC messages of which no part has come since the last call of Expire. Its user calls it
+// each time that the longest time between two parts of an RPC message has passed. So a message that reuses an XID is
+// not dropped forever if the last part of the one before never comes.
+func (s *Sequence) Expire() {
+	for i := range s.failed {
+		if s.failed[i].old {
+			s.failed[i] = failedRun{}
+		}
+		s.failed[i].old = true
 	}
 }
 
@@ -151,7 +171,7 @@ func (s *Sequence) fail(p Prefix2) {
 // note remembers a failed RPC message. A peer that behaves has one of them at most. Of a peer that has more,
 // the oldest one is forgotten.
 func (s *Sequence) note(kind HeaderType, xid uint32) {
-	s.failed[s.oldest] = failedRun{kind, xid}
+	s.failed[s.oldest] = failedRun{kind: kind, xid: xid}
 	s.oldest = (s.oldest + 1) % len(s.failed)
 }
 
@@ -167,10 +187,11 @@ func (s *Sequence) drops(p Prefix2) bool {
 	}
 	found := false
 	for i := range s.failed {
-		if s.failed[i] == (failedRun{kind, p.XID}) {
-			found = true
+		f := &s.failed[i]
+		if f.kind == kind && f.xid == p.XID {
+			found, f.old = true, false
 			if p.Type == kind+1 {
-				s.failed[i] = failedRun{}
+				*f = failedRun{}
 			}
 		}
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // A came is a message of a script, and what a Sequence says about it: "" if it goes on, "drop" if it is
-// dropped without an answer, "cont" if INVAL_CONT goes back, "cont+7" if INVAL_CONT goes back for XID 7 too,
-// and "cont+reply 7" if that XID is of a reply.
+// dropped without an answer, "cont" if INVAL_CONT goes back, "cont-7" if the incomplete call 7 ends as well, "cont-reply 7"
+// if that is a reply, and "cont+7" or "cont+reply 7" if INVAL_CONT goes back for XID 7 too.
 type came struct {
 	ht              HeaderType
 	xid             uint32
@@ -20,12 +20,12 @@ func (c came) said(s *Sequence) string {
 	p := Prefix2{XID: c.xid, Version: Version2, Type: c.ht}
 	step := s.Admit(p)
 	r := step.Refusal
-	if !step.Drop && !r.Refused() && (c.ht.IsMiddle() || c.ht == TypeCallInline || c.ht == TypeReplyInline) {
+	if !r.Refused() && (c.ht.IsMiddle() || c.ht == TypeCallInline || c.ht == TypeReplyInline) {
 		r = s.Add(p, c.size, uint32(c.remaining))
 	}
 	var said []string
 	switch {
-	case step.Drop:
+	case step.Drop && r.Refused() && r.Answer == (ErrorBody2{}):
 		said = append(said, "drop")
 	case r.Refused() && r.Answer == (ErrorBody2{Code: Err2InvalCont}):
 		said = append(said, "cont")
@@ -33,9 +33,9 @@ func (c came) said(s *Sequence) string {
 		said = append(said, r.Why)
 	}
 	if step.Interrupted {
-		said = append(said, fmt.Sprintf("%s%d", map[bool]string{true: "reply "}[step.Reply], step.XID))
+		said = append(said, fmt.Sprintf("%s%s%d", map[bool]string{true: "+", false: "-"}[step.Inform], map[bool]string{true: "reply "}[step.Reply], step.XID))
 	}
-	return strings.Join(said, "+")
+	return strings.Join(said, "")
 }
 
 // The parts of an RPC message come one after another, and properties come once. What breaks this order is
@@ -69,21 +69,24 @@ func TestSequence(t *testing.T) {
 			{ci, 1, 20, 0, ""}},
 		"parts of another call between them (V2-3, V2-56, V2-81)": {{cm, 1, 40, 40, ""}, {cm, 2, 40, 40, "cont+1"}, {cm, 1, 20, 20, "drop"}, {cm, 2, 20, 20, "drop"},
 			{ci, 1, 20, 0, "drop"}, {ci, 2, 20, 0, "drop"}, {ci, 2, 20, 0, ""}, {ci, 1, 20, 0, ""}},
-		"an external call between parts (V2-56)": {{cm, 1, 40, 40, ""}, {ce, 1, 0, 0, "cont"}, {ce, 1, 0, 0, "drop"}, {ci, 1, 40, 0, "drop"}, {ce, 1, 0, 0, ""}},
+		"an external call between parts (V2-56)": {{cm, 1, 40, 40, ""}, {ce, 1, 0, 0, "cont-1"}, {ce, 1, 0, 0, "drop"}, {ci, 1, 40, 0, "drop"}, {ce, 1, 0, 0, ""}},
 		"a reply between parts (V2-56)":          {{cm, 1, 40, 40, ""}, {ri, 9, 40, 0, "cont+1"}, {ci, 1, 40, 0, "drop"}},
-		"a reply of the same XID (V2-56)":        {{cm, 1, 40, 40, ""}, {ri, 1, 40, 0, "cont"}, {ri, 1, 40, 0, ""}, {ci, 1, 40, 0, "drop"}},
-		"a reply's part between parts (V2-56)":   {{cm, 1, 40, 40, ""}, {rm, 1, 40, 40, "cont"}, {ri, 1, 40, 0, "drop"}, {ci, 1, 40, 0, "drop"}},
+		"a reply of the same XID (V2-56)":        {{cm, 1, 40, 40, ""}, {ri, 1, 40, 0, "cont-1"}, {ri, 1, 40, 0, ""}, {ci, 1, 40, 0, "drop"}},
+		"a reply's part between parts (V2-56)":   {{cm, 1, 40, 40, ""}, {rm, 1, 40, 40, "cont-1"}, {ri, 1, 40, 0, "drop"}, {ci, 1, 40, 0, "drop"}},
 		"properties between parts (V2-56)":       {{cm, 1, 40, 40, ""}, {pf, 9, 0, 0, "cont+1"}, {ci, 1, 40, 0, "drop"}, {pf, 9, 0, 0, ""}},
 		"a grant between parts (V2-51)":          {{cm, 1, 40, 40, ""}, {TypeGrant, 1, 0, 0, "cont"}, {ci, 1, 40, 0, ""}},
 		"an error between parts":                 {{cm, 1, 40, 40, ""}, {TypeError, 1, 0, 0, "cont"}, {ci, 1, 40, 0, ""}},
 		"a call between parts of a reply (V2-61)": {{rm, 1, 40, 40, ""}, {ci, 2, 40, 0, "cont+reply 1"}, {ri, 1, 40, 0, "drop"},
 			{ri, 1, 40, 0, ""}},
-		"a reply between parts of a reply (V2-61)":   {{rm, 1, 40, 40, ""}, {ri, 2, 40, 0, "cont+reply 1"}, {rm, 1, 20, 20, "drop"}},
-		"an external one between its parts (V2-61)":  {{rm, 1, 40, 40, ""}, {re, 1, 0, 0, "cont"}, {ri, 1, 40, 0, "drop"}},
-		"properties in parts":                        {{pm, 7, 0, 0, ""}, {pm, 8, 0, 0, ""}, {pf, 9, 0, 0, ""}, {ci, 1, 40, 0, ""}},
-		"properties behind calls":                    {{ci, 1, 40, 0, ""}, {pm, 7, 0, 0, ""}, {pf, 7, 0, 0, ""}},
-		"a call before the last properties (V2-52)":  {{pm, 7, 0, 0, ""}, {ci, 1, 40, 0, "cont"}, {pf, 7, 0, 0, ""}, {ci, 1, 40, 0, ""}},
-		"a grant before the last properties (V2-52)": {{pm, 7, 0, 0, ""}, {TypeGrant, 0, 0, 0, "cont"}, {pf, 7, 0, 0, ""}},
+		"a call of the reply's XID between its parts (V2-61)": {{rm, 5, 40, 40, ""}, {ci, 5, 40, 0, "cont-reply 5"}, {ri, 5, 40, 0, "drop"},
+			{ci, 5, 40, 0, ""}},
+		"a call's part of the reply's XID (V2-61, V2-81)": {{rm, 5, 40, 40, ""}, {cm, 5, 40, 40, "cont-reply 5"}, {ci, 5, 40, 0, "drop"}, {ri, 5, 40, 0, "drop"}},
+		"a reply between parts of a reply (V2-61)":        {{rm, 1, 40, 40, ""}, {ri, 2, 40, 0, "cont+reply 1"}, {rm, 1, 20, 20, "drop"}},
+		"an external one between its parts (V2-61)":       {{rm, 1, 40, 40, ""}, {re, 1, 0, 0, "cont-reply 1"}, {ri, 1, 40, 0, "drop"}},
+		"properties in parts":                             {{pm, 7, 0, 0, ""}, {pm, 8, 0, 0, ""}, {pf, 9, 0, 0, ""}, {ci, 1, 40, 0, ""}},
+		"properties behind calls":                         {{ci, 1, 40, 0, ""}, {pm, 7, 0, 0, ""}, {pf, 7, 0, 0, ""}},
+		"a call before the last properties (V2-52)":       {{pm, 7, 0, 0, ""}, {ci, 1, 40, 0, "cont"}, {pf, 7, 0, 0, ""}, {ci, 1, 40, 0, ""}},
+		"a grant before the last properties (V2-52)":      {{pm, 7, 0, 0, ""}, {TypeGrant, 0, 0, 0, "cont"}, {pf, 7, 0, 0, ""}},
 		"a part before them (V2-52, V2-81)": {{pm, 7, 0, 0, ""}, {cm, 1, 40, 40, "cont"}, {ci, 1, 40, 0, "drop"}, {pf, 7, 0, 0, ""},
 			{ci, 1, 40, 0, ""}},
 		"properties twice (V2-53)":     {{pf, 7, 0, 0, ""}, {pf, 8, 0, 0, "cont"}, {pm, 9, 0, 0, "cont"}, {ci, 1, 40, 0, ""}},
@@ -119,7 +122,9 @@ func TestSequenceForgets(t *testing.T) {
 			if id, left, ok := s.Left(); !ok || id != xid || left != 40 {
 				t.Fatalf("XID %d: %d, %d bytes to come, %v", xid, id, left, ok)
 			}
-			s.Abandon()
+			if step := s.Abandon(); step != (Step{Interrupted: true, XID: xid, Inform: true}) {
+				t.Fatalf("XID %d: %+v", xid, step)
+			}
 		case 2:
 			s.Add(part(xid), 3, 40)
 		}
@@ -132,9 +137,55 @@ func TestSequenceForgets(t *testing.T) {
 			t.Errorf("XID %d: %+v", xid, step)
 		}
 	}
-	s.Abandon()
+	if step := s.Abandon(); step != (Step{}) {
+		t.Errorf("%+v", step)
+	}
 	if step := s.Admit(Prefix2{XID: 7, Type: TypeCallInline}); step != (Step{}) {
 		t.Errorf("%+v", step)
+	}
+}
+
+// A reply that waits too long for its next part ends its call.
+func TestAbandonedReply(t *testing.T) {
+	s := Sequence{Most: 1000}
+	p := Prefix2{XID: 9, Type: TypeReplyMiddle}
+	s.Admit(p)
+	s.Add(p, 40, 40)
+	if step := s.Abandon(); step != (Step{Interrupted: true, Reply: true, XID: 9, Inform: true}) || step.Refused() {
+		t.Errorf("%+v", step)
+	}
+}
+
+// A failed RPC message is forgotten if none of its parts comes for the time between two calls of Expire. Row V2-81 of
+// docs/conformance.md.
+func TestSequenceExpires(t *testing.T) {
+	part, last := Prefix2{XID: 5, Type: TypeCallMiddle}, Prefix2{XID: 5, Type: TypeCallInline}
+	for name, c := range map[string]struct {
+		script string // f: the message fails; e: Expire; p: a part of it comes
+		drop   bool
+	}{
+		"at once":                      {"f", true},
+		"a message that has just come": {"fe", true},
+		"after the time":               {"fee", false},
+		"a part begins the time again": {"fepe", true},
+		"after the last part":          {"fepee", false},
+		"an entry that was used":       {"feeefe", true},
+		"never failed":                 {"eee", false},
+	} {
+		s := Sequence{Most: 1000}
+		for _, what := range c.script {
+			switch what {
+			case 'f':
+				s.Fail(part)
+			case 'e':
+				s.Expire()
+			case 'p':
+				s.Admit(part)
+			}
+		}
+		if step := s.Admit(last); step.Drop != c.drop || step.Refused() != c.drop {
+			t.Errorf("%s: %+v", name, step)
+		}
 	}
 }
 
