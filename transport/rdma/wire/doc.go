@@ -1,7 +1,7 @@
 // Package wire is the codec of RPC-over-RDMA: the bytes before the RPC message in a Send (RFC 8166 §4;
 // for version 2 draft-ietf-nfsv4-rpcrdma-version-two-07 §6), and the private data of a connection (RFC
 // 8797 §4). Its functions allocate nothing and read nothing but the message. Decoded values alias the
-// message.
+// message. Only a token of host authentication (Properties.HostAuth) is a copy.
 //
 // All versions have the Prefix, the layout of ERR_VERS (rdma_error.go), the elements of chunk lists
 // (chunks.go) and the private data in common. Version 1 has one header for all messages (header.go). In

@@ -1,6 +1,9 @@
 package wire
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // PropertyID names a transport property: rdma_which of §5.1.
 type PropertyID uint32
@@ -43,7 +46,8 @@ type Properties struct {
 	// chunks.
 	Segments uint32
 	Reverse  Reverse
-	// HostAuth is a token of host authentication, or nil if the peer sent none. It aliases the message.
+	// HostAuth is a token of host authentication, or nil if the peer sent none. Parse copies it, because the
+	// properties of a peer come in several messages, and outlive them.
 	HostAuth []byte
 }
 
@@ -80,7 +84,7 @@ func (p *Properties) Parse(message []byte) Refusal {
 	if len(message) < PrefixSize+4 {
 		return Refusal{ErrorBody2{Code: Err2BadXDR}, whyTruncated}
 	}
-	staged := *p
+	staged, token := *p, false
 	b := message[PrefixSize+4:]
 	for count := binary.BigEndian.Uint32(message[PrefixSize:]); count > 0; count-- {
 		if len(b) < 8 {
@@ -93,6 +97,10 @@ func (p *Properties) Parse(message []byte) Refusal {
 			return Refusal{ErrorBody2{Code: Err2BadPropval}, "the value of a property cannot be parsed"}
 		}
 		b = b[padded:]
+		token = token || id == PropHostAuth
+	}
+	if token {
+		staged.HostAuth = bytes.Clone(staged.HostAuth)
 	}
 	*p = staged
 	return Refusal{}

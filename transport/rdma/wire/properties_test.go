@@ -25,13 +25,15 @@ func TestProperties(t *testing.T) {
 		want Properties // if there is no answer
 		code ErrorCode2
 	}{
-		"none":           {`00000000`, before, 0},
-		"Send size":      {`00000001 00000001 00000004 00010000`, with(func(p *Properties) { p.SendSize = 65536 }), 0},
-		"receive size":   {`00000001 00000002 00000004 00004000`, with(func(p *Properties) { p.ReceiveSize = 16384 }), 0},
-		"segment size":   {`00000001 00000003 00000004 00001000`, with(func(p *Properties) { p.SegmentSize = 4096 }), 0},
-		"segment size 0": {`00000001 00000003 00000004 00000000`, with(func(p *Properties) { p.SegmentSize = 0 }), 0},
-		"segments":       {`00000001 00000004 00000004 00000003`, with(func(p *Properties) { p.Segments = 3 }), 0},
-		"reverse":        {`00000001 00000005 00000004 00000003`, with(func(p *Properties) { p.Reverse = ReverseGeneral }), 0},
+		"none":              {`00000000`, before, 0},
+		"Send size":         {`00000001 00000001 00000004 00010000`, with(func(p *Properties) { p.SendSize = 65536 }), 0},
+		"receive size":      {`00000001 00000002 00000004 00004000`, with(func(p *Properties) { p.ReceiveSize = 16384 }), 0},
+		"Send size 1024":    {`00000001 00000001 00000004 00000400`, with(func(p *Properties) { p.SendSize = 1024 }), 0},
+		"receive size 1024": {`00000001 00000002 00000004 00000400`, with(func(p *Properties) { p.ReceiveSize = 1024 }), 0},
+		"segment size":      {`00000001 00000003 00000004 00001000`, with(func(p *Properties) { p.SegmentSize = 4096 }), 0},
+		"segment size 0":    {`00000001 00000003 00000004 00000000`, with(func(p *Properties) { p.SegmentSize = 0 }), 0},
+		"segments":          {`00000001 00000004 00000004 00000003`, with(func(p *Properties) { p.Segments = 3 }), 0},
+		"reverse":           {`00000001 00000005 00000004 00000003`, with(func(p *Properties) { p.Reverse = ReverseGeneral }), 0},
 		"reverse, a later level": {`00000001 00000005 00000004 00000004`,
 			with(func(p *Properties) { p.Reverse = ReverseNone }), 0},
 		"token":        {`00000001 00000006 0000000c 00000005 68656c6c 6f000000`, with(func(p *Properties) { p.HostAuth = []byte("hello") }), 0},
@@ -58,6 +60,7 @@ func TestProperties(t *testing.T) {
 		"token shorter than its value (V2-46)":      {`00000001 00000006 0000000c 00000001 68656c6c 6f000000`, before, Err2BadPropval},
 		"token without its length (V2-46)":          {`00000001 00000006 00000003 00000000`, before, Err2BadPropval},
 		"Send size 1023":                            {`00000001 00000001 00000004 000003ff`, before, Err2BadPropval},
+		"receive size 1023":                         {`00000001 00000002 00000004 000003ff`, before, Err2BadPropval},
 		"receive size 0":                            {`00000001 00000002 00000004 00000000`, before, Err2BadPropval},
 		"a good value before a bad one (V2-85)":     {`00000002 00000002 00000004 00004000 00000001 00000003 00100000`, before, Err2BadPropval},
 		"a good value before a short list (V2-85)":  {`00000002 00000002 00000004 00004000`, before, Err2BadXDR},
@@ -97,8 +100,8 @@ func TestDefaultProperties(t *testing.T) {
 func TestPutProperties(t *testing.T) {
 	p := Properties{1 << 16, 1 << 17, 1 << 18, 30, ReverseContinued, []byte("hello")}
 	which := []PropertyID{PropSendSize, PropReceiveSize, PropSegmentSize, PropSegments, PropReverse}
-	if n := p.Size(which...); n != 80 || n > MaxFirstMessage {
-		t.Errorf("%d bytes (V2-14)", n)
+	if n := p.Size(which...); n != 80 || MaxFirstMessage != 1024 {
+		t.Errorf("%d bytes of %d (V2-14)", n, MaxFirstMessage)
 	}
 	which = append(which, PropHostAuth)
 	b := bytes.Repeat([]byte{0xee}, p.Size(which...)+4)
@@ -110,5 +113,24 @@ func TestPutProperties(t *testing.T) {
 	}
 	if !bytes.Equal(b[len(b)-8:], []byte{'o', 0, 0, 0, 0xee, 0xee, 0xee, 0xee}) {
 		t.Errorf("ends with % x", b[len(b)-8:])
+	}
+}
+
+// The properties of a peer outlive the message that announced them, although its buffer is used again.
+func TestPropertiesOutliveTheMessage(t *testing.T) {
+	p := DefaultProperties()
+	for _, hex := range []string{`00000002 00000006 0000000c 00000005 68656c6c 6f000000 00000002 00000004 00004000`, `00000000`} {
+		b := wiretest.Hex(connprop + hex)
+		if r := p.Parse(b); r.Refused() {
+			t.Fatalf("%+v", r)
+		}
+		for i := range b {
+			b[i] = 0xee
+		}
+		want := DefaultProperties()
+		want.ReceiveSize, want.HostAuth = 16384, []byte("hello")
+		if !reflect.DeepEqual(p, want) {
+			t.Errorf("%+v", p)
+		}
 	}
 }
