@@ -1,7 +1,7 @@
 package main
 
-// rdma2Mutants break the rules of docs/conformance-rpcrdma-v2.md that the package transport/rdma/wire
-// implements.
+// rdma2Mutants break the rules of docs/conformance-rpcrdma-v2.md that the packages in the directory
+// transport/rdma implement.
 var rdma2Mutants = []mutant{
 	{"V2-1: the header type is not in the prefix", "transport/rdma/wire", "Prefix2.Put",
 		"Proc(p.Type)", "ProcMsg", "transport/rdma/wire", "TestVersion2Vectors"},
@@ -10,6 +10,8 @@ var rdma2Mutants = []mutant{
 		"transport/rdma/wire", "TestSequence"},
 	{"V2-3, V2-56, V2-61: parts of two messages are mixed", "transport/rdma/wire", "Sequence.continues",
 		" && p.XID == s.xid", "", "transport/rdma/wire", "TestSequence"},
+	{"V2-8: the limit follows what was sent", "transport/rdma", "version2.countLocked",
+		"stamp(o, v.permitted-withheld)", "stamp(o, v.sent+v.ready)", "test/version2", "TestLimitFollowsWhatArrives"},
 	{"V2-12: version 1's threshold", "transport/rdma/wire", "DefaultInline2",
 		"4096", "1024", "transport/rdma/wire", "TestDefaultProperties"},
 	{"V2-14: a first message may be as long as any", "transport/rdma/wire", "MaxFirstMessage",
