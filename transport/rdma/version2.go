@@ -76,7 +76,7 @@ const leastReceive2 = wire.DefaultInline2
 
 // window2 is how many messages a client is ready to receive in addition to the replies to its calls, and
 // to the calls of the server.
-const window2 = 16
+const window2 = 64
 
 // newVersion2 returns the framing for k. ready is for how many messages of the peer k is ready.
 func newVersion2(k *connection, ready uint32) *version2 {

@@ -3,6 +3,7 @@ package rdma
 import (
 	"errors"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -19,11 +20,19 @@ const (
 // mostParts is the length of the longest RPC message that is sent or accepted in parts, in bytes.
 const mostParts = 128 << 10
 
+// mostAhead is how many bytes of an RPC message in parts get memory with the first part, although the others
+// have not come.
+const mostAhead = 16 << 10
+
 // partSize returns the length of a part in a Send of limit bytes: a multiple of 4.
 func partSize(limit int) int { return (limit - wire.PartSize) &^ 3 }
 
-// longest implements framing. Each Send but the last has a header of its own and a part of the stream.
+// longest implements framing. Each Send but the last has a header of its own and a part of the stream. If the
+// last one has no room for a part, there are none.
 func (v *version2) longest(header, limit, sends int) int {
+	if limit-header < wire.MinFragment {
+		return limit - header
+	}
 	return max(limit-header, min(limit-header+(sends-1)*partSize(limit), mostParts))
 }
 
@@ -42,27 +51,34 @@ func (v *version2) sendAll(o *outbound) bool {
 
 // split returns the parts of o, whose stream has left bytes, and then o itself with the last limit bytes or
 // fewer. The parts have a copy of the stream, because the caller may use its own again as soon as o is sent.
+// All parts share a few allocations.
 func (v *version2) split(o *outbound, left, limit int) []*outbound {
-	stream := make([]byte, 0, left)
+	size := partSize(v.k.sendLimit)
+	most := (left-limit+size-1)/size + 1
+	buffer := make([]byte, most*wire.PartSize+left)
+	stream := buffer[most*wire.PartSize:][:0]
 	for _, b := range o.local[1:] {
 		stream = append(stream, b...)
 	}
 	p, _ := wire.ParsePrefix2(o.head)
 	p.Type-- // from RDMA2_CALL_INLINE to RDMA2_CALL_MIDDLE, and the same for replies
-	var all []*outbound
-	for len(stream) > limit {
-		n := min(partSize(v.k.sendLimit), len(stream)-wire.MinFragment)
-		part := new(outbound)
-		part.init(wire.PartSize, func(error, int) {})
-		part.setHeaderSize(wire.PartSize)
+	all := make([]*outbound, 0, most+1)
+	parts, local, work := make([]outbound, most), make([][]byte, 2*most), make([]rdmacm.Work, most)
+	for i := 0; len(stream) > limit; i++ {
+		n := min(size, len(stream)-wire.MinFragment)
+		part := &parts[i]
+		part.sent, part.middle = partSent, true
+		part.chain.Done, part.chain.Context = outboundDone, part
+		part.head = buffer[i*wire.PartSize : (i+1)*wire.PartSize]
+		part.local, part.work = append(local[2*i:2*i:2*i+2], part.head, stream[:n:n]), work[i:i:i+1]
 		wire.Part2{Prefix2: p, Remaining: uint32(len(stream) - n)}.Put(part.head)
-		part.local = append(part.local, stream[:n:n])
-		part.middle = true
 		all, stream = append(all, part), stream[n:]
 	}
 	o.local = append(o.local[:1], stream)
 	return append(all, o)
 }
+
+func partSent(error, int) {}
 
 // A run is an RPC message of the peer of which parts have come. Only the receiving goroutine uses it.
 type run struct {
@@ -88,6 +104,9 @@ func (v *version2) readPart(m inbound, p wire.Prefix2) inbound {
 		// The connection waits for its peer now (holder.Progress): if memory is short and the next
 		// part does not come, the pool may end the connection.
 		v.k.sent.Add(1)
+	}
+	if v.run.stream == nil {
+		v.run.stream = make([]byte, 0, min(len(part)+int(h.Remaining), mostAhead))
 	}
 	v.run.stream = append(v.run.stream, part...)
 	v.charge(cap(v.run.stream))

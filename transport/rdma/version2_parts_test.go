@@ -94,6 +94,39 @@ func TestPartsOfCallsAndReplies(t *testing.T) {
 	}
 }
 
+// Whatever the lengths of the header and of the stream, parts are as long as a Send may be, and not shorter than
+// a word, and a stream that is not longer than longest says takes as many Sends as were asked for.
+func TestSplit(t *testing.T) {
+	for _, limit := range []int{1024, 1027, 4096} {
+		for header := wire.MinReplyInline; header <= limit; header += 4 {
+			v := &version2{k: &connection{messages: messages{sendLimit: limit}}}
+			longest := v.longest(header, limit, callSends) &^ 3
+			for _, left := range []int{limit - header + 1, limit - header + 5, longest - 4, longest} {
+				if left = (left + 3) &^ 3; left <= limit-header || left > longest {
+					continue
+				}
+				o := &outbound{head: message2(wire.TypeReplyInline, 1, nil, make([]byte, header-wire.MinReplyInline))}
+				o.local = [][]byte{o.head, pattern(left)}
+				var stream []byte
+				all := v.split(o, left, limit-header)
+				for _, m := range all {
+					size := 0
+					for _, b := range m.local {
+						size += len(b)
+					}
+					if last := m.local[len(m.local)-1]; size > limit || len(last) < wire.MinFragment {
+						t.Fatalf("limit %d, header %d, %d bytes: a message of %d bytes with a part of %d", limit, header, left, size, len(last))
+					}
+					stream = append(stream, m.local[1]...)
+				}
+				if len(all) > callSends || !bytes.Equal(stream, pattern(left)) {
+					t.Fatalf("limit %d, header %d, %d bytes: %d messages", limit, header, left, len(all))
+				}
+			}
+		}
+	}
+}
+
 // Replies in parts that are ready at the same time do not mix (V2-3).
 func TestPartsDoNotMix(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Version2: true, Credits: 8}})

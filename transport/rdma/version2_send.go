@@ -114,7 +114,8 @@ func (v *version2) withheld() uint32 {
 	if v.k.responder == nil {
 		return 0
 	}
-	return v.k.granted.Load() - v.k.responder.credits()
+	granted := v.k.granted.Load()
+	return granted - min(granted, v.k.responder.credits()) // granted may have grown meanwhile
 }
 
 // kick posts what waits, unless another goroutine does so.
