@@ -17,8 +17,9 @@ import (
 // queue of calls that use one resource that may stall, such as a file system. The number of workers
 // of each lane is limited, but a lane may always have one worker, so that a stalled lane does not
 // stop other lanes (see may). While the processors are busy, fewer workers run calls (see pace). A
-// lane serves its client addresses in turn, and the connections of an address in turn; of the lane's
-// workers that other addresses do not use, one address may use half (package turns). Lanes that wait
+// lane serves its sites in turn, the client addresses of a site, and the connections of an address; of the lane's
+// workers that other addresses do not use, one address may use half, and a site of those that other sites do not use
+// (package turns). Lanes that wait
 // for a worker are served in turn as well. When a connection ends, the executor drops its calls that
 // have not begun.
 type executor struct {

@@ -153,18 +153,18 @@ func TestFairByAddress(t *testing.T) {
 	})
 }
 
-// An address whose calls stall does not use all workers of a lane: calls of later addresses are
-// executed.
+// An address whose calls stall does not use all workers of a lane, nor do the addresses of a site: calls of later
+// addresses, and of later sites, are executed.
 func TestAddressLeavesGoroutinesOfALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, busy := newServer(t, rpc.Config{LaneWorkers: 4})
 		defer s.Close()
 		conns := []*rpc.Conn{busy}
-		for i := range byte(3) {
-			conns = append(conns, s.NewConn(netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 100 + i}), 1), local, "tcp", true))
+		for i := range byte(4) { // the last one is of another site
+			conns = append(conns, s.NewConn(netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2 + i/3, 100 + i}), 1), local, "tcp", true))
 		}
 		var all []*rpctest.Call
-		for i, running := range []int{4, 6, 7, 8} {
+		for i, running := range []int{4, 6, 7, 7, 8} {
 			for range 20 {
 				all = append(all, stall(conns[i], 1).Go(s))
 			}

@@ -1,18 +1,20 @@
-// Package turns decides which waiter gets a shared resource next, such that each client address
-// gets it as often as any other.
+// Package turns decides which waiter gets a shared resource next, such that each site gets it as often as any other,
+// and in a site each client address.
 //
-// A Line has three levels: client addresses, the connections of an address, and the waiters of a
-// connection. Next takes the first waiter of the first connection of the first address; then that
-// connection goes to the end of its address's connections, and that address to the end of the
-// addresses. So each waiting address is served as often as any other, however many connections it
-// has, and so are the connections of one address. A new waiter of an address that waits already
-// delays no other address.
+// A Line has four levels: sites (clientaddr.Site), the client addresses of a site, the connections of an address, and the
+// waiters of a connection. Next takes the first waiter of the first connection of the first address of the first site;
+// then that connection goes to the end of its address's connections, that address to the end of its site's addresses,
+// and that site to the end of the sites. So each waiting site is served as often as any other, however many addresses
+// it has; and so are the addresses of one site, and the connections of one address. A new waiter of a site that waits
+// already delays no other site.
 //
-// Take is Next for a resource that consists of a limited number of units. A waiter that Take
-// returns holds a unit until GiveBack is called for its address. An address may hold at most half,
-// rounded up, of the units that the other addresses do not hold. So an address that is alone may
-// hold half of all units, and leaves the other half to newcomers. Take passes over an address that
-// may not hold more; that address keeps its position.
+// Take is Next for a resource that consists of a limited number of units. A waiter that Take returns holds a unit until
+// GiveBack is called for its address. An address may hold at most half, rounded up, of the units that the other
+// addresses do not hold, and so may a site of those that the other sites do not hold. But while no other site waits, the
+// site may hold seven eighths, and always one. So an address that is alone may hold half of all units, and leaves the
+// other half to newcomers; the addresses of one site leave an eighth to other sites, however many they are; and if two
+// sites always wait, they hold as much as each other. Take passes over a site or an address that may not hold more; it
+// keeps its position.
 //
 // A Line has no lock: the lock of the shared resource guards it. A Line keeps and uses its records
 // of addresses and connections again, so that in steady state it allocates no memory.
@@ -26,18 +28,23 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // A Line is the order in which waiters (Place.Value) are served. C identifies a connection of an
 // address. The zero Line is empty.
 type Line[C comparable, T any] struct {
-	addresses queue.List[Place[C, T], *Place[C, T]] // those that wait
+	sites     queue.List[Place[C, T], *Place[C, T]] // those that wait
+	bySite    map[netip.Addr]*Place[C, T]
 	byAddress map[netip.Addr]*Place[C, T]
 	byConn    map[conn[C]]*Place[C, T]
-	unused    queue.List[Place[C, T], *Place[C, T]]
-	waiting   int // waiters
-	held      int // units of the resource that all addresses hold together
+	// idle is a site in bySite without addresses, or nil. A client often has one call at a time, and then
+	// enters and leaves all the time.
+	idle    *Place[C, T]
+	unused  queue.List[Place[C, T], *Place[C, T]]
+	waiting int // waiters
+	held    int // units of the resource that all addresses hold together
 }
 
 type conn[C comparable] struct {
@@ -46,15 +53,16 @@ type conn[C comparable] struct {
 }
 
 // A Place is the entry of a Value in a Line. It is in at most one Line. The Line also has a Place
-// for each address and for each connection.
+// for each site, for each address and for each connection.
 type Place[C comparable, T any] struct {
 	Value T
 
 	queue.Links[Place[C, T]]
-	up   *Place[C, T]                          // a waiter's connection, or a connection's address
-	row  queue.List[Place[C, T], *Place[C, T]] // an address's connections, or a connection's waiters
+	up   *Place[C, T]                          // a waiter's connection, a connection's address, or an address's site
+	row  queue.List[Place[C, T], *Place[C, T]] // those of the level below that wait
 	key  conn[C]
-	held int // units of the resource that it holds, if it is an address
+	held int // units of the resource that it holds, if it is an address or a site
+	of   int // addresses in the Line, if it is a site
 }
 
 // Waits reports whether p, a waiter, is in a Line.
@@ -70,18 +78,24 @@ func (l *Line[C, T]) Held() int { return l.held }
 // address.
 func (l *Line[C, T]) Join(p *Place[C, T], address netip.Addr, id C) {
 	if l.byAddress == nil {
-		l.byAddress, l.byConn = make(map[netip.Addr]*Place[C, T]), make(map[conn[C]]*Place[C, T])
+		l.bySite, l.byAddress = make(map[netip.Addr]*Place[C, T]), make(map[netip.Addr]*Place[C, T])
+		l.byConn = make(map[conn[C]]*Place[C, T])
 	}
 	key := conn[C]{address, id}
 	c := l.byConn[key]
 	if c == nil {
 		a := l.byAddress[address]
 		if a == nil {
-			a = l.place(key, nil)
+			s := l.site(address)
+			s.of++
+			a = l.place(key, s)
 			l.byAddress[address] = a
 		}
-		if a.row.Len == 0 {
-			l.addresses.Add(a)
+		if s := a.up; a.row.Len == 0 {
+			if s.row.Len == 0 {
+				l.sites.Add(s)
+			}
+			s.row.Add(a)
 		}
 		c = l.place(key, a)
 		l.byConn[key] = c
@@ -92,34 +106,64 @@ func (l *Line[C, T]) Join(p *Place[C, T], address netip.Addr, id C) {
 	l.waiting++
 }
 
+// site returns the Place of the site of an address.
+func (l *Line[C, T]) site(address netip.Addr) *Place[C, T] {
+	key := conn[C]{address: clientaddr.Site(address)}
+	s := l.bySite[key.address]
+	switch s {
+	case nil:
+		s = l.place(key, nil)
+		l.bySite[key.address] = s
+	case l.idle:
+		l.idle = nil
+	}
+	return s
+}
+
 // Next removes and returns the next waiter, or returns nil if none waits.
 func (l *Line[C, T]) Next() *Place[C, T] {
-	if a := l.addresses.First; a != nil {
-		return l.first(a)
+	if s := l.sites.First; s != nil {
+		return l.first(s.row.First)
 	}
 	return nil
 }
 
-// Take is like Next, but passes over addresses that may not hold another of the most units that the
+// Take is like Next, but passes over sites and addresses that may not hold another of the most units that the
 // resource has. It returns the waiter p and the Place of its address, or two nils if no waiter may
 // have a unit. The address holds one more unit until the caller calls GiveBack(address).
 func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	if l.held >= most {
 		return nil, nil
 	}
-	for a := l.addresses.First; a != nil; a = a.Next {
-		if a.held < (most-(l.held-a.held)+1)/2 {
-			a.held++
-			l.held++
-			return l.first(a), a
+	for s := l.sites.First; s != nil; s = s.Next {
+		if !l.siteMay(s, most) {
+			continue
+		}
+		for a := s.row.First; a != nil; a = a.Next {
+			if a.held < (most-(l.held-a.held)+1)/2 {
+				a.held++
+				s.held++
+				l.held++
+				return l.first(a), a
+			}
 		}
 	}
 	return nil, nil
 }
 
+// siteMay reports whether the site s, which waits, may hold one more of most units: see the package comment.
+func (l *Line[C, T]) siteMay(s *Place[C, T], most int) bool {
+	left := most - (l.held - s.held)
+	if l.sites.Len > 1 {
+		return s.held < (left+1)/2
+	}
+	return s.held == 0 || s.held < left*7/8
+}
+
 // GiveBack gives back a unit that Take gave to a waiter. Take returned address with that waiter.
 func (l *Line[C, T]) GiveBack(address *Place[C, T]) {
 	address.held--
+	address.up.held--
 	l.held--
 	l.leave(address)
 }
@@ -142,13 +186,16 @@ func (l *Line[C, T]) Each(address netip.Addr, id C, f func(*Place[C, T])) {
 	}
 }
 
-// first removes and returns the first waiter of the address a. It moves a to the end of the
-// addresses, and the waiter's connection to the end of those of a.
+// first removes and returns the first waiter of the address a. It moves a's site to the end of the sites, a to the end
+// of those of its site, and the waiter's connection to the end of those of a.
 func (l *Line[C, T]) first(a *Place[C, T]) *Place[C, T] {
 	c := a.row.First
 	p := c.row.First
-	l.addresses.Remove(a)
-	l.addresses.Add(a)
+	s := a.up
+	l.sites.Remove(s)
+	l.sites.Add(s)
+	s.row.Remove(a)
+	s.row.Add(a)
 	a.row.Remove(c)
 	a.row.Add(c)
 	l.Leave(p)
@@ -168,22 +215,35 @@ func (l *Line[C, T]) Leave(p *Place[C, T]) {
 		l.forget(c)
 	}
 	if a.row.Len == 0 {
-		l.addresses.Remove(a)
+		s := a.up
+		if s.row.Remove(a); s.row.Len == 0 {
+			l.sites.Remove(s)
+		}
 		l.leave(a)
 	}
 }
 
 // leave removes the Place a of an address from the Line, if the address neither waits nor
-// holds a unit.
+// holds a unit. With its last address, a site becomes idle.
 func (l *Line[C, T]) leave(a *Place[C, T]) {
-	if a.held == 0 && a.row.Len == 0 {
-		delete(l.byAddress, a.key.address)
-		l.forget(a)
+	if a.held > 0 || a.row.Len > 0 {
+		return
 	}
+	s := a.up
+	delete(l.byAddress, a.key.address)
+	l.forget(a)
+	if s.of--; s.of > 0 {
+		return
+	}
+	if old := l.idle; old != nil {
+		delete(l.bySite, old.key.address)
+		l.forget(old)
+	}
+	l.idle = s
 }
 
-// place returns an empty Place for the given key. The key is an address, or a connection. For
-// a connection, up is the Place of its address.
+// place returns an empty Place for the given key, which is a site, an address or a connection. For a connection, up is
+// the Place of its address, and for an address that of its site.
 func (l *Line[C, T]) place(key conn[C], up *Place[C, T]) *Place[C, T] {
 	p := l.unused.First
 	if p == nil {
