@@ -31,7 +31,7 @@ func (p *Provider) Stats() rdmacm.Stats {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.Memory = p.memory.taken
+	s.Memory = p.memory.Held()
 	for _, d := range p.devices {
 		s.Devices = append(s.Devices, d.statsLocked())
 	}

@@ -16,7 +16,7 @@ import (
 
 // A connection reserves memory for all the messages that it can have, and releases it when it
 // ends. The provider refuses a connection for which too little memory is left, and a connection
-// of a client that already has half of all. The error says so. A refused connection reserves
+// of a client that already has its part of all. The error says so. A refused connection reserves
 // nothing.
 func TestMessagesKeepToTheirMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestMessagesKeepToTheirMemory(t *testing.T) {
 		}
 
 		// The server's memory suffices for two connections. Both would come from one client
-		// address, which may have half.
+		// address, which may have nine sixteenths.
 		small := limited(t, verbs.Config{Library: d, Memory: 2 * each})
 		near, far, err = connect(small)
 		if err != nil {
@@ -95,7 +95,7 @@ func TestMessagesKeepToTheirMemory(t *testing.T) {
 
 		// The peer learns of the server's refusal by a rejection. The server reports it by an
 		// event.
-		none := limited(t, verbs.Config{Library: d, Memory: each, Event: func(e rdmacm.Event) { refused = append(refused, e.Err) }})
+		none := limited(t, verbs.Config{Library: d, Memory: each - 1, Event: func(e rdmacm.Event) { refused = append(refused, e.Err) }})
 		full := listen(t, none)
 		defer full.Close()
 		go func() {

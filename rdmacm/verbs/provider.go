@@ -3,12 +3,12 @@ package verbs
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 	"github.com/nfsrdmad/nfsrdmad/internal/seats"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
@@ -31,8 +31,8 @@ type Config struct {
 	// default limits.
 	Seats rdmacm.Seats
 	// Memory is the most memory that the messages of all connections can take, in bytes; 0 means that
-	// there is no limit. The connections of one client address may take at most half of what other
-	// addresses leave. The provider refuses a connection that would exceed these limits.
+	// there is no limit. The connections of one client address, and those of its site, may take the part
+	// that fair.Tree.MayBorrow allows. The provider refuses a connection that would exceed these limits.
 	Memory int64
 	// Skip returns true for a device that a listener on all addresses must not use. With Skip,
 	// such a listener listens on each address separately, and looks once a second for addresses
@@ -65,9 +65,9 @@ type Provider struct {
 	mu      sync.Mutex
 	sinks   map[uint64]sink // by the number of the ID
 	devices map[uint64]*rnic
-	arena   []byte // set when devices has its first entry
-	memory  memory
-	leaving sync.WaitGroup // counts devices that are open, and IDs that are being closed
+	arena   []byte              // set when devices has its first entry
+	memory  fair.Tree[struct{}] // bytes: see memory.go
+	leaving sync.WaitGroup      // counts devices that are open, and IDs that are being closed
 }
 
 // A sink gets the events of an ID. The caller holds Provider.mu. A sink must not wait.
@@ -97,7 +97,7 @@ func New(cfg Config) (*Provider, error) {
 	}
 	p := &Provider{
 		cfg: cfg, channel: channel, ended: make(chan struct{}), closing: make(chan struct{}),
-		sinks: make(map[uint64]sink), devices: make(map[uint64]*rnic), memory: memory{byClient: make(map[netip.Addr]int64)},
+		sinks: make(map[uint64]sink), devices: make(map[uint64]*rnic), memory: fair.Tree[struct{}]{Size: cfg.Memory},
 	}
 	go p.takeEvents()
 	return p, nil

@@ -93,7 +93,7 @@ var settings = []setting{
 			}
 			return usual, leastDeviceMemory, 1 << 40
 		},
-		"memory for the messages of all connections over RDMA devices, in addition to payload memory; at least 4M. It is locked (`ulimit -l`, `LimitMEMLOCK=` in the unit). A connection uses (`credits` + 40) times `inline`, and 128K, as long as it exists, and more while its calls keep more messages; the connections of one client address use at most half of what other addresses leave free. If too little is left for a new connection, the daemon refuses it with a log line, and ends another connection over which no call for an export has come yet. The software RNIC does not use this memory"),
+		"memory for the messages of all connections over RDMA devices, in addition to payload memory; at least 4M. It is locked (`ulimit -l`, `LimitMEMLOCK=` in the unit). A connection uses (`credits` + 40) times `inline`, and 128K, as long as it exists, and more while its calls keep more messages; the connections of one client address never use more than nine sixteenths, and less if other addresses use some ([security.md](security.md#the-rule-for-shares)). If too little is left for a new connection, the daemon refuses it with a log line, and ends another connection over which no call for an export has come yet. The software RNIC does not use this memory"),
 	number("rnic.credits", 128, 1, 4096,
 		"the number of calls of one RDMA connection that may be in progress; 16 until its client has made a call that an export serves"),
 	{key: "rnic.inline", usual: quoted("4K"), check: checkInline,
