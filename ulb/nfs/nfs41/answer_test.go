@@ -153,7 +153,7 @@ func FuzzAnswer(f *testing.F) {
 			w.FixedOpaque(b[:min(len(b), 2048)&^3])
 			return nil
 		}}
-		s := &Session{client: &client{}, minor: &Minor{}, share: &share{}}
+		s := &Session{client: &client{}, minor: &Minor{}, share: &share{site: new(share)}}
 		s.minor.cache.init(1 << 20)
 		s.fore.Maxrequests, s.back.Maxrequests, s.back.Maxrequestsize = 1, 1, 4096
 		s.security.Store(&security{plain: true})

@@ -33,8 +33,10 @@ const fewSlots = 8
 // A fair.Tree, in which sessions are the holders, divides the first half. If a new session of an address
 // within its part finds no memory, the server ends other sessions for it, one after the other (makeRoom).
 //
-// In the other half, the sessions of one address may use at most half of what other addresses leave free.
-// If the replies of an address reach the limit, the session whose replies use the most memory loses those
+// In the other half, the sessions of one address may use at most half of what other addresses leave free, and those
+// of one site seven eighths of what other sites leave. So the addresses of one site leave something to other sites,
+// however many they are. If the replies of an address or a site reach the limit, the session of it whose replies use
+// the most memory loses those
 // that the client did not ask the server to cache. The others stay until the client uses the slot again, or
 // uses fewer slots (RFC 8881 §2.10.6.1.3). Until then, further requests that ask for a cached reply get
 // NFS4ERR_DELAY, except in slot 0.
@@ -47,15 +49,16 @@ type cache struct {
 	making sync.Mutex
 
 	mu sync.Mutex
-	// mu guards shares and aside, which counts bytes.
-	shares map[netip.Addr]*share
-	aside  fair.Tree[*Session]
+	// mu guards shares, sites and aside, which counts bytes.
+	shares, sites map[netip.Addr]*share
+	aside         fair.Tree[*Session]
 }
 
-// A share is the memory in others that the sessions of one address use, in bytes. It exists as long as
-// the address has a session.
+// A share is the memory in others that the sessions of one address, or of one site, use, in bytes. It exists as
+// long as the address or the site has a session.
 type share struct {
 	address netip.Addr
+	site    *share // nil for a site
 	others  atomic.Int64
 	// The goroutine that frees memory of the share holds relieving.
 	relieving sync.Mutex
@@ -67,7 +70,7 @@ func (c *cache) init(size int64) {
 	c.half = size / 2
 	// Do not allow more sessions than the table of sessions has places for.
 	c.aside.Size = min(c.half, chunks*chunkSize*asideFor(1, 0))
-	c.shares = make(map[netip.Addr]*share)
+	c.shares, c.sites = make(map[netip.Addr]*share), make(map[netip.Addr]*share)
 }
 
 // session sets memory aside for the new session s, whose place has its address. The session wants this
@@ -89,14 +92,22 @@ func (c *cache) session(s *Session, slots, size int) int {
 	if !c.aside.May(&s.place, n) {
 		return 0
 	}
-	if s.share = c.shares[from]; s.share == nil {
-		s.share = &share{address: from}
-		c.shares[from] = s.share
-	}
-	s.share.sessions++
+	s.share = shareIn(c.shares, from)
+	s.share.site = shareIn(c.sites, clientaddr.Site(from))
 	s.place.Of = s
 	c.aside.Add(&s.place, n, 0)
 	return slots
+}
+
+// shareIn returns the share of an address or a site for a further session.
+func shareIn(all map[netip.Addr]*share, of netip.Addr) *share {
+	s := all[of]
+	if s == nil {
+		s = &share{address: of}
+		all[of] = s
+	}
+	s.sessions++
+	return s
 }
 
 // endSession subtracts the memory that the method session set aside for a session.
@@ -104,8 +115,14 @@ func (c *cache) endSession(s *Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.aside.Add(&s.place, -s.place.Held(), 0)
-	if s.share.sessions--; s.share.sessions == 0 {
-		delete(c.shares, s.share.address)
+	leave(c.shares, s.share)
+	leave(c.sites, s.share.site)
+}
+
+// leave undoes shareIn.
+func leave(all map[netip.Addr]*share, s *share) {
+	if s.sessions--; s.sessions == 0 {
+		delete(all, s.address)
 	}
 }
 
@@ -127,6 +144,7 @@ func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost
 func (c *cache) account(s *share, n int64) {
 	c.others.Add(n)
 	s.others.Add(n)
+	s.site.others.Add(n)
 }
 
 // reserve counts n bytes in cache.others, for something other than a reply. It returns false if the
@@ -139,9 +157,16 @@ func (c *cache) reserve(s *share, n int64) bool {
 	return true
 }
 
-// left returns how many more bytes of cache.others a share may use.
+// left returns how many more bytes of cache.others the share of an address may use.
 func (c *cache) left(s *share) int64 {
-	return max(0, c.half-c.others.Load()-s.others.Load()) / 2
+	address, site := c.rests(s)
+	return max(0, min(address, site))
+}
+
+// rests returns how many bytes are left of the limit of an address, and of that of its site.
+func (c *cache) rests(s *share) (address, site int64) {
+	free := c.half - c.others.Load()
+	return (free - s.others.Load()) / 2, (7*free - s.site.others.Load()) / 8
 }
 
 // slots returns how many of its n slots a session should use, so that its share never reaches its limit in
@@ -187,17 +212,18 @@ func (m *Minor) makeRoom(s *Session, size int, reserve func() bool) bool {
 	return true
 }
 
-// relieve frees memory of a share, unless another goroutine is doing so: of the session whose replies use
-// the most memory, it drops those that the client did not ask the server to cache, except in slot 0. If
+// relieve frees memory of a share, or of its site if that has less left, unless another goroutine is doing so: of the
+// session whose replies use the most memory, it drops those that the client did not ask the server to cache, except in slot 0. If
 // the client repeats the request of a dropped reply, it gets NFS4ERR_RETRY_UNCACHED_REP.
 func (m *Minor) relieve(of *share) {
 	if !of.relieving.TryLock() {
 		return
 	}
 	defer of.relieving.Unlock()
+	address, site := m.cache.rests(of)
 	var most *Session
 	for s := range m.sessions.all {
-		if s.share == of && (most == nil || s.held.Load() > most.held.Load()) {
+		if (s.share == of || site < address && s.share.site == of.site) && (most == nil || s.held.Load() > most.held.Load()) {
 			most = s
 		}
 	}
