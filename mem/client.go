@@ -12,8 +12,9 @@ import (
 type Client struct {
 	pool *Pool
 	key  any // nil for the Client of a single share without a key
-	// address and site are set if the key is an address.
+	// address, site and ofSite are set if the key is an address.
 	address, site netip.Addr
+	ofSite        *siteCharges
 
 	// Guarded by pool.mu.
 	holding
@@ -33,6 +34,27 @@ type Client struct {
 	until  time.Time
 }
 
+// siteCharges are the bytes of Go heap that are charged to the Clients of a site. clients is their number, guarded
+// by pool.mu.
+type siteCharges struct {
+	heap    atomic.Int64
+	clients int
+}
+
+// joinSiteLocked counts c, a new Client, in its site.
+func (c *Client) joinSiteLocked() {
+	if !c.site.IsValid() {
+		return
+	}
+	s := c.pool.sites[c.site]
+	if s == nil {
+		s = new(siteCharges)
+		c.pool.sites[c.site] = s
+	}
+	s.clients++
+	c.ofSite = s
+}
+
 // clientLocked returns the Client with the given key, and makes it if there is none. If key is nil,
 // it always makes a new Client.
 func (p *Pool) clientLocked(key any) *Client {
@@ -44,6 +66,7 @@ func (p *Pool) clientLocked(key any) *Client {
 	c.setKey(key)
 	if key != nil {
 		p.clients[key] = c
+		c.joinSiteLocked()
 	}
 	return c
 }
@@ -53,6 +76,11 @@ func (p *Pool) clientLocked(key any) *Client {
 func (c *Client) forgetLocked() {
 	if c.goneLocked() && !c.blamed && c.pool.clients[c.key] == c {
 		delete(c.pool.clients, c.key)
+		if s := c.ofSite; s != nil {
+			if s.clients--; s.clients == 0 {
+				delete(c.pool.sites, c.site)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package mem
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -68,6 +69,7 @@ type Pool struct {
 	buffers       []*Buffer // all Buffers, unused ones included
 
 	clients   map[any]*Client // by key
+	sites     map[netip.Addr]*siteCharges
 	clientIDs uint64
 	shares    []*Share
 	active    int32        // number of clients that hold memory or wait for it
@@ -123,6 +125,7 @@ func NewPool(cfg Config) (*Pool, error) {
 		main:       newPageMap(total - reserve),
 		reserve:    newPageMap(reserve),
 		clients:    make(map[any]*Client),
+		sites:      make(map[netip.Addr]*siteCharges),
 	}
 	p.fits = anySize
 	p.ungrouped.init(p)

@@ -317,6 +317,9 @@ func (s *Share) chargeHeapLocked(n int64) {
 	p, c := s.pool, s.client
 	s.heap += n
 	c.heap.Add(n)
+	if c.ofSite != nil {
+		c.ofSite.heap.Add(n)
+	}
 	p.heapPages = pagesIn(p.heap.Add(n))
 	if c.heap.Load() == 0 {
 		c.forgetLocked()
@@ -339,7 +342,7 @@ const LeastCalls = 2
 // Full reports whether a connection of the share must not begin another call now. calls is the number
 // of its calls under way; a connection may always have LeastCalls. It is full if the charges of its
 // client exceed half of that part of the account (chargesOf) which the charges of the other clients
-// leave. Then TCP does not read from it. RDMA, which cannot stop messages from arriving, keeps them as
+// leave, or those of its site seven eighths of what the other sites leave. Then TCP does not read from it. RDMA, which cannot stop messages from arriving, keeps them as
 // received, and grants LeastCalls credits, so that fewer arrive. So all clients together keep no more
 // than the account, LeastCalls calls for each connection, and the RDMA messages for which credits were
 // granted before. The connection continues when one of its calls ends; its transport also checks every
@@ -349,6 +352,13 @@ func (s *Share) Full(calls int64) bool {
 	if calls < LeastCalls {
 		return false
 	}
-	own := s.client.heap.Load()
-	return own > (p.chargesOf()-(p.heap.Load()-own))/2
+	own, left := s.client.heap.Load(), p.chargesOf()-p.heap.Load()
+	if own > (left+own)/2 {
+		return true
+	}
+	if s.client.ofSite == nil {
+		return false
+	}
+	site := s.client.ofSite.heap.Load()
+	return site > (left+site)*7/8
 }
