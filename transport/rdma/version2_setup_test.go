@@ -100,6 +100,11 @@ func TestClientKeepsTheLimit(t *testing.T) {
 	if n := k.granted(); n != 0 || len(s.p.Messages()) != 3 {
 		t.Fatalf("%d messages are permitted, %d came", n, len(s.p.Messages()))
 	}
+	k.mu.Lock()
+	if len(k.queue) != 0 {
+		t.Errorf("%d calls wait whose memory is exposed already", len(k.queue))
+	}
+	k.mu.Unlock()
 	// A grant permits two more. Its XID has no meaning (V2-51).
 	s.sendRaw(permits(message2(wire.TypeGrant, one.XID+2, nil, nil), 5))
 	three, _ := s.next2()
@@ -249,6 +254,12 @@ func TestFirstMessageIsACall(t *testing.T) {
 	}
 	// A second call, with which the client permits no answer, waits for a grant.
 	p.send(call2(6, rpctest.NULL))
+	await.Until(t, "the reply waits", func() bool {
+		v := b.server.connections()[0].framing.(*version2)
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return len(v.queue) == 1
+	})
 	p.limit = 3
 	p.send(message2(wire.TypeGrant, 0, nil, nil))
 	if q, _ := p.next(); q.Type != wire.TypeReplyInline || q.XID != 6 {
