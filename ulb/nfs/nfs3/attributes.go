@@ -29,7 +29,7 @@ func (r *request) setattr(args *wire.Setattr3Args, res *wire.Setattr3Res) error 
 		use = state.UseWrite
 	}
 	var ch vfs.Change
-	err := r.may(use, r.handle, nil)
+	err := r.maySet(use, r.handle, nil, &r.set)
 	if err == nil {
 		ch, err = r.fs().SetAttr(&r.op, r.handle, &r.set, guard)
 	}

@@ -146,6 +146,9 @@ type request struct {
 	values [wire.ProcCommit + 1]any
 	// later is what the call waits for, after errLater.
 	later state.Later
+	// passes are those of the changes that the procedure makes, and passed is their number.
+	passes [maxPasses]state.Pass
+	passed int
 }
 
 // Serve runs one procedure.
@@ -193,7 +196,7 @@ func (p *Program) execute(c *rpc.Call, w *xdr.Writer, e *export.Export, o *expor
 		r.looked = *who
 		e.Identify(&c.Cred, &r.looked, &r.cred)
 	}
-	out = procedures[c.Header.Procedure](r)
+	out = procedures[c.Header.Procedure].begin(r)
 	if out.Pending {
 		later, r.later = r.later, state.Later{}
 	}
@@ -238,9 +241,11 @@ func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	return rpc.Outcome{Pending: true}
 }
 
-// recycle calls Leave of the export, because the call no longer uses it, and returns r to the pool.
+// recycle ends the accesses of the call, calls Leave of the export, because the call no longer uses it, and returns r
+// to the pool.
 // It is deferred, so that it runs even if the procedure panics.
 func (p *Program) recycle(r *request) {
+	r.pass()
 	if r.export != nil {
 		r.export.Leave(r.call.Conn)
 	}
@@ -312,33 +317,6 @@ type decoder[A any] interface {
 type encoder[R any] interface {
 	*R
 	Encode(w *xdr.Writer)
-}
-
-// may returns nil if the caller may use the file h now. If name is not nil, h is a directory, and the file
-// in question is the one of that name in h, if there is one.
-//
-// A denied call gets NFS3ERR_ACCES, as from Linux's server: after NFS3ERR_JUKEBOX the client's programs
-// would hang as long as another client has the file open. During the grace period, which is short, a call
-// gets NFS3ERR_JUKEBOX if an open that an NFSv4 client may still reclaim would deny it.
-func (r *request) may(use state.Use, h vfs.Handle, name []byte) error {
-	m := r.program.state
-	if m == nil {
-		return nil
-	}
-	i := state.Intent{Use: use, FS: r.fs(), File: h, Name: name, Op: &r.op, Later: &r.later, From: r.call.Conn.Peer.Addr(), Version3: true}
-	switch m.Ask(&i) {
-	case state.Yes:
-		return nil
-	case state.AfterGrace:
-		return vfs.ErrDelay
-	case state.AfterWait:
-		return vfs.ErrWouldBlock
-	case state.Delayed:
-		return errLater
-	case state.Failed:
-		return i.Err
-	}
-	return syscall.EACCES
 }
 
 func (r *request) fs() vfs.FileSystem { return r.export.FS }

@@ -34,6 +34,7 @@ func (l *lister) emit(e *vfs.DirEntry) bool {
 	var handle wire.FileHandle3
 	if l.plus {
 		size += plusFixed
+		e.HasAttr = e.HasAttr && l.r.shows(l.r.fs(), e.Handle)
 		if e.HasAttr {
 			size += fattr3Bytes
 		}

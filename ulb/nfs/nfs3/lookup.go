@@ -35,7 +35,7 @@ func (r *request) lookup(args *wire.Lookup3Args, res *wire.Lookup3Res) error {
 	e, obj, err := r.child(args.What.Name)
 	if res.Status = export.StatusOf(err); err == nil {
 		res.ResOK.Object = r.sealOf(e, obj.Handle)
-		if obj.HasAttr {
+		if obj.HasAttr && r.shows(e.FS, obj.Handle) {
 			res.ResOK.ObjAttributes = postOp(&obj.Attr)
 		}
 	}

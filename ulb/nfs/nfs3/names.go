@@ -12,10 +12,13 @@ import (
 
 // makeIn checks the name, calls f to make the object, and fills in the result. The results of CREATE,
 // MKDIR, SYMLINK and MKNOD have the same form (RFC 1813 §3.3.8 to §3.3.11): CREATE's.
-func (r *request) makeIn(where *wire.DirOpArgs3, res *wire.Create3Res, f func() (vfs.Object, vfs.Change, error)) error {
+func (r *request) makeIn(where *wire.DirOpArgs3, set *vfs.SetAttr, res *wire.Create3Res, f func() (vfs.Object, vfs.Change, error)) error {
 	var obj vfs.Object
 	var ch vfs.Change
 	err := checkName(where.Name)
+	if err == nil {
+		err = r.maySet(state.UseCreate, r.handle, where.Name, set)
+	}
 	if err == nil {
 		obj, ch, err = f()
 	}
@@ -24,7 +27,7 @@ func (r *request) makeIn(where *wire.DirOpArgs3, res *wire.Create3Res, f func() 
 	res.ResFail.DirWcc = res.ResOK.DirWcc
 	if err == nil {
 		res.ResOK.Obj = wire.PostOpFH3{HandleFollows: true, Handle: r.seal(obj.Handle)}
-		if obj.HasAttr {
+		if obj.HasAttr && (obj.Created || r.shows(r.fs(), obj.Handle)) {
 			res.ResOK.ObjAttributes = postOp(&obj.Attr)
 		}
 	}
@@ -33,9 +36,9 @@ func (r *request) makeIn(where *wire.DirOpArgs3, res *wire.Create3Res, f func() 
 
 // create is CREATE (RFC 1813 §3.3.8).
 func (r *request) create(args *wire.Create3Args, res *wire.Create3Res) error {
-	return r.makeIn(&args.Where, res, func() (vfs.Object, vfs.Change, error) {
-		r.how = vfs.CreateHow{Mode: vfs.CreateMode(args.How.Mode), Verifier: args.How.Verf}
-		setAttr(&args.How.ObjAttributes, &r.how.Attr)
+	r.how = vfs.CreateHow{Mode: vfs.CreateMode(args.How.Mode), Verifier: args.How.Verf}
+	setAttr(&args.How.ObjAttributes, &r.how.Attr)
+	return r.makeIn(&args.Where, &r.how.Attr, res, func() (vfs.Object, vfs.Change, error) {
 		if r.how.Mode == vfs.Unchecked && r.how.Attr.SetSize {
 			if err := r.may(state.UseWrite, r.handle, args.Where.Name); err != nil {
 				return vfs.Object{}, vfs.Change{}, err
@@ -47,16 +50,16 @@ func (r *request) create(args *wire.Create3Args, res *wire.Create3Res) error {
 
 // mkdir is MKDIR (RFC 1813 §3.3.9).
 func (r *request) mkdir(args *wire.Mkdir3Args, res *wire.Create3Res) error {
-	return r.makeIn(&args.Where, res, func() (vfs.Object, vfs.Change, error) {
-		setAttr(&args.Attributes, &r.set)
+	setAttr(&args.Attributes, &r.set)
+	return r.makeIn(&args.Where, &r.set, res, func() (vfs.Object, vfs.Change, error) {
 		return r.fs().Mkdir(&r.op, r.handle, args.Where.Name, &r.set)
 	})
 }
 
 // symlink is SYMLINK (RFC 1813 §3.3.10).
 func (r *request) symlink(args *wire.Symlink3Args, res *wire.Create3Res) error {
-	return r.makeIn(&args.Where, res, func() (vfs.Object, vfs.Change, error) {
-		setAttr(&args.Symlink.SymlinkAttributes, &r.set)
+	setAttr(&args.Symlink.SymlinkAttributes, &r.set)
+	return r.makeIn(&args.Where, &r.set, res, func() (vfs.Object, vfs.Change, error) {
 		return r.fs().Symlink(&r.op, r.handle, args.Where.Name, args.Symlink.SymlinkData.Data, &r.set)
 	})
 }
@@ -72,8 +75,8 @@ func (r *request) mknod(args *wire.Mknod3Args, res *wire.Create3Res) error {
 		res.Status = wire.NFS3ErrBadType
 		return nil
 	}
-	return r.makeIn(&args.Where, res, func() (vfs.Object, vfs.Change, error) {
-		setAttr(attr, &r.set)
+	setAttr(attr, &r.set)
+	return r.makeIn(&args.Where, &r.set, res, func() (vfs.Object, vfs.Change, error) {
 		t, spec := vfs.Type(args.What.Type), args.What.Device.Spec
 		return r.fs().Mknod(&r.op, r.handle, args.Where.Name, t, &r.set, spec.Major, spec.Minor)
 	})
@@ -133,6 +136,9 @@ func (r *request) rename(args *wire.Rename3Args, res *wire.Rename3Res) error {
 		err = r.may(state.UseRemove, to, args.To.Name)
 	}
 	if err == nil {
+		err = r.may(state.UseCreate, to, args.To.Name)
+	}
+	if err == nil {
 		from, toCh, err = r.fs().Rename(&r.op, r.handle, args.From.Name, to, args.To.Name)
 	}
 	res.Status = export.StatusOf(err)
@@ -150,6 +156,9 @@ func (r *request) link(args *wire.Link3Args, res *wire.Link3Res) error {
 	}
 	if err == nil {
 		err = r.may(state.UseLink, r.handle, nil)
+	}
+	if err == nil {
+		err = r.may(state.UseCreate, dir, args.Link.Name)
 	}
 	if err == nil {
 		ch, err = r.fs().Link(&r.op, r.handle, dir, args.Link.Name, &r.attr)

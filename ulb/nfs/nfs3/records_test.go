@@ -57,8 +57,12 @@ func TestWritesThatWaitForTheRecords(t *testing.T) {
 		t.Fatal(status)
 	}
 	var late state.Later
-	ask := state.Intent{Use: state.UseWrite, FS: s.export.FS, File: o.Handle, Op: &vfs.Op{Cred: &vfs.Cred{}}, Later: &late, Version3: true}
-	await.Until(t, "the lease runs out", func() bool { return m.Ask(&ask) == state.Delayed })
+	ask := state.Intent{Use: state.UseWrite, FS: s.export.FS, File: o.Handle, Op: &vfs.Op{Cred: &vfs.Cred{}}, Later: &late, Kind: state.Host}
+	await.Until(t, "the lease runs out", func() bool {
+		p, a := m.Ask(&ask)
+		p.Done()
+		return a == state.Delayed
+	})
 
 	var calls [300]*rpctest.Call // more than there are workers for a file system
 	for i := range calls {

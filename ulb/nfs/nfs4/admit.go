@@ -43,6 +43,11 @@ func (k *Compound) perform(op *Operation) (s Status) {
 			return s
 		}
 	}
+	if f := first[op.Gate]; f.asks {
+		if s := k.may(f.use, &k.Current, nil, nil); s != wire.NFS4OK {
+			return s
+		}
+	}
 	k.inside = true
 	s = op.Run(k)
 	k.inside = false
@@ -192,9 +197,10 @@ func (k *Compound) readySaved(n wire.OpNum) Status {
 	return k.look(e)
 }
 
-// leave undoes enter: the exports are no longer in use by the operation. perform defers the call of
-// leave. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
+// leave ends the operation's accesses, and undoes enter: the exports are no longer in use by the operation. perform
+// defers the call of leave. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
 func (k *Compound) leave() {
+	k.pass()
 	if k.inside {
 		k.inside = false
 		k.Status = wire.NFS4ErrServerFault
@@ -307,40 +313,6 @@ func (k *Compound) willMaintain() bool {
 
 // maxBitmap is the longest attribute bitmap that willMaintain skips, in words.
 const maxBitmap = 16
-
-// may returns NFS4_OK if the caller may use the object o now. by is the open or lock of the
-// stateid in the arguments, or nil. If name is not nil, o is a directory, and the file in
-// question is the one of that name in o, if there is one.
-//
-// If another open has a deny mode that forbids the use, may returns NFS4ERR_LOCKED or, for the
-// removal of a name, NFS4ERR_FILE_OPEN (RFC 8881 §18.25.4, RFC 7530 §16.26.5). During the grace
-// period after a restart of the server, no name may change: clients reclaim the state that they
-// held before the restart, and may do so by name (RFC 8881 §8.4.2).
-func (k *Compound) may(use state.Use, o *Object, name []byte, by *state.State) Status {
-	i := state.Intent{
-		Use: use, FS: o.Export.FS, File: o.Handle, Name: name, Op: k.opIn(o), By: by,
-		Client: k.Client, From: k.Call.Conn.Peer.Addr(), Later: &k.later,
-	}
-	switch k.Program.state.Ask(&i) {
-	case state.Yes:
-		return wire.NFS4OK
-	case state.AfterGrace:
-		if k.Minor == 0 && use == state.UseLink {
-			return wire.NFS4ErrDelay // minor version 0 has no NFS4ERR_GRACE for LINK
-		}
-		return wire.NFS4ErrGrace
-	case state.AfterWait:
-		return k.Block(k.FS().Lane())
-	case state.Delayed:
-		return k.afterDisk()
-	case state.Failed:
-		return k.Failed(i.Err)
-	}
-	if use == state.UseRemove {
-		return wire.NFS4ErrFileOpen
-	}
-	return wire.NFS4ErrLocked
-}
 
 // principal returns who acts in the export of o: see state.Principal.
 func (k *Compound) principal(o *Object) state.Principal {

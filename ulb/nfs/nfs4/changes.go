@@ -33,6 +33,9 @@ func create(k *Compound, args *wire.Create4Args) Status {
 	if s := k.leads(&k.Current, args.Objname, wire.NFS4ErrExist); s != wire.NFS4OK {
 		return s
 	}
+	if s := k.maySet(state.UseCreate, &k.Current, args.Objname, &a.set); s != wire.NFS4OK {
+		return s
+	}
 	o, ch, err := k.make(&args.Objtype, args.Objname, &a.set)
 	if err != nil {
 		return k.Failed(err)
@@ -121,6 +124,9 @@ func rename(k *Compound, args *wire.Rename4Args) Status {
 	if s := k.may(state.UseRemove, &k.Current, args.Newname, nil); s != wire.NFS4OK {
 		return s
 	}
+	if s := k.may(state.UseCreate, &k.Current, args.Newname, nil); s != wire.NFS4OK {
+		return s
+	}
 	from, to, err := k.FS().Rename(&k.Op, k.Saved.Handle, args.Oldname, k.Current.Handle, args.Newname)
 	if err != nil {
 		return k.notRenamed(err)
@@ -172,6 +178,9 @@ func link(k *Compound, args *wire.Link4Args) Status {
 		return s
 	}
 	if s := k.may(state.UseLink, &k.Saved, nil, nil); s != wire.NFS4OK {
+		return s
+	}
+	if s := k.may(state.UseCreate, &k.Current, args.Newname, nil); s != wire.NFS4OK {
 		return s
 	}
 	ch, err := k.FS().Link(&k.Op, k.Saved.Handle, k.Current.Handle, args.Newname, &k.Attr)

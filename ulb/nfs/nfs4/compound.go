@@ -90,11 +90,14 @@ type running struct {
 	// owner.
 	given     []byte
 	postponed Status
+	// passes are those of the accesses of the operation, and passed is their number.
+	passes [maxPasses]state.Pass
+	passed int
 	// lane is the executor lane in which a Blocked operation will wait, and start the function that
 	// begins the wait of a Waiting one.
 	lane  any
 	start func()
-	// later is what an operation waits for, if the state manager says so: see AfterDisk.
+	// later is what an operation waits for, if the state manager says so: see Answer.
 	later state.Later
 }
 

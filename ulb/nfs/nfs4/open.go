@@ -183,7 +183,10 @@ func (o *opening) find() Status {
 func (o *opening) lookup() Status {
 	k := o.k
 	dir := k.Current
-	var s Status
+	s := k.may(state.UseNames, &k.Current, nil, nil)
+	if s != wire.NFS4OK {
+		return s
+	}
 	if o.object, s = k.child(o.args.Claim.File); s != wire.NFS4OK {
 		return s
 	}
@@ -211,6 +214,11 @@ func (o *opening) open() Status {
 	access := opens(o.access)
 	if o.made || o.reclaim {
 		access |= vfs.OpenOwner
+	}
+	if !o.made { // an OPEN that has created its file is not repeated
+		if s := o.k.may(state.UseOpen, &o.object, nil, nil); s != wire.NFS4OK {
+			return s
+		}
 	}
 	if s := o.mayDeny(); s != wire.NFS4OK {
 		return s
@@ -265,7 +273,7 @@ func (o *opening) share() Status {
 		Access: o.access, Deny: o.deny, Claimed: o.reclaim, Roomy: o.made, By: k.principal(&o.object), File: o.file,
 	}
 	if !o.made { // an OPEN that has created its file is not repeated
-		a.Later = &k.later
+		a.Later, a.Try = &k.later, k.Op.Try
 	}
 	if o.resize {
 		a.Needs = state.AccessWrite
@@ -274,6 +282,7 @@ func (o *opening) share() Status {
 	switch o.state, v = k.Program.state.Open(&a); {
 	case v == state.Granted:
 		o.file = nil // it belongs to the state manager now
+		k.hold(o.state.Pass)
 	case v == state.OpenConflict && o.reclaim:
 		return wire.NFS4ErrReclaimConflict
 	}
@@ -394,6 +403,9 @@ func (o *opening) create() Status {
 	}
 	c.Attr = a.set
 	c.Attr.SetSize, c.Attr.Size = false, 0
+	if s := k.maySet(state.UseCreate, &k.Current, name, &c.Attr); s != wire.NFS4OK {
+		return s
+	}
 	made, ch, err := k.FS().Create(&k.Op, k.Current.Handle, name, &c)
 	if err != nil {
 		return o.notMade(err, c.Mode)

@@ -9,6 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -143,7 +144,7 @@ func (l *lister) emit(e *vfs.DirEntry) bool {
 		len(e.Name) > maxName: // no client could look it up
 		l.next = e.Cookie
 		return true
-	case l.plus && !e.HasAttr, l.k.mayLead(l.k.Current.Export, e.Name):
+	case l.plus && (!e.HasAttr || !l.k.Program.state.Clear(state.UseStat)), l.k.mayLead(l.k.Current.Export, e.Name):
 		l.aside.set, l.aside.n = true, copy(l.aside.name[:], e.Name)
 		l.aside.fileID, l.aside.cookie = e.FileID, e.Cookie
 		return false
@@ -247,6 +248,9 @@ func (l *lister) enterJunction(e *export.Export) Status {
 		return wire.NFS4ErrDelay
 	}
 	defer e.Leave(k.Call.Conn)
+	if s := k.mayList(Object{e, e.FS.Root()}); l.plus && s != wire.NFS4OK {
+		return s
+	}
 	dir, try := k.Current, k.Op.Try
 	k.Current = Object{e, e.FS.Root()}
 	// Every user may read attributes, so the caller's groups are not needed.
@@ -286,6 +290,9 @@ func (l *lister) lookAgain(name []byte) Status {
 		return wire.NFS4ErrNoEnt
 	case err != nil:
 		return k.notFound(err)
+	}
+	if s := k.mayList(Object{k.Current.Export, o.Handle}); l.plus && s != wire.NFS4OK {
+		return s
 	}
 	k.Attr = o.Attr
 	l.f.object.Handle, l.f.attr = o.Handle, &k.Attr

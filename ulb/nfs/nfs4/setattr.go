@@ -26,7 +26,7 @@ func setattr(k *Compound, args *wire.Setattr4Args) Status {
 	if a.set.SetSize {
 		s = k.setSize(&args.Stateid, a)
 	} else if !a.set.IsZero() {
-		if s = k.may(state.UseAttributes, &k.Current, nil, nil); s == wire.NFS4OK {
+		if s = k.maySet(state.UseAttributes, &k.Current, nil, &a.set); s == wire.NFS4OK {
 			s = k.settled(k.set(&a.set))
 		}
 	}

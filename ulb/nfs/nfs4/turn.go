@@ -70,8 +70,8 @@ func (k *Compound) again(r *state.Reply) Status {
 // OwnerOperations returns the operations on owners, which only minor version 0 has.
 func OwnerOperations() []Operation {
 	return []Operation{
-		{Number: wire.OpOpenConfirm, Run: WithArgs(openConfirm), Handle: true, Once: true, Most: wire.StateID4MaxSize},
-		{Number: wire.OpReleaseLockOwner, Run: WithArgs(releaseLockOwner), Once: true},
+		{Number: wire.OpOpenConfirm, Gate: GateNone, Run: WithArgs(openConfirm), Handle: true, Once: true, Most: wire.StateID4MaxSize},
+		{Number: wire.OpReleaseLockOwner, Gate: GateNone, Run: WithArgs(releaseLockOwner), Once: true},
 	}
 }
 

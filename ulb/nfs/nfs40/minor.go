@@ -55,9 +55,9 @@ func (m *Minor) Close() { m.dialer.stopAndWait() }
 // Operations implements nfs4.Minor.
 func (m *Minor) Operations() []nfs4.Operation {
 	return append(nfs4.OwnerOperations(), []nfs4.Operation{
-		{Number: wire.OpSetClientID, Run: nfs4.WithArgs(m.setClientID), Once: true, Most: maxSetClientID},
-		{Number: wire.OpSetClientIDConfirm, Run: nfs4.WithArgs(m.setClientIDConfirm), Once: true},
-		{Number: wire.OpRenew, Run: nfs4.WithArgs(m.renew)},
+		{Number: wire.OpSetClientID, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.setClientID), Once: true, Most: maxSetClientID},
+		{Number: wire.OpSetClientIDConfirm, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.setClientIDConfirm), Once: true},
+		{Number: wire.OpRenew, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.renew)},
 	}...)
 }
 

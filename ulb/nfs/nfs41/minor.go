@@ -62,15 +62,15 @@ func New(cfg Config) *Minor {
 // Operations implements nfs4.Minor.
 func (m *Minor) Operations() []nfs4.Operation {
 	return []nfs4.Operation{
-		{Number: wire.OpBackchannelCtl, Run: nfs4.WithArgs(m.backchannelCtl)},
-		{Number: wire.OpBindConnToSession, Run: nfs4.WithArgs(m.bindConnToSession)},
-		{Number: wire.OpExchangeID, Run: nfs4.WithArgs(m.exchangeID), Once: true, Most: nfs.MaxExchangeID4},
-		{Number: wire.OpCreateSession, Run: nfs4.WithArgs(m.createSession), Once: true, Most: wire.CreateSession4ResOKMaxSize},
-		{Number: wire.OpDestroySession, Run: nfs4.WithArgs(m.destroySession), Once: true},
-		{Number: wire.OpSequence, Run: nfs4.WithArgs(m.sequence)},
-		{Number: wire.OpSetSSV, Run: nfs4.WithArgs(m.setSSV)},
-		{Number: wire.OpDestroyClientID, Run: nfs4.WithArgs(m.destroyClientID), Once: true},
-		{Number: wire.OpReclaimComplete, Run: nfs4.WithArgs(m.reclaimComplete), Once: true},
+		{Number: wire.OpBackchannelCtl, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.backchannelCtl)},
+		{Number: wire.OpBindConnToSession, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.bindConnToSession)},
+		{Number: wire.OpExchangeID, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.exchangeID), Once: true, Most: nfs.MaxExchangeID4},
+		{Number: wire.OpCreateSession, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.createSession), Once: true, Most: wire.CreateSession4ResOKMaxSize},
+		{Number: wire.OpDestroySession, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.destroySession), Once: true},
+		{Number: wire.OpSequence, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.sequence)},
+		{Number: wire.OpSetSSV, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.setSSV)},
+		{Number: wire.OpDestroyClientID, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.destroyClientID), Once: true},
+		{Number: wire.OpReclaimComplete, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.reclaimComplete), Once: true},
 	}
 }
 

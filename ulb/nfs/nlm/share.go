@@ -4,6 +4,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // share is SHARE (RFC 1813 §6.2): an open with deny bits, as Windows has it.
@@ -29,10 +30,13 @@ func (r *request) share(args *wire.ShareArgs4) (wire.Stat4, error) {
 	ref := r.ref(host)
 	s = m.HostShare(&state.OpenArgs{
 		Client: host, OwnerName: a.OH, Key: ref.Key, Export: ref.Export,
-		Access: state.Access(a.Access), Deny: state.Access(a.Mode), Claimed: args.Reclaim, Later: &r.later,
+		Access: state.Access(a.Access), Deny: state.Access(a.Mode), Claimed: args.Reclaim, Later: &r.later, Try: r.op.Try,
 	})
-	if s == state.AfterDisk {
+	switch s {
+	case state.AfterDisk:
 		return wire.Failed, errLater
+	case state.WouldWait:
+		return wire.Failed, vfs.ErrWouldBlock
 	}
 	return verdict(s), nil
 }

@@ -33,8 +33,10 @@ func TestShares(t *testing.T) {
 		is(t, "SHARE that would deny what another does", a.share(share, "o", wire.AccessBoth, wire.DenyBoth), wire.Denied)
 		is(t, "SHARE of another owner while the first one stays", b.share(share, "p", wire.AccessWrite, wire.DenyNone), wire.Denied)
 		for address, want := range map[string]state.Answer{"10.0.0.2:700": state.Yes, "10.0.0.3:700": state.No} {
-			i := state.Intent{Use: state.UseWrite, FS: s.export.FS, File: s.handle, Op: &vfs.Op{}, From: s.host("", address, 0).conn.Peer.Addr(), Version3: true}
-			is(t, "WRITE from "+address, s.state.Ask(&i), want)
+			i := state.Intent{Use: state.UseWrite, FS: s.export.FS, File: s.handle, Op: &vfs.Op{}, From: s.host("", address, 0).conn.Peer.Addr(), Kind: state.Host}
+			p, a := s.state.Ask(&i)
+			p.Done()
+			is(t, "WRITE from "+address, a, want)
 		}
 		x := s.state.ExchangeID(&state.Identity{Owner: []byte("c")}, false)
 		s.state.Confirm(x.Client)

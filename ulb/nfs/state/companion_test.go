@@ -157,7 +157,7 @@ func v40(t testing.TB, m *Manager, id *Identity) *Client {
 
 func of(c *Client) *companion { return c.Companion().(*companion) }
 
-func is(t testing.TB, what string, got, want Verdict) {
+func is[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: %v, not %v", what, got, want)

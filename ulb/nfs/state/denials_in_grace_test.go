@@ -57,12 +57,12 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 			}
 			// The Manager looks up a name only if its answer depends on the file.
 			fs.leadsTo, fs.lookups = key(file).Handle, 0
-			a := m.Ask(&Intent{Use: UseWrite, FS: fs, Name: []byte("name"), Op: &vfs.Op{Try: true}, Version3: true})
+			a := asks(m, &Intent{Use: UseWrite, FS: fs, Name: []byte("name"), Op: &vfs.Op{Try: true}, Kind: Host})
 			if a != want || fs.lookups > 0 != (want != Yes) && file != 2 {
 				t.Errorf("a write by name: answer %d after %d lookups", a, fs.lookups)
 			}
 			fs.lookups = 0
-			a = m.Ask(&Intent{Use: UseRename, FS: fs, Name: []byte("name"), Op: &vfs.Op{Try: true}, Version3: true})
+			a = asks(m, &Intent{Use: UseRename, FS: fs, Name: []byte("name"), Op: &vfs.Op{Try: true}, Kind: Host})
 			if a != Yes || fs.lookups > 0 {
 				t.Errorf("a rename: answer %d after %d lookups", a, fs.lookups)
 			}

@@ -19,17 +19,20 @@ type Intent struct {
 	FS   vfs.FileSystem
 	File vfs.Handle
 	Name []byte
+	// Set has the attributes that the access sets, or is nil.
+	Set *vfs.SetAttr
 	// Op is the caller's operation. If Op.Try is true, Ask does not wait for the file system.
 	Op *vfs.Op
-	// Later, if not nil, makes Ask return Delayed where it would have to wait for the disk of the records.
+	// Later, if not nil, makes Ask return Delayed where it would have to wait for the disk of the records, or for
+	// the end of a Hold.
 	Later *Later
 	// By is the open or the lock that the request names by its stateid; nil if it has no stateid.
 	By *State
-	// Client is the client whose session the caller uses; nil in NFSv3 and in minor version 0. From
-	// is the caller's address. Version3 is true if the caller uses NFSv3.
-	Client   *Client
-	From     netip.Addr
-	Version3 bool
+	// Client is the client whose session the caller uses; nil in NFSv3 and in minor version 0. From is the caller's
+	// address. Kind is the kind of client that the caller is: a Host if it uses NFSv3.
+	Client *Client
+	From   netip.Addr
+	Kind   ClientKind
 	// Err is the reason if the Answer is Failed.
 	Err error
 }
@@ -44,8 +47,16 @@ const (
 	UseRead Use = iota
 	UseReadAnyway
 	UseWrite
-	// UseAttributes sets attributes other than the size.
+	// UseCommit brings the content to stable storage.
+	UseCommit
+	// UseStat reads attributes, UseAttributes sets attributes other than the size.
+	UseStat
 	UseAttributes
+	// UseOpen opens the file.
+	UseOpen
+	// UseNames reads names in a directory. UseCreate adds one: Name.
+	UseNames
+	UseCreate
 	// UseLink gives the file one more name. UseRename replaces one of its names by another. UseRemove
 	// removes a name, or gives it to another file. NFSv3 also uses it for the source of a RENAME.
 	UseLink
@@ -57,15 +68,38 @@ const (
 // writing also keeps others from removing the file's name (RFC 8881 §18.25.4).
 var deniedBy = [...]Access{UseRead: AccessRead, UseWrite: AccessWrite, UseRemove: AccessWrite}
 
-// ofNames reports whether the Use changes the names of a file.
+// ofNames reports whether the Use changes the names of a file that exists.
 func (u Use) ofNames() bool { return u >= UseLink }
+
+// Changes reports whether the Use changes a file or a directory.
+func (u Use) Changes() bool { return changing.Has(u) }
+
+// Uses is a set of kinds of access.
+type Uses uint16
+
+// UsesOf returns the set of these kinds.
+func UsesOf(all ...Use) (s Uses) {
+	for _, u := range all {
+		s |= 1 << u
+	}
+	return s
+}
+
+// Has reports whether u is in the set.
+func (s Uses) Has(u Use) bool { return s&(1<<u) != 0 }
+
+var (
+	changing = UsesOf(UseWrite, UseAttributes, UseCreate, UseLink, UseRename, UseRemove)
+	// ofDenyWrite are the accesses that wait while an OPEN that denies writing is being granted.
+	ofDenyWrite = UsesOf(UseWrite, UseRemove)
+)
 
 // An Answer is the result of Ask.
 type Answer uint8
 
-// Answers. AfterGrace, AfterWait and Delayed tell the caller to ask again later.
+// Answers. AfterGrace, AfterWait, Delayed and Repeat tell the caller to ask again later.
 const (
-	// Yes: the caller may make the access now. It need not tell the Manager when the access ends.
+	// Yes: the caller may make the access now. It ends the Pass when the access has ended.
 	Yes Answer = iota
 	// No: a client has the file open with a deny mode that forbids the access. The operation fails.
 	No
@@ -76,8 +110,12 @@ const (
 	// AfterWait: the answer needs the file system, and Op.Try is set. The caller asks again without
 	// Op.Try, on a goroutine that may wait.
 	AfterWait
-	// Delayed: the answer needs the disk of the records. The caller asks again after Intent.Later.
+	// Delayed: the answer needs the disk of the records, or a Hold is about to end. The caller asks again after
+	// Intent.Later. Until then the call needs no goroutine.
 	Delayed
+	// Repeat: a Hold stops the access, and the server does not keep the call: it tells the client to try again
+	// later.
+	Repeat
 	// Failed: the file system could not look up Name, for example because the disk failed, so the
 	// Manager does not know the answer. The operation fails with Intent.Err.
 	Failed
@@ -94,27 +132,64 @@ var lasting = [...]error{
 // §8.4.2.1). Ask says which other accesses wait for the end of the grace period.
 func (m *Manager) InGrace() bool { return m.grace.on.Load() }
 
-// Ask decides whether an access to a file may go ahead. Every operation of every version of NFS calls
-// it before it reads or changes a file or a name of a file. Ask reserves nothing: an OPEN may forbid
-// the access right after Ask has allowed it.
+// Clear reports whether nothing stops an access of this kind to any file at present, so that a caller who only reads
+// need not Ask. It is one atomic load.
+func (m *Manager) Clear(u Use) bool {
+	if deniedBy[u] == 0 {
+		return m.files.denials.held.Load() == 0
+	}
+	return m.files.denials.all.Load() == 0
+}
+
+// Ask decides whether an access to a file may go ahead. Every operation of every version of NFS calls it before it
+// reads or changes the content, the attributes or the names of a file or a directory; one that reads may look at
+// Clear instead. A change is counted until the end of its Pass: a Hold, and an open that denies writing, are granted
+// when the changes of the file have ended that began before. Reads are not counted, because what they have read was
+// true when the hold came.
 //
-// Only OPEN and LOCK do not call Ask: the methods Open and Lock check for conflicts and grant the
-// state in one step. As long as an open exists, a request with its stateid gets Yes for the accesses
-// of that open.
+// Only OPEN and LOCK do not call Ask for the file that they open or lock: the methods Open and Lock check for
+// conflicts and grant the state in one step. As long as an open exists, a request with its stateid gets Yes for the
+// accesses of that open, unless a Hold stops it.
 //
-// As long as no file is open with a deny mode and no client may reclaim such an open, Ask costs one
-// atomic load, or two if the access changes a name. The deny modes of a client whose lease ran out
-// do not count: Ask then returns Delayed or, without a Later, evicts the client itself.
-func (m *Manager) Ask(i *Intent) Answer {
+// As long as no file is held or open with a deny mode and no client may reclaim such an open, Ask costs two atomic
+// loads; for a change, two atomic additions to a counter of the file come to it. The deny modes of a client whose
+// lease ran out do not count: Ask then returns Delayed or, without a Later, evicts the client itself.
+func (m *Manager) Ask(i *Intent) (p Pass, a Answer) {
+	if i.Use.Changes() {
+		p = m.ways.begin(&i.File)
+	}
+	if a = m.answer(i); a != Yes {
+		p.Done()
+		p = Pass{}
+	}
+	return p, a
+}
+
+func (m *Manager) answer(i *Intent) Answer {
+	d := &m.files.denials
 	deny := deniedBy[i.Use]
 	switch {
-	case i.Use.ofNames() && !i.Version3 && m.InGrace():
+	case i.Use.ofNames() && i.Kind != Host && m.InGrace():
 		return AfterGrace
-	case deny == 0, m.files.denials.all.Load() == 0, i.By.allows(deny):
+	case d.all.Load() == 0:
+		return Yes
+	}
+	held := d.held.Load() > 0
+	if held {
+		key := FileKey{DomainOf(i.FS), i.File}
+		if h := d.heldBy(key.id(), i); h != nil {
+			return m.stopped(h, i)
+		}
+	}
+	named := i.Name != nil && i.Use != UseCreate
+	if i.By.allows(deny) {
+		deny = 0
+	}
+	if deny == 0 && !(held && named) {
 		return Yes
 	}
 	key := FileKey{DomainOf(i.FS), i.File}
-	if i.Name != nil {
+	if named {
 		var attr vfs.Attr
 		switch o, err := i.FS.Lookup(i.Op, i.File, i.Name, &attr); {
 		case errors.Is(err, vfs.ErrWouldBlock):
@@ -128,10 +203,23 @@ func (m *Manager) Ask(i *Intent) Answer {
 			key.Handle = o.Handle
 		}
 	}
+	id := key.id()
+	if held && named {
+		if h := d.heldBy(id, i); h != nil {
+			return m.stopped(h, i)
+		}
+	}
+	if deny == 0 {
+		return Yes
+	}
+	return m.denied(i, id, deny)
+}
+
+// denied returns the answer to an access that these deny bits forbid.
+func (m *Manager) denied(i *Intent, id fileID, deny Access) Answer {
 	if m.grace.denials.Load() > 0 {
 		return AfterGrace
 	}
-	id := key.id()
 	if m.files.denials.of(id)&deny == 0 {
 		return Yes
 	}
@@ -172,7 +260,7 @@ func (i *Intent) exempts(of *file, group *openGroup, c *Client) bool {
 		}
 	}
 	switch {
-	case i.Version3:
+	case i.Kind == Host:
 		return c.isHost() && c.isAt(i.From)
 	case !i.Use.ofNames():
 		return false
@@ -199,12 +287,15 @@ func (g *guard) conflict(id fileID, deny, access Access, by *Intent) (conflict b
 	return conflict
 }
 
-// denials holds the denied accesses of all files. Readers do not take Manager.mu; writers hold it.
+// denials holds the denied accesses of all files, and the Holds. A reader, and a goroutine that adds
+// a Hold, does not take Manager.mu; a goroutine that changes deny holds it.
 type denials struct {
-	// all is the number of files in deny, plus grace.denials. While it is 0, Ask checks no access.
-	all  atomic.Int64
-	mu   sync.RWMutex
-	deny map[fileID]Access
+	// all is the number of files in deny and in holds, plus grace.denials. While it is 0, Ask checks no access.
+	// held is the number of files in holds.
+	all, held atomic.Int64
+	mu        sync.RWMutex
+	deny      map[fileID]Access
+	holds     map[fileID][]*Hold
 }
 
 func (d *denials) of(id fileID) Access {

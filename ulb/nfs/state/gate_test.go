@@ -21,7 +21,7 @@ func TestUseIsDeniedByAllThatDenyIt(t *testing.T) {
 		live := holder(t, m, identity("live", 1, "me"))
 		open(t, m, live, "owner", key, AccessRead, AccessWrite)
 		for _, try := range []bool{true, false} {
-			if a := m.Ask(&Intent{Use: UseWrite, FS: fs, File: key.Handle, Op: &vfs.Op{Try: try}, Version3: true}); a != No {
+			if a := asks(m, &Intent{Use: UseWrite, FS: fs, File: key.Handle, Op: &vfs.Op{Try: try}, Kind: Host}); a != No {
 				t.Errorf("try: %v: answer %d", try, a)
 			}
 		}
@@ -55,7 +55,7 @@ func TestOnlyTheOpenerRemovesWhatItDenies(t *testing.T) {
 		{"a client of minor version 0, from elsewhere", nil, "192.0.2.1", No},
 	} {
 		i := Intent{Use: UseRemove, FS: fs, File: key.Handle, Op: &vfs.Op{}, Client: c.client, From: netip.MustParseAddr(c.from)}
-		if a := m.Ask(&i); a != c.want {
+		if a := asks(m, &i); a != c.want {
 			t.Errorf("%s: answer %d, not %d", c.name, a, c.want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestStateIDExemptsItsOpenAlone(t *testing.T) {
 				continue
 			}
 			i := Intent{Use: UseRead, FS: fs, File: key.Handle, Op: &vfs.Op{}, By: s, Client: c}
-			if a := m.Ask(&i); a != want {
+			if a := asks(m, &i); a != want {
 				t.Errorf("answer %d, not %d", a, want)
 			}
 		}
@@ -99,7 +99,7 @@ func TestStateIDExemptsItsOpenAlone(t *testing.T) {
 
 // anonymously returns the answer to a caller of NFSv3, with Op.Try.
 func anonymously(m *Manager, fs vfs.FileSystem, key FileKey, use Use) Answer {
-	return m.Ask(&Intent{Use: use, FS: fs, File: key.Handle, Op: &vfs.Op{Try: true}, Version3: true})
+	return asks(m, &Intent{Use: use, FS: fs, File: key.Handle, Op: &vfs.Op{Try: true}, Kind: Host})
 }
 
 // If the file system cannot look up a name, the Manager cannot know whether a client denies its
@@ -113,8 +113,8 @@ func TestNameThatCannotBeLookedUp(t *testing.T) {
 		syscall.ENOENT: Yes, syscall.EACCES: Yes, syscall.ESTALE: Yes, syscall.EXDEV: Yes, vfs.ErrWouldBlock: AfterWait,
 		syscall.EIO: Failed, syscall.ENOMEM: Failed, vfs.ErrDelay: Failed,
 	} {
-		i := Intent{Use: UseRemove, FS: noLookup{err: err}, File: key.Handle, Name: []byte("name"), Op: &vfs.Op{}, Version3: true}
-		if a := m.Ask(&i); a != want || want == Failed && i.Err != err {
+		i := Intent{Use: UseRemove, FS: noLookup{err: err}, File: key.Handle, Name: []byte("name"), Op: &vfs.Op{}, Kind: Host}
+		if a := asks(m, &i); a != want || want == Failed && i.Err != err {
 			t.Errorf("%v: answer %d with error %v, not %d", err, a, i.Err, want)
 		}
 	}

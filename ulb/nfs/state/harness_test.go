@@ -99,6 +99,11 @@ func nothingLeft(t interface {
 	if n := m.files.denials.all.Load(); n != 0 {
 		t.Errorf("%d files are still denied to others, or may be", n)
 	}
+	for i := range m.ways.all {
+		if n := m.ways.all[i].under.Load(); n != 0 {
+			t.Errorf("%d changes have no end", n)
+		}
+	}
 }
 
 // givenUp waits until the local claims in all queues are given up.
@@ -128,4 +133,11 @@ func TestUnconfirmedOwnersEndWithTheirClient(t *testing.T) {
 	g.dropAll(c)
 	g.release()
 	nothingLeft(t, m)
+}
+
+// asks returns the answer to an access, which ends at once.
+func asks(m *Manager, i *Intent) Answer {
+	p, a := m.Ask(i)
+	p.Done()
+	return a
 }

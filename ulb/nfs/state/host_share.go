@@ -21,10 +21,12 @@ func (m *Manager) HostShare(a *OpenArgs) (verdict Verdict) {
 	}
 	m.Renew(a.Client)
 	id, room := a.Key.id(), openRoomOf(a.Key.Domain)
-	if !m.settled(a.Later, func(g *guard) { verdict = g.hostShare(a, id, room) }) {
-		return AfterDisk
-	}
-	return verdict
+	return m.denying(a, id, 0, func() (verdict Verdict) {
+		if !m.settled(a.Later, func(g *guard) { verdict = g.hostShare(a, id, room) }) {
+			return AfterDisk
+		}
+		return verdict
+	})
 }
 
 func (g *guard) hostShare(a *OpenArgs, id fileID, room openRoom) Verdict {

@@ -11,10 +11,13 @@ import (
 // leases ran out must be evicted. A Later says for which clients. A method of the Manager that gets a Later
 // does not wait for that disk: it returns AfterDisk, and the caller calls Await. So such a request keeps no
 // goroutine, least of all one that works for a file system.
+//
+// A request may also wait for the end of a Hold.
 type Later struct {
 	m      *Manager
 	record *Client
 	expel  []*Client
+	hold   *Hold
 }
 
 // Await begins to wait, and calls again when the caller is to repeat the request: exactly once, on any
@@ -22,6 +25,10 @@ type Later struct {
 func (l *Later) Await(again func()) {
 	e := errand{*l, again}
 	*l = Later{}
+	if h := e.hold; h != nil {
+		h.await(again)
+		return
+	}
 	e.m.errands.add(&e)
 }
 

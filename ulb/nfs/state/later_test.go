@@ -61,7 +61,7 @@ var askers = map[string]func(m *Manager, c *Client, l *Later) bool{
 		return s == AfterDisk
 	},
 	"a WRITE of version 3": func(m *Manager, c *Client, l *Later) bool {
-		return m.Ask(&Intent{Use: UseWrite, FS: theFS, File: deniedKey().Handle, Op: &vfs.Op{Try: true}, Later: l, Version3: true}) == Delayed
+		return asks(m, &Intent{Use: UseWrite, FS: theFS, File: deniedKey().Handle, Op: &vfs.Op{Try: true}, Later: l, Kind: Host}) == Delayed
 	},
 	"a record": func(m *Manager, c *Client, l *Later) bool { return m.Record(c, AccessWrite, l) == AfterDisk },
 }

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"time"
+
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -133,8 +135,10 @@ type OpenArgs struct {
 	// Access has the accesses that the client asks for, Deny those that it denies to others, and
 	// Needs those that the OPEN itself uses once: truncation needs write access.
 	Access, Deny, Needs Access
-	// Later, if not nil, makes Open return AfterDisk where it would have to wait for the disk.
+	// Later, if not nil, makes Open return AfterDisk where it would have to wait for the disk. Try makes it return
+	// WouldWait where an open that denies writing would have to wait for changes that are under way.
 	Later *Later
+	Try   bool
 	// Claimed is true if the client reclaims an open that it had before the server's restart.
 	Claimed bool
 	// Roomy is true if RoomToOpen has returned Granted, and the caller has created the file since.
@@ -151,6 +155,8 @@ type OpenArgs struct {
 // An Opening is the result of an Open.
 type Opening struct {
 	ID StateID
+	// Pass is that of the accesses in OpenArgs.Needs. The caller ends it after them.
+	Pass Pass
 	// Confirm is true if the client has to confirm the open-owner before it can use the stateid.
 	Confirm bool
 
@@ -167,12 +173,54 @@ func (o *Opening) For(want Access, by Principal) (vfs.File, Verdict) { return o.
 // conflicts with another one, Open returns OpenConflict (RFC 8881 §18.16.3).
 func (m *Manager) Open(a *OpenArgs) (o Opening, verdict Verdict) {
 	id, room := a.Key.id(), openRoomOf(a.Key.Domain)
-	if !m.settled(a.Later, func(g *guard) {
-		o, verdict = g.open(a, id, room)
-	}) {
-		return o, AfterDisk
+	var own int32
+	if a.Needs&AccessWrite != 0 {
+		o.Pass, own = m.ways.begin(&a.Key.Handle), 1
+	}
+	verdict = m.denying(a, id, own, func() (verdict Verdict) {
+		pass := o.Pass
+		if !m.settled(a.Later, func(g *guard) { o, verdict = g.open(a, id, room) }) {
+			verdict = AfterDisk
+		}
+		o.Pass = pass
+		return verdict
+	})
+	if verdict != Granted {
+		o.Pass.Done()
+		o.Pass = Pass{}
 	}
 	return o, verdict
+}
+
+// grantWait is how long an OPEN that denies writing waits for changes that are under way.
+const grantWait = 5 * time.Second
+
+// denying opens a file by f. If the open denies writing, f runs when the changes of the file have ended that are under
+// way, and no others begin meanwhile. own is the number of changes that belong to the open.
+func (m *Manager) denying(a *OpenArgs, id fileID, own int32, f func() Verdict) Verdict {
+	if a.Deny&AccessWrite == 0 || m.conflicts(a, id) {
+		return f()
+	}
+	h := &Hold{Key: a.Key, Stops: ofDenyWrite, Conflict: func(*Intent) Answer { return Delayed }}
+	long := grantWait
+	if a.Try {
+		long = 0
+	}
+	switch {
+	case m.announce(h, own, long):
+		defer m.Lift(h)
+		return f()
+	case a.Try:
+		return WouldWait
+	}
+	return TryLater
+}
+
+// conflicts reports whether an open of a client with a valid lease conflicts: the caller need not wait for more.
+func (m *Manager) conflicts(a *OpenArgs, id fileID) bool {
+	g := m.acquire()
+	defer g.release()
+	return g.conflict(id, a.Deny, a.Access|a.Needs, nil) && g.late.firm
 }
 
 func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict Verdict) {

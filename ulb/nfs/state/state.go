@@ -57,6 +57,7 @@ type Manager struct {
 	// one succeeded.
 	failed  time.Duration
 	errands errands // it has a mutex of its own
+	ways    ways    // it needs none
 }
 
 // A token is a lock that a goroutine may hold while it waits for the disk. It is a channel, because
@@ -94,7 +95,8 @@ func New(cfg Config) (*Manager, error) {
 		from: make(map[netip.Addr]*origin),
 	}
 	m.files.scramble = scramble
-	m.files.denials.deny = make(map[fileID]Access)
+	m.files.denials.deny, m.files.denials.holds = make(map[fileID]Access), make(map[fileID][]*Hold)
+	m.ways.seed = scramble.seed
 	m.files.byID = make(map[fileID]*file)
 	m.files.memory.Size, m.files.open = int64(cfg.Memory), make(map[any]*fair.Tree[*origin])
 	m.files.claims = make(map[FileKey]*localClaim)

@@ -1,0 +1,94 @@
+package state
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A Pass is the permission for one access: see Ask. The zero value is the pass of an access that the Manager does
+// not count, because it changes nothing.
+type Pass struct{ way *way }
+
+// Done ends the access. The caller calls it once, when it no longer changes the file, or it drops the pass.
+func (p Pass) Done() {
+	if w := p.way; w != nil && w.under.Add(-1) >= 0 && w.awaited.Load() > 0 {
+		w.wake()
+	}
+}
+
+// A way counts the changes under way of the files whose handles have one hash.
+type way struct {
+	under atomic.Int32
+	// awaited is the number of callers of quiet that wait for the way.
+	awaited atomic.Int32
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next end of a change; nil if no caller waits
+}
+
+// ways holds the ways by hash. There are so many that a change of one file rarely keeps a hold on another one
+// waiting.
+type ways struct {
+	seed maphash.Seed
+	all  [1 << 12]way
+}
+
+// of returns the way of a file, or of a directory whose names change.
+func (w *ways) of(h *vfs.Handle) *way {
+	return &w.all[maphash.Bytes(w.seed, h.Bytes())%uint64(len(w.all))]
+}
+
+// begin counts a change. The caller then looks for holds: so either a hold sees the change, or the change sees
+// the hold (quiet).
+func (w *ways) begin(h *vfs.Handle) Pass {
+	x := w.of(h)
+	x.under.Add(1)
+	return Pass{x}
+}
+
+func (w *way) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.changed != nil {
+		close(w.changed)
+		w.changed = nil
+	}
+}
+
+func (w *way) next() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.changed == nil {
+		w.changed = make(chan struct{})
+	}
+	return w.changed
+}
+
+// quiet reports whether no changes are under way but the caller's own. It waits for the end of the others for at
+// most this time. The caller has announced its hold, so that no more changes of the file begin.
+func (w *way) quiet(own int32, long time.Duration) bool {
+	if w.under.Load() <= own {
+		return true
+	}
+	if long == 0 {
+		return false
+	}
+	w.awaited.Add(1)
+	defer w.awaited.Add(-1)
+	late := time.NewTimer(long)
+	defer late.Stop()
+	for {
+		next := w.next()
+		if w.under.Load() <= own {
+			return true
+		}
+		select {
+		case <-next:
+		case <-late.C:
+			return false
+		}
+	}
+}

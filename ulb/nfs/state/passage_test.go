@@ -1,0 +1,238 @@
+package state
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+var aFS = &struct{ vfs.FileSystem }{}
+
+// change returns the Intent of a change of the content by a caller of NFSv3.
+func change(key FileKey) *Intent {
+	return &Intent{Use: UseWrite, FS: aFS, File: key.Handle, Op: &vfs.Op{}, Kind: Host}
+}
+
+// A WRITE that was let through still runs when a client opens the file and denies writing. The open is granted when
+// the WRITE has ended; another WRITE, which comes meanwhile, begins only then, and is denied.
+func TestOpenThatDeniesWaitsForWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, Config{})
+		defer m.Close()
+		key := FileKey{aFS, fileKey(1).Handle}
+		c := newClient(m, Sessions, "client")
+		first, a := m.Ask(change(key))
+		is(t, "the first WRITE", a, Yes)
+		opened := make(chan Verdict, 1)
+		args := OpenArgs{Client: c, OwnerName: []byte("owner"), Key: key, Access: AccessRead, Deny: AccessWrite}
+		try := args
+		try.Try = true
+		if _, v := m.Open(&try); v != WouldWait {
+			t.Errorf("OPEN that must not wait: %v", v)
+		}
+		go func() {
+			_, v := m.Open(&args)
+			opened <- v
+		}()
+		synctest.Wait()
+		if len(opened) > 0 {
+			t.Fatalf("OPEN beside a WRITE: %v", <-opened)
+		}
+		var l Later
+		second := change(key)
+		second.Later = &l
+		if _, a := m.Ask(second); a != Delayed {
+			t.Errorf("a WRITE while the OPEN waits: answer %d", a)
+		}
+		is(t, "a READ while the OPEN waits", asks(m, &Intent{Use: UseRead, FS: aFS, File: key.Handle, Op: &vfs.Op{}, Kind: Host}), Yes)
+		again := make(chan struct{})
+		l.Await(func() { close(again) })
+		first.Done()
+		is(t, "OPEN after the WRITE", <-opened, ok)
+		<-again
+		is(t, "the second WRITE", asks(m, second), No)
+	})
+}
+
+// A WRITE that does not end keeps an OPEN that denies writing from no client for ever: the client is told to try again.
+func TestOpenThatDeniesDoesNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, Config{})
+		defer m.Close()
+		key := FileKey{aFS, fileKey(1).Handle}
+		hangs, _ := m.Ask(change(key))
+		args := OpenArgs{Client: newClient(m, Sessions, "client"), OwnerName: []byte("owner"), Key: key, Access: AccessRead, Deny: AccessWrite}
+		_, v := m.Open(&args)
+		is(t, "OPEN", v, TryLater)
+		is(t, "a WRITE", asks(m, change(key)), Yes)
+		hangs.Done()
+		_, v = m.Open(&args)
+		is(t, "OPEN when the WRITE has ended", v, ok)
+	})
+}
+
+// An OPEN that truncates counts its truncation, and does not wait for itself.
+func TestOpenThatDeniesDoesNotWaitForItself(t *testing.T) {
+	m := newManager(t)
+	key := FileKey{aFS, fileKey(1).Handle}
+	c := newClient(m, Sessions, "client")
+	o, v := m.Open(&OpenArgs{Client: c, OwnerName: []byte("owner"), Key: key, Access: AccessRead, Deny: AccessWrite, Needs: AccessWrite, Try: true})
+	is(t, "OPEN", v, ok)
+	if n := m.ways.of(&key.Handle).under.Load(); n != 1 {
+		t.Errorf("%d changes are under way, want the truncation", n)
+	}
+	o.Pass.Done()
+	_, v = m.CloseOpen(&Ref{ID: o.ID, Client: c, Key: key}, false)
+	is(t, "CLOSE", v, ok)
+	nothingLeft(t, m)
+}
+
+// Beside many writers, a hold is granted only when none of them changes the file, and none begins until its release.
+func TestNoChangeBeginsDuringAHold(t *testing.T) {
+	m := newManager(t)
+	key := FileKey{aFS, fileKey(1).Handle}
+	var under atomic.Int32
+	var held atomic.Bool
+	var end atomic.Bool
+	var writers sync.WaitGroup
+	for n := range 32 {
+		writers.Go(func() {
+			for !end.Load() {
+				i := change(key)
+				var l Later
+				if n%2 == 0 {
+					i.Later = &l
+				}
+				switch p, a := m.Ask(i); a {
+				case Yes:
+					under.Add(1)
+					if held.Load() {
+						t.Error("a change begins during the hold")
+					}
+					under.Add(-1)
+					p.Done()
+				case Delayed:
+					again := make(chan struct{})
+					l.Await(func() { close(again) })
+					<-again
+				case Repeat:
+				default:
+					t.Errorf("answer %d", a)
+				}
+			}
+		})
+	}
+	for granted := 0; granted < 200; {
+		h := &Hold{Key: key, Stops: changing, Conflict: func(*Intent) Answer { return Delayed }}
+		if !m.Grant(h) {
+			continue
+		}
+		granted++
+		held.Store(true)
+		for range 100 {
+			if n := under.Load(); n > 0 {
+				t.Errorf("%d changes are under way during the hold", n)
+			}
+		}
+		held.Store(false)
+		m.Lift(h)
+	}
+	end.Store(true)
+	writers.Wait()
+	nothingLeft(t, m)
+}
+
+// A hold stops the accesses that it names, of everyone but its client: of the file, of its names, and of the names of a
+// directory.
+func TestHoldStopsWhatItNames(t *testing.T) {
+	m := newManager(t)
+	file, dir := FileKey{aFS, fileKey(1).Handle}, FileKey{aFS, fileKey(2).Handle}
+	fs := names{file: file.Handle}
+	file.Domain, dir.Domain = fs, fs
+	own, other := newClient(m, Sessions, "own"), newClient(m, Sessions, "other")
+	opened := open(t, m, own, "owner", file, AccessBoth, 0)
+	by, _ := m.Find(&opened, own)
+	for use := range UseRemove + 1 {
+		for _, at := range []struct {
+			name string
+			key  FileKey
+			i    Intent
+		}{
+			{"the file", file, Intent{File: file.Handle}},
+			{"the file of the name", file, Intent{File: dir.Handle, Name: []byte("file")}},
+			{"the directory", dir, Intent{File: dir.Handle, Name: []byte("file")}},
+		} {
+			asked := 0
+			h := &Hold{Key: at.key, Stops: UsesOf(use), Client: own, Conflict: func(i *Intent) Answer {
+				asked++
+				if i.Use != use || string(i.Name) != string(at.i.Name) {
+					t.Errorf("the hold hears of use %d of %q", i.Use, i.Name)
+				}
+				return Repeat
+			}}
+			if !m.Grant(h) {
+				t.Fatal("the hold is not granted")
+			}
+			for who, i := range map[string]Intent{"NFSv3": {Kind: Host}, "4.0": {Kind: Minor0}, "another client": {Kind: Sessions, Client: other}, "the client": {Kind: Sessions, Client: own}, "its stateid": {Kind: Minor0, By: by}} {
+				i.Use, i.FS, i.Op, i.File, i.Name = use, fs, &vfs.Op{}, at.i.File, at.i.Name
+				want := Repeat
+				if i.Client == own || i.By != nil || use == UseCreate && at.name == "the file of the name" {
+					want = Yes
+				}
+				is(t, fmt.Sprintf("%s, use %d of %s", who, use, at.name), asks(m, &i), want)
+			}
+			m.Lift(h)
+			if i := at.i; asked == 0 && !(use == UseCreate && at.name == "the file of the name") {
+				t.Errorf("use %d of %s: nobody was asked, %v", use, at.name, i.Name)
+			}
+		}
+	}
+}
+
+// names is a FileSystem in which every name is that of one file.
+type names struct {
+	vfs.FileSystem
+	file vfs.Handle
+}
+
+func (fs names) Lookup(*vfs.Op, vfs.Handle, []byte, *vfs.Attr) (o vfs.Object, err error) {
+	o.Handle = fs.file
+	return o, nil
+}
+
+// While nothing is held, an access costs no allocation, and a read does not even look for its file.
+func TestGateAllocatesNothing(t *testing.T) {
+	m := newManager(t)
+	op, file := &vfs.Op{}, fileKey(1).Handle
+	for _, use := range []Use{UseRead, UseWrite, UseStat, UseRemove} {
+		if n := testing.AllocsPerRun(100, func() {
+			i := Intent{Use: use, FS: aFS, File: file, Op: op, Kind: Host}
+			p, _ := m.Ask(&i)
+			p.Done()
+		}); n != 0 {
+			t.Errorf("use %d allocates %v times", use, n)
+		}
+	}
+}
+
+func BenchmarkGate(b *testing.B) {
+	m, err := New(Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	op, h := &vfs.Op{}, fileKey(1).Handle
+	for name, use := range map[string]Use{"READ": UseRead, "WRITE": UseWrite} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				i := Intent{Use: use, FS: aFS, File: h, Op: op, Kind: Host}
+				p, _ := m.Ask(&i)
+				p.Done()
+			}
+		})
+	}
+}
