@@ -240,10 +240,12 @@ func TestGraceEndsEarly(t *testing.T) {
 		s.makeFile("file") // no grace period, because no client was recorded
 		second := newSite(t, first.FS, cfg)
 		stranger := newSession(t, second, 1, "stranger")
-		stranger.refused("OPEN", wire.NFS4ErrGrace, openArgs("file", "owner", read, 0))
+		stranger.open(openArgs("file", "owner", read, 0)) // which conflicts with nothing that the client may claim
+		stranger.refused("OPEN with a deny mode", wire.NFS4ErrGrace, openArgs("file", "owner", read, both))
 		newSession(t, second, 1, "client")
 		synctest.Wait()
-		stranger.open(openArgs("file", "owner", both, both))
+		stranger.open(openArgs("file", "another owner", both, 0))
+		stranger.refused("OPEN with a deny mode, beside the others", wire.NFS4ErrShareDenied, openArgs("file", "owner", read, both))
 	})
 }
 

@@ -80,7 +80,7 @@ func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	if c == nil {
 		return wire.NFS4ErrOpNotInSession
 	}
-	v, _ := k.Program.state.MayHold(c, 0, reclaim) // the client's record exists already, because it has a file open
+	v, _ := k.Program.state.MayHold(c, state.KindLock, 0, reclaim) // the client's record exists already, because it has a file open
 	return k.Answer(v)
 }
 

@@ -157,7 +157,7 @@ func (o *opening) claim() Status {
 	}
 	o.reclaim = claim == wire.ClaimPrevious
 	m := o.k.Program.state
-	v, first := m.MayHold(o.client, o.deny, o.reclaim)
+	v, first := m.MayHold(o.client, state.KindOpen, o.deny, o.reclaim)
 	if v == state.Granted && first {
 		v = m.Record(o.client, o.deny, &o.k.later)
 	}

@@ -65,7 +65,10 @@ func TestRestart(t *testing.T) {
 			t.Errorf("a stranger's flags %#x", got)
 		}
 		want(t, "a stranger's RECLAIM_COMPLETE", stranger.run(complete), wire.NFS4OK, 2)
-		want(t, "a stranger's OPEN", stranger.run(putExport(s), create4("owner", "other")), wire.NFS4ErrGrace, 3)
+		deny := create4("owner", "other")
+		deny.Args.(*wire.Open4Args).ShareDeny = wire.Open4ShareDenyBoth
+		want(t, "a stranger's OPEN with a deny mode", stranger.run(putExport(s), deny), wire.NFS4ErrGrace, 3)
+		want(t, "a stranger's OPEN, which conflicts with no claim", stranger.run(putExport(s), create4("owner", "other")), wire.NFS4OK, 3)
 		r := s.run(putExport(s), reclaim(""))
 		if got := r.Status; got == wire.NFS4ErrGrace || got == wire.NFS4ErrNoGrace {
 			t.Errorf("a claim: %v", got)

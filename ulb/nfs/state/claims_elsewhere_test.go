@@ -271,7 +271,7 @@ func TestClientWithTwoRecordsClaimsDenials(t *testing.T) {
 				c, s := comes(t, m, kind, from(address, me()))
 				is(t, "the client", s, ok)
 				g := m.acquire()
-				is(t, "a claim with a deny mode", g.mayHold(c, AccessWrite, true), ok)
+				is(t, "a claim with a deny mode", g.mayHold(c, KindOpen, AccessWrite, true), ok)
 				g.release()
 			})
 		}

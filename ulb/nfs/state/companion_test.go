@@ -175,7 +175,7 @@ func pass(d time.Duration) {
 func (m *Manager) mayHoldNow(c *Client, claimed bool) Verdict {
 	g := m.acquire()
 	defer g.release()
-	return g.mayHold(c, 0, claimed)
+	return g.mayHold(c, KindLock, 0, claimed)
 }
 
 func (m *Manager) mayReclaimNow(c *Client) bool {

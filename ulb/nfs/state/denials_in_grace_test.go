@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -22,7 +23,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 		tries := func(t *testing.T, m *Manager, c *Client, file int, deny Access, claimed bool) (o Opening, s Verdict) {
 			t.Helper()
 			var first bool
-			if s, first = m.MayHold(c, deny, claimed); s != ok {
+			if s, first = m.MayHold(c, KindOpen, deny, claimed); s != ok {
 				return o, s
 			}
 			if first {
@@ -153,4 +154,47 @@ type directory struct {
 func (d *directory) Lookup(*vfs.Op, vfs.Handle, []byte, *vfs.Attr) (vfs.Object, error) {
 	d.lookups++
 	return vfs.Object{Handle: d.leadsTo}, nil
+}
+
+// After a restart an open without a deny mode waits for no client that can reclaim none either. What may conflict with a
+// claim waits: an open with a deny mode, a lock, and every open if a client may reclaim a deny mode, or does not know yet
+// that it has lost one.
+func TestOpenInGraceWaitsForDenyModesAlone(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		held  Held
+		lost  bool
+		plain Verdict
+	}{
+		{"opens", HeldOpens, false, ok},
+		{"a deny mode", HeldOpens | HeldDenials, false, InGracePeriod},
+		{"not known", 0, false, InGracePeriod},
+		{"opens, but lost some", HeldOpens, true, InGracePeriod},
+	} {
+		for kind := range Sessions + 1 {
+			former := Record{Kind: kind, Owner: "former", Principal: "me", Held: c.held, Revoked: c.lost}
+			lives(t, &disk{records: map[name]Record{{kind: kind, owner: "former"}: former}}, func(t *testing.T, m *Manager) {
+				if !m.InGrace() {
+					t.Fatal("there is no grace period")
+				}
+				other := complete(t, m, identity("other", 1, "me"))
+				for _, x := range []struct {
+					deny Access
+					want Verdict
+				}{{0, c.plain}, {AccessRead, InGracePeriod}, {AccessWrite, InGracePeriod}} {
+					_, first := m.MayHold(other, KindOpen, x.deny, false)
+					if first {
+						m.Record(other, x.deny, nil)
+					}
+					o, s := m.Open(&OpenArgs{Client: other, OwnerName: []byte("owner"), Key: fileKey(1), Access: AccessBoth, Deny: x.deny})
+					is(t, fmt.Sprintf("%s held by a client of kind %d: OPEN with deny bits %d", c.name, kind, x.deny), s, x.want)
+					if s != ok {
+						continue
+					}
+					_, _, s = m.Lock(&LockArgs{Ref: Ref{ID: o.ID, Client: other, Key: fileKey(1)}, New: true, OwnerName: []byte("locker"), Length: 1})
+					is(t, "LOCK", s, InGracePeriod)
+				}
+			})
+		}
+	}
 }

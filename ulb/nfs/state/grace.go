@@ -25,6 +25,8 @@ type grace struct {
 	open int
 	// denials is the number of claims, not yet done, that may include an open with a deny mode.
 	denials atomic.Int64
+	// barred is true if there was a barred claim at the start.
+	barred bool
 }
 
 // A claim is the right of a client to reclaim the state that it held before the restart.
@@ -72,6 +74,7 @@ func (g *guard) beginGrace(known []Record) {
 		}
 		o := owner{r.Kind, r.Owner}
 		c := &claim{Record: r, barred: r.Revoked}
+		p.barred = p.barred || c.barred
 		p.claims[r.name()] = c
 		p.named[o] = append(p.named[o], c)
 		held[who{o, r.Principal}] |= r.Held

@@ -73,7 +73,7 @@ func (f *countedFile) Close() {
 // open opens a file. It fails the test if the Manager refuses.
 func open(t testing.TB, m *Manager, c *Client, owner string, key FileKey, access, deny Access) StateID {
 	t.Helper()
-	if _, first := m.MayHold(c, deny, false); first && deny != 0 {
+	if _, first := m.MayHold(c, KindOpen, deny, false); first && deny != 0 {
 		if s := m.Record(c, deny, nil); s != ok {
 			t.Fatal(s)
 		}

@@ -143,7 +143,7 @@ func (g *guard) hostOpen(a *LockArgs) (*State, Verdict) {
 	if s := g.findHostOpen(c, nil, &a.Ref, a.id); s != nil {
 		return s, Granted
 	}
-	if s := g.mayHold(c, 0, a.Claimed); s != Granted {
+	if s := g.mayHold(c, KindLock, 0, a.Claimed); s != Granted {
 		return nil, s
 	}
 	if !g.isRecorded(c, 0, a.Claimed) {

@@ -20,7 +20,7 @@ func (m *Manager) HostLock(a *LockArgs) (d *Denied, verdict Verdict) {
 		return nil, Invalid
 	}
 	a.New, a.id, a.room = true, a.Key.id(), openRoomOf(a.Key.Domain)
-	switch s, first := m.MayHold(a.Host, 0, a.Claimed); {
+	switch s, first := m.MayHold(a.Host, KindLock, 0, a.Claimed); {
 	case s != Granted:
 		return nil, s
 	case first:

@@ -11,7 +11,7 @@ func shareOwner(owner []byte) []byte { return bytes.Join([][]byte{[]byte("share 
 // owner's earlier share of the file. It first has the host recorded. The statuses are those of Open and of Record.
 func (m *Manager) HostShare(a *OpenArgs) (verdict Verdict) {
 	a.OwnerName = shareOwner(a.OwnerName)
-	switch s, first := m.MayHold(a.Client, a.Deny, a.Claimed); {
+	switch s, first := m.MayHold(a.Client, KindOpen, a.Deny, a.Claimed); {
 	case s != Granted:
 		return s
 	case first:

@@ -107,7 +107,7 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id StateID, d *De
 	if verdict := g.mayBegin(open.Client); verdict != Granted {
 		return id, nil, verdict
 	}
-	if verdict := g.mayHold(open.Client, 0, a.Claimed); verdict != Granted {
+	if verdict := g.mayHold(open.Client, KindLock, 0, a.Claimed); verdict != Granted {
 		return id, nil, verdict
 	}
 	needs := AccessRead

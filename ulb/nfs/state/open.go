@@ -59,19 +59,19 @@ type Principal struct {
 	Anonymous bool
 }
 
-// MayHold returns Granted if the Manager may grant c an open with this deny mode, or a lock, now, or else
-// the error to answer: see mayHold. first is true if the caller has to call Record before the grant.
-func (m *Manager) MayHold(c *Client, deny Access, claimed bool) (s Verdict, first bool) {
+// MayHold returns Granted if the Manager may grant c an open with this deny mode (KindOpen), or a lock (KindLock), now, or
+// else the verdict to answer: see mayHold. first is true if the caller has to call Record before the grant.
+func (m *Manager) MayHold(c *Client, kind Kind, deny Access, claimed bool) (s Verdict, first bool) {
 	g := m.acquire()
 	defer g.release()
-	return g.mayHold(c, deny, claimed), !g.isRecorded(c, deny, claimed)
+	return g.mayHold(c, kind, deny, claimed), !g.isRecorded(c, deny, claimed)
 }
 
 // mayHold is MayHold under the mutex. claimed is true if c reclaims state from before the restart. The
 // errors are MayNotReclaim if c may not reclaim, NeverHeld if c held no such state,
 // InGracePeriod if c may not get new state yet, and TryLater if the records of clients with revoked
 // state are not on stable storage yet.
-func (g *guard) mayHold(c *Client, deny Access, claimed bool) Verdict {
+func (g *guard) mayHold(c *Client, kind Kind, deny Access, claimed bool) Verdict {
 	switch {
 	case claimed && !g.mayReclaim(c):
 		return MayNotReclaim
@@ -81,12 +81,19 @@ func (g *guard) mayHold(c *Client, deny Access, claimed bool) Verdict {
 	case claimed:
 		g.grace.claimed = g.now()
 		return Granted
-	case g.InGrace(), c.completes() && !c.known.reclaim.complete:
+	case g.InGrace() && !g.goesOn(kind, deny), c.completes() && !c.known.reclaim.complete:
 		return InGracePeriod
 	case g.withheld:
 		return TryLater
 	}
 	return Granted
+}
+
+// goesOn reports whether new state of this kind is granted in the grace period, because no client can reclaim what
+// conflicts with it (RFC 8881 §8.4.2.1, RFC 7530 §9.6.2). An open without a deny mode conflicts only with deny modes. The
+// records do not say which clients held locks. If a claim is barred, nothing goes on: see claim.barred.
+func (g *guard) goesOn(kind Kind, deny Access) bool {
+	return kind == KindOpen && deny == 0 && g.grace.denials.Load() == 0 && !g.grace.barred
 }
 
 // isRecorded reports whether c may get an open with this deny mode before the Manager writes the
@@ -227,7 +234,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict 
 	if verdict := g.mayBegin(a.Client); verdict != Granted {
 		return o, verdict
 	}
-	if s := g.mayHold(a.Client, a.Deny, a.Claimed); s != Granted {
+	if s := g.mayHold(a.Client, KindOpen, a.Deny, a.Claimed); s != Granted {
 		return o, s
 	}
 	if !g.isRecorded(a.Client, a.Deny, a.Claimed) {

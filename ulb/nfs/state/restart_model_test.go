@@ -243,7 +243,7 @@ func (r *restartModel) open(c *restartClient, file int) {
 		return
 	}
 	r.do(c, func(m *Manager, life int) {
-		if _, first := m.MayHold(c.c, AccessBoth, false); first {
+		if _, first := m.MayHold(c.c, KindOpen, AccessBoth, false); first {
 			if m.Record(c.c, AccessBoth, nil) != ok {
 				return
 			}
