@@ -123,7 +123,8 @@ func errorBody2(m *inbound, f Fault) wire.ErrorBody2 {
 	case faultWriteChunks:
 		return wire.ErrorBody2{Code: wire.Err2WriteChunks, Max: uint32(limits2.WriteChunks)}
 	case faultSegments:
-		return wire.ErrorBody2{Code: wire.Err2Segments, Max: uint32(limits2.Segments)}
+		h := wire.Call2{Body: m.body, Reads: m.reads, Offer: m.offer}
+		return h.Within(limits2).Answer
 	case faultNoReads:
 		return wire.ErrorBody2{Code: wire.Err2ReadChunks}
 	case faultNoChunks:

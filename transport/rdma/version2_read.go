@@ -215,7 +215,7 @@ func (v *version2) readCall(m inbound, p wire.Prefix2) inbound {
 		m.fault = faultReadChunks
 	case wire.Err2WriteChunks:
 		m.fault = faultWriteChunks
-	case wire.Err2Segments:
+	case wire.Err2Segments, wire.Err2System:
 		m.fault = faultSegments
 	}
 	if v.k.invalidate {

@@ -126,9 +126,13 @@ type Limits2 struct {
 	ReadChunks, WriteChunks int
 	// ChunkSegments is the greatest number of segments in one chunk, Segments that in all lists.
 	ChunkSegments, Segments int
+	// Parts is true if replies may come in parts, so that a call without Write chunks can be served.
+	Parts bool
 }
 
-// Within checks the numbers of chunks and segments of a call (§7.3.1, §7.3.2, §7.3.3).
+// Within checks the numbers of chunks and segments of a call (§7.3.1, §7.3.2, §7.3.3). The number in
+// RDMA2_ERR_SEGMENTS is one for which the call, with the same chunks, is within the limits. If there is none,
+// the answer is RDMA2_ERR_SYSTEM.
 func (h *Call2) Within(l Limits2) Refusal {
 	if h.Size == MinCallInline {
 		return Refusal{} // most calls have no chunks
@@ -137,23 +141,28 @@ func (h *Call2) Within(l Limits2) Refusal {
 	switch {
 	case chunks > l.ReadChunks:
 		return Refusal{ErrorBody2{Code: Err2ReadChunks, Max: uint32(l.ReadChunks)}, "too many Read chunks"}
+	case h.Writes.Len() > 0 && l.WriteChunks == 0 && !l.Parts:
+		return Refusal{ErrorBody2{Code: Err2ReplyResource}, "there are no Write chunks, and no replies in parts"}
 	case h.Writes.Len() > l.WriteChunks:
 		return Refusal{ErrorBody2{Code: Err2WriteChunks, Max: uint32(l.WriteChunks)}, "too many Write chunks"}
 	}
 	longest = max(longest, h.Body.Len(), h.Reply.Len())
 	total := h.Body.Len() + h.Reads.Len() + h.Reply.Len()
+	chunks += min(h.Body.Len(), 1) + min(h.Reply.Len(), 1)
 	for w := h.Writes; w.Len() > 0; {
 		n := w.Next().Len()
 		longest = max(longest, n)
 		total += n
+		chunks += min(n, 1)
 	}
-	switch {
-	case longest > l.ChunkSegments:
-		return Refusal{ErrorBody2{Code: Err2Segments, Max: uint32(l.ChunkSegments)}, "too many segments in a chunk"}
-	case total > l.Segments:
-		return Refusal{ErrorBody2{Code: Err2Segments, Max: uint32(l.Segments)}, "too many segments in the header"}
+	if longest <= l.ChunkSegments && total <= l.Segments {
+		return Refusal{}
 	}
-	return Refusal{}
+	each := min(l.ChunkSegments, l.Segments/chunks)
+	if each == 0 {
+		return Refusal{ErrorBody2{Code: Err2System}, "more chunks than segments are accepted"}
+	}
+	return Refusal{ErrorBody2{Code: Err2Segments, Max: uint32(each)}, "too many segments"}
 }
 
 // chunks returns the number of Read chunks in l, in which the segments of a chunk stand together, and the

@@ -94,7 +94,7 @@ func TestCallLists(t *testing.T) {
 }
 
 // A call has limits for the chunks of its lists, for the segments of a chunk, and for all segments. Rows
-// V2-87, V2-88, V2-91, V2-94 of docs/conformance.md.
+// V2-87, V2-88, V2-91, V2-93, V2-94 of docs/conformance.md.
 func TestWithin(t *testing.T) {
 	limits := Limits2{ReadChunks: 2, WriteChunks: 2, ChunkSegments: 3, Segments: 6}
 	s := func(n int) []Segment { return make([]Segment, n) }
@@ -103,20 +103,23 @@ func TestWithin(t *testing.T) {
 		limits  Limits2
 		want    ErrorBody2
 	}{
-		"nothing":                                {inline(Lists{}), Limits2{}, ErrorBody2{}},
-		"two Read chunks":                        {inline(positions(4, 4, 4, 8)), limits, ErrorBody2{}},
-		"three Read chunks (V2-87)":              {inline(positions(4, 8, 12)), limits, ErrorBody2{Code: Err2ReadChunks, Max: 2}},
-		"no Read chunk at all (V2-88)":           {inline(positions(4)), Limits2{ChunkSegments: 1, Segments: 1}, ErrorBody2{Code: Err2ReadChunks}},
-		"two Write chunks":                       {inline(Lists{Writes: [][]Segment{s(3), s(3)}}), limits, ErrorBody2{}},
-		"three Write chunks (V2-91)":             {inline(Lists{Writes: [][]Segment{s(1), s(1), s(1)}}), limits, ErrorBody2{Code: Err2WriteChunks, Max: 2}},
-		"three empty Write chunks (V2-91)":       {inline(Lists{Writes: [][]Segment{{}, {}, {}}}), limits, ErrorBody2{Code: Err2WriteChunks, Max: 2}},
-		"a Reply chunk is no Write chunk":        {inline(Lists{Writes: [][]Segment{s(1), s(1)}, Reply: s(1)}), limits, ErrorBody2{}},
-		"four segments of a Read chunk (V2-94)":  {inline(positions(4, 8, 8, 8, 8)), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
-		"four segments of a Write chunk (V2-94)": {inline(Lists{Writes: [][]Segment{s(1), s(4)}}), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
-		"four segments of a Reply chunk (V2-94)": {inline(Lists{Reply: s(4)}), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
-		"four segments of a Call chunk (V2-94)":  {external(Lists{}, s(4)...), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
-		"seven segments in all (V2-94)":          {external(Lists{Reads: positions(4, 4).Reads, Writes: [][]Segment{s(2)}, Reply: s(1)}, s(2)...), limits, ErrorBody2{Code: Err2Segments, Max: 6}},
-		"six segments in all":                    {external(Lists{Reads: positions(4, 4).Reads, Writes: [][]Segment{s(2)}, Reply: s(1)}, s(1)...), limits, ErrorBody2{}},
+		"nothing":                                  {inline(Lists{}), Limits2{}, ErrorBody2{}},
+		"two Read chunks":                          {inline(positions(4, 4, 4, 8)), limits, ErrorBody2{}},
+		"three Read chunks (V2-87)":                {inline(positions(4, 8, 12)), limits, ErrorBody2{Code: Err2ReadChunks, Max: 2}},
+		"no Read chunk at all (V2-88)":             {inline(positions(4)), Limits2{ChunkSegments: 1, Segments: 1}, ErrorBody2{Code: Err2ReadChunks}},
+		"two Write chunks":                         {inline(Lists{Writes: [][]Segment{s(3), s(3)}}), limits, ErrorBody2{}},
+		"three Write chunks (V2-91)":               {inline(Lists{Writes: [][]Segment{s(1), s(1), s(1)}}), limits, ErrorBody2{Code: Err2WriteChunks, Max: 2}},
+		"no Write chunk at all, but parts (V2-91)": {inline(Lists{Writes: [][]Segment{s(1)}}), Limits2{ChunkSegments: 1, Segments: 1, Parts: true}, ErrorBody2{Code: Err2WriteChunks}},
+		"no Write chunk and no parts (V2-93)":      {inline(Lists{Writes: [][]Segment{s(1)}}), Limits2{ChunkSegments: 1, Segments: 1}, ErrorBody2{Code: Err2ReplyResource}},
+		"more chunks than segments (V2-94)":        {inline(Lists{Writes: [][]Segment{s(1), {}, s(1)}}), Limits2{WriteChunks: 3, ChunkSegments: 2, Segments: 1}, ErrorBody2{Code: Err2System}},
+		"three empty Write chunks (V2-91)":         {inline(Lists{Writes: [][]Segment{{}, {}, {}}}), limits, ErrorBody2{Code: Err2WriteChunks, Max: 2}},
+		"a Reply chunk is no Write chunk":          {inline(Lists{Writes: [][]Segment{s(1), s(1)}, Reply: s(1)}), limits, ErrorBody2{}},
+		"four segments of a Read chunk (V2-94)":    {inline(positions(4, 8, 8, 8, 8)), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
+		"four segments of a Write chunk (V2-94)":   {inline(Lists{Writes: [][]Segment{s(1), s(4)}}), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
+		"four segments of a Reply chunk (V2-94)":   {inline(Lists{Reply: s(4)}), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
+		"four segments of a Call chunk (V2-94)":    {external(Lists{}, s(4)...), limits, ErrorBody2{Code: Err2Segments, Max: 3}},
+		"seven segments in all (V2-94)":            {external(Lists{Reads: positions(4, 4).Reads, Writes: [][]Segment{s(2)}, Reply: s(1)}, s(2)...), limits, ErrorBody2{Code: Err2Segments, Max: 1}},
+		"six segments in all":                      {external(Lists{Reads: positions(4, 4).Reads, Writes: [][]Segment{s(2)}, Reply: s(1)}, s(1)...), limits, ErrorBody2{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h Call2
@@ -127,6 +130,42 @@ func TestWithin(t *testing.T) {
 				t.Errorf("%+v, want %+v", r, c.want)
 			}
 		})
+	}
+}
+
+// A requester that obeys RDMA2_ERR_SEGMENTS is not refused again: with the number that the error has, each chunk of the
+// call may have that many segments. Row V2-94 of docs/conformance.md.
+func TestWithinTheNumberOfTheError(t *testing.T) {
+	refused := 0
+	for n := range 5 * 5 * 5 * 5 * 5 {
+		counts := [...]int{n % 5, n / 5 % 5, n / 25 % 5, n / 125 % 5, n / 625} // Call chunk, a Read chunk, two Write chunks, Reply chunk
+		call := func(most int) *Call2 {
+			s := func(n int) []Segment { return make([]Segment, min(n, most)) }
+			l := Lists{Reads: at(4, s(counts[1])...), Writes: [][]Segment{s(counts[2]), s(counts[3])}, Reply: s(counts[4])}
+			message := inline(l)
+			if counts[0] > 0 {
+				message = external(l, s(counts[0])...)
+			}
+			h := new(Call2)
+			if r := h.Parse(message); r.Refused() {
+				t.Fatalf("%+v", r)
+			}
+			return h
+		}
+		limits := Limits2{ReadChunks: 1, WriteChunks: 2, ChunkSegments: 3, Segments: 7}
+		switch r := call(5).Within(limits); {
+		case !r.Refused():
+		case r.Answer.Code != Err2Segments || r.Answer.Max == 0:
+			t.Fatalf("%v: %+v", counts, r)
+		default:
+			refused++
+			if again := call(int(r.Answer.Max)).Within(limits); again.Refused() {
+				t.Fatalf("%v: %+v, then %+v", counts, r, again)
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("no call was refused")
 	}
 }
 

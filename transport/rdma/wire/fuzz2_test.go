@@ -54,7 +54,7 @@ func FuzzCall2(f *testing.F) {
 			return
 		}
 		h.Invalidates()
-		h.Within(Limits2{1, 1, 1, 1})
+		h.Within(Limits2{1, 1, 1, 1, true})
 		for _, ht := range []HeaderType{TypeReplyInline, TypeReplyExternal} {
 			if ht == TypeReplyExternal && !h.Reply.Present {
 				continue
@@ -120,7 +120,7 @@ func TestVersion2AllocatesNothing(t *testing.T) {
 	for name, f := range map[string]func(){
 		"call": func() {
 			h.Parse(call)
-			h.Within(Limits2{1, 1, 2, 4})
+			h.Within(Limits2{1, 1, 2, 4, true})
 			h.Invalidates()
 			h.PutReply2(out, h.Prefix2, []uint64{77}, 0)
 		},
