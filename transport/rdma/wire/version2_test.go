@@ -225,6 +225,25 @@ func TestJudgeVersion(t *testing.T) {
 	}
 }
 
+// A message of an unknown type gets INVAL_HTYPE although the RPC message of its XID has failed: it has no direction, so it
+// is no part of one. Rows V2-77, V2-81 of docs/conformance.md.
+func TestUnknownTypeOfAFailedXID(t *testing.T) {
+	s := Sequence{Most: 1000}
+	s.Fail(Prefix2{XID: 5, Type: TypeCallMiddle})
+	s.Fail(Prefix2{XID: 5, Type: TypeReplyMiddle})
+	for _, ht := range []HeaderType{0, 3, 14, 0xffffffff} {
+		if r := (Prefix2{XID: 5, Version: Version2, Type: ht}).JudgeType(); r.Answer != (ErrorBody2{Code: Err2InvalHtype}) {
+			t.Errorf("type %d: %+v", uint32(ht), r)
+		}
+		if step := s.Admit(Prefix2{XID: 5, Version: Version2, Type: ht}); step.Drop {
+			t.Errorf("type %d: %+v", uint32(ht), step)
+		}
+	}
+	if step := s.Admit(Prefix2{XID: 5, Version: Version2, Type: TypeCallInline}); !step.Drop {
+		t.Errorf("%+v", step)
+	}
+}
+
 // No error is answered with an error, whatever its version, its code and the connection's version are: each answer
 // to a message of another version has that version itself. ERR_VERS is known by its type and its code alone. Rows
 // V2-68, V2-71, V2-74 of docs/conformance.md.
