@@ -62,6 +62,8 @@ var rdma2Mutants = []mutant{
 		"case p == 0:", "case p == 1:", "transport/rdma/wire", "TestCallLists"},
 	{"V2-59: an external reply without Reply chunk", "transport/rdma/wire", "Reply2.Parse",
 		"if !h.Reply.Present {", "if false {", "transport/rdma/wire", "TestReplyFaults"},
+	{"V2-59: a Reply chunk that the call does not offer", "transport/rdma/wire", "Offer.PutReply2",
+		"if p.Type == TypeReplyExternal && !o.Reply.Present {", "if false {", "transport/rdma/wire", "TestEncodersThatAreMisused"},
 	{"V2-62: a handle of another call is invalidated", "transport/rdma/wire", "Call2.Invalidates",
 		"return 0, false\n}", "return h.InvalidateHandle, true\n}", "transport/rdma/wire", "TestInvalidates"},
 	{"V2-62, V2-N14: only handles of the Read list count", "transport/rdma/wire", "Call2.segments",

@@ -193,8 +193,9 @@ func (l *Lists) Size2(t HeaderType) int {
 }
 
 // Put2 writes the whole header of a call to the first Size2(p.Type) bytes of b. invalidate is a handle of the lists that
-// the Responder may invalidate, or 0 for none.
+// the Responder may invalidate, or 0 for none. It panics if b is shorter.
 func (l *Lists) Put2(b []byte, p Prefix2, invalidate uint32) {
+	_ = b[l.Size2(p.Type)-1]
 	p.Put(b)
 	binary.BigEndian.PutUint32(b[PrefixSize:], invalidate)
 	at := PrefixSize + 4

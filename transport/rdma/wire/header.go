@@ -163,9 +163,11 @@ func (l *Lists) Size() int {
 	return n
 }
 
-// Put writes the lists to the first Size bytes of b.
+// Put writes the lists to the first Size bytes of b. It panics if b is shorter.
 func (l *Lists) Put(b []byte) {
-	b = b[:0]
+	n := l.Size()
+	_ = b[n-1]
+	b = b[:0:n]
 	for _, s := range l.Reads {
 		b = binary.BigEndian.AppendUint32(b, 1)
 		b = binary.BigEndian.AppendUint32(b, s.Position)

@@ -50,8 +50,13 @@ func (o *Offer) ReplySize2(t HeaderType) int {
 
 // PutReply2 writes the header of the call's reply to the first ReplySize2(p.Type) bytes of b. used[i] is the number of
 // bytes written to Write chunk i; for a chunk without an entry in used, the number is 0. replied is the number of bytes
-// written to the Reply chunk. Segments keep their handles and offsets; their lengths say what was written (§4.5.2.1).
+// written to the Reply chunk. Segments keep their handles and offsets; their lengths say what was written (§4.5.2.1),
+// which is all of a chunk if more is said. PutReply2 panics if p.Type is RDMA2_REPLY_EXTERNAL and the call offers no Reply
+// chunk.
 func (o *Offer) PutReply2(b []byte, p Prefix2, used []uint64, replied uint64) {
+	if p.Type == TypeReplyExternal && !o.Reply.Present {
+		panic("rdma: an RDMA2_REPLY_EXTERNAL to a call that offers no Reply chunk")
+	}
 	p.Put(b)
 	at := PrefixSize
 	end := at + copy(b[at:], o.encoded[:len(o.Writes.chunks)+4])

@@ -158,7 +158,7 @@ func (p *Properties) Size(which ...PropertyID) int {
 }
 
 // Put writes a message of type q.Type with the properties which, in this order, to the first Size(which...)
-// bytes of b.
+// bytes of b. It panics if one of them is unknown.
 func (p *Properties) Put(b []byte, q Prefix2, which ...PropertyID) {
 	q.Put(b)
 	binary.BigEndian.PutUint32(b[PrefixSize:], uint32(len(which)))
@@ -170,6 +170,9 @@ func (p *Properties) Put(b []byte, q Prefix2, which ...PropertyID) {
 			binary.BigEndian.PutUint32(b[at+8:], *number)
 			at += 12
 			continue
+		}
+		if id != PropHostAuth {
+			panic("rdma: an unknown property is announced")
 		}
 		padded := (len(p.HostAuth) + 3) &^ 3
 		binary.BigEndian.PutUint32(b[at+4:], uint32(4+padded))

@@ -116,14 +116,18 @@ func ParseErrorBody2(message []byte) (e ErrorBody2, ok bool) {
 }
 
 // Put writes a whole RDMA2_ERROR to b, which must have room for MaxError2Size bytes, and returns its length.
-// p.XID and p.Version are those of the refused message, whatever they are; p.Type is ignored (§7).
+// p.XID and p.Version are those of the refused message, whatever they are; p.Type is ignored (§7). Put panics if the
+// code is unknown: with Code 0, nothing may be sent (Refusal.Answer).
 func (e ErrorBody2) Put(b []byte, p Prefix2) int {
+	words, n, ok := e.arms()
+	if !ok {
+		panic("rdma: an RDMA2_ERROR without a code")
+	}
 	p.Type = TypeError
 	p.Put(b)
 	at := PrefixSize
 	binary.BigEndian.PutUint32(b[at:], uint32(e.Code))
 	at += 4
-	words, n, _ := e.arms()
 	for _, w := range words[:n] {
 		binary.BigEndian.PutUint32(b[at:], *w)
 		at += 4

@@ -49,8 +49,7 @@ func TestRDMA2Errors(t *testing.T) {
 // An RDMA2_ERROR with an unknown code, or with too few words, is dropped. Row V2-70 of docs/conformance.md.
 func TestRDMA2ErrorsThatAreDropped(t *testing.T) {
 	for _, code := range []ErrorCode2{0, 12, 57, 99, 101, 0xffffffff} {
-		b := make([]byte, MaxError2Size)
-		ErrorBody2{Code: code}.Put(b, Prefix2{})
+		b := patched(make([]byte, MaxError2Size), 4, uint32(code))
 		if e, ok := ParseErrorBody2(b); ok || e != (ErrorBody2{}) || code.String() != "rdma_err(?)" {
 			t.Errorf("code %d: %+v %v", uint32(code), e, ok)
 		}

@@ -10,9 +10,10 @@ const MinReplyInline = PrefixSize + 4
 // Its chunks alias the message.
 type Reply2 struct {
 	Prefix2
-	// Offer holds the chunks as the Responder returns them: the lengths of their segments say what it wrote. The
-	// Reply chunk is absent in RDMA2_REPLY_INLINE.
-	Offer
+	// Writes and Reply are the chunks as the Responder returns them: the lengths of their segments say what it wrote.
+	// The Reply chunk is absent in RDMA2_REPLY_INLINE.
+	Writes WriteList
+	Reply  ReplyChunk
 	// Size is the header's length in bytes. The Payload stream of RDMA2_REPLY_INLINE starts there. In
 	// RDMA2_REPLY_EXTERNAL, bytes behind the header have no meaning.
 	Size int
