@@ -267,16 +267,22 @@ function rpcordma2.dissector(tvb, pinfo, root)
 	return tvb:len()
 end
 
--- A Send is a message of version 2 if its words say so. An error may have the version of the message that it refuses.
+-- A Send is a message of version 2 if its words say so. A type that is not known is so small that it could be one of the
+-- draft's extensions. An error may have the version of the message that it refuses; version 1 has the codes 1 and 2 itself.
+local largest_type, version1_codes = 255, 2
 local function is_version2(tvb)
 	if tvb:len() < 16 then
 		return false
 	end
 	local version, htype = tvb(4, 4):uint(), tvb(12, 4):uint()
 	if version == 2 then
-		return types[htype] ~= nil
+		return htype <= largest_type
 	end
-	return version ~= 1 and htype == 4 and tvb:len() >= 20 and errors[tvb(16, 4):uint()] ~= nil
+	if htype ~= 4 or tvb:len() < 20 then
+		return false
+	end
+	local code = tvb(16, 4):uint()
+	return errors[code] ~= nil and (version ~= 1 or code > version1_codes)
 end
 
 local function heuristic(tvb, pinfo, tree)

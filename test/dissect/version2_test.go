@@ -199,3 +199,33 @@ func TestVersion2Faults(t *testing.T) {
 		}
 	}
 }
+
+// The dissector claims what only version 2 can have sent: types that it does not know, and errors about messages of other
+// versions. It leaves errors of version 1 to Wireshark, and what is no message of version 2.
+func TestVersion2Claims(t *testing.T) {
+	messages := []struct{ hex, want string }{
+		{"00000007 00000002 00000030 0000000e 01020304", "xid=0x00000007 version=2 credit=48 htype=14"},
+		{"00000007 00000002 00000030 00000000 00000000 00000000 00000000", "xid=0x00000007 version=2 credit=48 htype=0"},
+		{"00000007 00000001 00000030 00000004 0000000b", "xid=0x00000007 version=1 credit=48 htype=4 err=11"},
+		{"00000007 00000001 00000030 00000004 00000004", "xid=0x00000007 version=1 credit=48 htype=4 err=4"},
+		{"00000007 00000009 00000030 00000004 0000000b", "xid=0x00000007 version=9 credit=48 htype=4 err=11"},
+		{"00000007 00000002 00000030 00010000", ""},
+		{"00000007 00000009 00000030 00000005", ""},
+		// Wireshark gives all that comes later on the connection to its dissector of version 1.
+		{"00000007 00000001 00000030 00000004 00000001 00000001 00000001", ""},
+		{"00000007 00000001 00000030 00000004 00000002", ""},
+	}
+	c := newCapture()
+	for _, m := range messages {
+		c.send(fromServer, wiretest.Hex(m.hex))
+	}
+	all := dissect2(t, c)
+	if len(all) != len(messages) {
+		t.Fatalf("%d of %d messages", len(all), len(messages))
+	}
+	for i, m := range messages {
+		if all[i] != m.want {
+			t.Errorf("%s:\n%s, want\n%s", m.hex, all[i], m.want)
+		}
+	}
+}
