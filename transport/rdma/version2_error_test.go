@@ -50,6 +50,7 @@ func TestBadMessagesOfVersion2(t *testing.T) {
 	for range limits2.WriteChunks + 1 {
 		writes = append(writes, join([]uint32{1}, chunkOf(0))...)
 	}
+	half := join([]uint32{1}, chunkOf(limits2.Segments/2+1))
 	for name, c := range map[string]struct {
 		message []byte
 		code    wire.ErrorCode2
@@ -73,6 +74,8 @@ func TestBadMessagesOfVersion2(t *testing.T) {
 		"too many Read chunks":           {inline(readSegments(many...), none, none), wire.Err2ReadChunks, uint32(limits2.ReadChunks)},
 		"too many Write chunks":          {inline(none, append(writes, 0), none), wire.Err2WriteChunks, uint32(limits2.WriteChunks)},
 		"too many segments":              {inline(none, none, join([]uint32{1}, chunkOf(limits2.ChunkSegments+1))), wire.Err2Segments, uint32(limits2.Segments)},
+		"two chunks with too many":       {inline(none, half, half, none, none), wire.Err2Segments, uint32(limits2.Segments / 2)},
+		"more chunks than segments":      {inline(readSegments(many[:len(many)-1]...), join([]uint32{1}, chunkOf(1), none), none), wire.Err2System, 0},
 		"what may not be reduced":        {message2(wire.TypeCallInline, xid, join([]uint32{0}, readSegments(40), []uint32{0, 0}), rpctest.Message(xid, rpctest.NULL, nil)), wire.Err2BadXDR, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
