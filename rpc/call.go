@@ -131,8 +131,13 @@ type callState struct {
 	waiter waiter
 	// took is the time at which Serve was called. It is set if Config.Observe is not nil.
 	took time.Time
-	// place is data of the executor.
-	place lanePlace
+	// place is data of the executor. worker is the worker that has the call, since when the call began to wait for one, and
+	// first when it did so first or was first detached.
+	place        lanePlace
+	worker       *worker
+	first, since time.Time
+	// wait is what the call waits for after the next Detach.
+	wait Wait
 	// lender is not nil while the goroutine that received the call may run it as a Turn.
 	lender *Lender
 }
@@ -168,6 +173,7 @@ func (c *Call) rewind() {
 // It has to call Complete or Resume later, even if its Serve panics.
 func (c *Call) Detach() {
 	c.detached.Add(1)
+	c.state.server.apart.add(c)
 	c.detach()
 }
 
@@ -201,6 +207,7 @@ func (c *Call) moved() {
 func (c *Call) Complete(results func(w *xdr.Writer) Outcome) {
 	c.rewind()
 	s, w := c.state.server, c.state.w
+	s.apart.remove(c)
 	s.conclude(c, w, s.encode(c, w, results))
 }
 
@@ -211,6 +218,7 @@ func (c *Call) Complete(results func(w *xdr.Writer) Outcome) {
 func (c *Call) Resume(lane any) {
 	c.rewind()
 	c.Try = false
+	c.state.server.apart.remove(c)
 	c.state.server.exec.submit(c, lane)
 }
 

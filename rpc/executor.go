@@ -75,6 +75,8 @@ type worker struct {
 	lane    *lane
 	address *lanePlace
 	since   time.Time
+	facts   facts // of its call
+	part    part
 }
 
 func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
@@ -97,7 +99,7 @@ func (x *executor) submit(c *Call, key any) {
 		x.abandon(c)
 		return
 	}
-	l := x.enqueue(c, key)
+	l := x.enqueue(c, key, now)
 	x.check(now)
 	if !x.give(l, now) {
 		x.settle(l)
@@ -106,7 +108,11 @@ func (x *executor) submit(c *Call, key any) {
 }
 
 // enqueue queues c in the lane that key names, and returns that lane.
-func (x *executor) enqueue(c *Call, key any) *lane {
+func (x *executor) enqueue(c *Call, key any, now time.Time) *lane {
+	st := &c.state
+	if st.worker, st.since = nil, now; st.first.IsZero() {
+		st.first = now
+	}
 	l := x.lanes[key]
 	if l == nil {
 		if n := len(x.unused); n > 0 {
@@ -117,7 +123,7 @@ func (x *executor) enqueue(c *Call, key any) *lane {
 		l.key, l.stuck = key, 0
 		x.lanes[key] = l
 	}
-	p := &c.state.place
+	p := &st.place
 	p.Value = c
 	c.Conn.waitsIn(l)
 	l.line.Join(p, c.Conn.client, c.Conn)
@@ -187,7 +193,7 @@ func (x *executor) give(l *lane, now time.Time) bool {
 		x.wg.Add(1)
 		go x.work(w)
 	}
-	x.begun(w, l, address, now)
+	x.begun(w, l, p.Value, address, now)
 	w.next <- p.Value
 	x.settle(l)
 	return true
@@ -207,9 +213,11 @@ func (x *executor) hire(now time.Time) bool {
 	return false
 }
 
-// begun notes that w has a call of lane l. address is what turns.Line.Take returned with the call.
-func (x *executor) begun(w *worker, l *lane, address *lanePlace, now time.Time) {
-	w.lane, w.address, w.since = l, address, now
+// begun notes that w has the call c of lane l. address is what turns.Line.Take returned with the call.
+func (x *executor) begun(w *worker, l *lane, c *Call, address *lanePlace, now time.Time) {
+	w.lane, w.address, w.since, w.facts = l, address, now, c.facts()
+	w.part.set(0, 0, nil)
+	c.state.worker = w
 	x.busy.Add(w)
 }
 
@@ -217,7 +225,7 @@ func (x *executor) begun(w *worker, l *lane, address *lanePlace, now time.Time) 
 func (x *executor) ended(w *worker) *lane {
 	l := w.lane
 	l.line.GiveBack(w.address)
-	w.lane, w.address = nil, nil
+	w.lane, w.address, w.facts = nil, nil, facts{}
 	x.busy.Remove(w)
 	x.settle(l)
 	return l

@@ -70,6 +70,7 @@ type Server struct {
 	groups  atomic.Pointer[laneGroups]
 	replies *replyCache
 	exec    *executor
+	apart   detachedCalls
 
 	inProgress atomic.Int64
 	draining   atomic.Bool

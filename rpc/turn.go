@@ -103,7 +103,7 @@ func (x *executor) lend(c *Call, key any, lender *Lender) bool {
 	if x.closed || !x.watching && !soon || x.waiting.Len > 0 || x.idle.Len+x.busy.Len >= x.workers {
 		return false
 	}
-	l := x.enqueue(c, key)
+	l := x.enqueue(c, key, now)
 	defer x.settle(l)
 	if l.line.Len() > 1 || l.late > 0 || !x.may(l) {
 		l.line.Leave(&c.state.place)
@@ -121,7 +121,7 @@ func (x *executor) lend(c *Call, key any, lender *Lender) bool {
 	}
 	t.call, t.seen, lender.lent = c, false, true
 	t.begun.Store(false)
-	x.begun(&t.worker, l, address, now)
+	x.begun(&t.worker, l, c, address, now)
 	x.out.Add(t)
 	x.wg.Add(1)
 	x.quiet = 0

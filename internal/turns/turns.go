@@ -186,6 +186,21 @@ func (l *Line[C, T]) Each(address netip.Addr, id C, f func(*Place[C, T])) {
 	}
 }
 
+// All calls f for each waiter, until f returns false. f must not change l.
+func (l *Line[C, T]) All(f func(*Place[C, T]) bool) {
+	for s := l.sites.First; s != nil; s = s.Next {
+		for a := s.row.First; a != nil; a = a.Next {
+			for c := a.row.First; c != nil; c = c.Next {
+				for p := c.row.First; p != nil; p = p.Next {
+					if !f(p) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
 // first removes and returns the first waiter of the address a. It moves a's site to the end of the sites, a to the end
 // of those of its site, and the waiter's connection to the end of those of a.
 func (l *Line[C, T]) first(a *Place[C, T]) *Place[C, T] {

@@ -272,6 +272,7 @@ func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome 
 		if c.Try {
 			return rpc.WouldBlock(n)
 		}
+		c.Doing(n, STALL, []byte("stalled"))
 		g.arrived <- struct{}{}
 		<-g.open
 		if c.Header.Procedure == HOLD {

@@ -124,6 +124,7 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	if err := p.exports.Look(e, c.Conn, &c.Cred, &who); err != nil {
 		if pending, ok := errors.AsType[export.Pending](err); ok {
 			lane := e.FS.Lane()
+			c.WaitsFor(rpc.WaitUser)
 			c.Detach()
 			pending.Await(func() { c.Resume(lane) })
 			return rpc.Outcome{Pending: true}

@@ -176,6 +176,7 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	out, later := p.execute(c, w, e, o, &who)
 	if out.Pending {
 		// From Await on, the call may belong to another goroutine.
+		c.WaitsFor(rpc.WaitState)
 		c.Detach()
 		lane := e.FS.Lane()
 		later.Await(func() { c.Resume(lane) })
@@ -236,6 +237,7 @@ func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	if !ok {
 		return refuse(c, w, vfs.ErrDelay)
 	}
+	c.WaitsFor(rpc.WaitUser)
 	c.Detach()
 	pending.Await(func() { c.Resume(lane) })
 	return rpc.Outcome{Pending: true}

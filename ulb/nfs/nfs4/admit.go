@@ -43,6 +43,7 @@ func (k *Compound) perform(op *Operation) (s Status) {
 			return s
 		}
 	}
+	k.tellWhat(op)
 	if f := first[op.Gate]; f.asks {
 		if s := k.may(f.use, &k.Current, nil, nil); s != wire.NFS4OK {
 			return s
@@ -352,6 +353,7 @@ func (k *Compound) Failed(err error) Status {
 	}
 	if pending, ok := errors.AsType[export.Pending](err); ok {
 		lane := k.FS().Lane()
+		k.Call.WaitsFor(waitUser)
 		return k.WaitFor(func() { pending.Await(func() { k.Resume(lane) }) })
 	}
 	return StatusOf(err)
@@ -372,6 +374,7 @@ func (k *Compound) afterDisk() Status {
 	if e := k.Current.Export; e != nil {
 		lane = e.FS.Lane()
 	}
+	k.Call.WaitsFor(waitState)
 	return k.WaitFor(func() { later.Await(func() { k.Resume(lane) }) })
 }
 

@@ -176,6 +176,7 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 		return wire.NFS4ErrBadSeqID
 	case state.Wait:
 		lane := k.FS().Lane()
+		k.Call.WaitsFor(waitTurn)
 		return k.WaitFor(func() {
 			m.AfterTurn(o, func() { k.Resume(lane) })
 		})

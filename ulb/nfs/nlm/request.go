@@ -85,8 +85,12 @@ func (r *request) wait(err error) rpc.Outcome {
 	}
 	// From Await on, the call may belong to another goroutine.
 	c := r.call
+	pending, users := errors.AsType[export.Pending](err)
+	if c.WaitsFor(rpc.WaitState); users {
+		c.WaitsFor(rpc.WaitUser)
+	}
 	c.Detach()
-	if pending, ok := errors.AsType[export.Pending](err); ok {
+	if users {
 		pending.Await(func() { c.Resume(lane) })
 	} else {
 		r.later.Await(func() { c.Resume(lane) })
