@@ -14,7 +14,7 @@ func (a *administration) Status() *admin.Status {
 		Version: Version, PID: os.Getpid(), UID: os.Geteuid(), Started: a.started, State: "serving", Condition: a.condition(), StateDir: a.cfg.StateDir,
 		TCP: addressTexts(a.TCPAddrs()), RDMA: addressTexts(a.RDMAAddrs()), Versions: a.cfg.NFS.Versions,
 		Exports: now.exports["served"] + now.exports["kept"], Opens: held.Opens, Locks: held.Ranges,
-		Calls: int(now.calls.InProgress), Queued: now.calls.Queued, Grace: grace,
+		Calls: int(now.calls.InProgress), Queued: now.calls.Queued, MemoryWaiting: int(now.memory.Waiting), Grace: grace,
 		Memory: now.memory.InUse, Ceiling: now.memory.Ceiling, LogLevel: a.level.String(),
 	}
 	if a.draining.Load() {

@@ -13,7 +13,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	wire3 "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
 // command runs the program and returns what it prints. failed is what it prints as its error.
@@ -95,7 +97,7 @@ func TestStatusAndClientsOfARunningDaemon(t *testing.T) {
 
 // Each command says what to do if no daemon runs, and if there is no socket.
 func TestCommandsWithoutADaemon(t *testing.T) {
-	for _, name := range []string{"status", "clients", "opens", "locks", "reload", "log-level"} {
+	for _, name := range []string{"status", "clients", "opens", "locks", "calls", "exports", "reload", "log-level"} {
 		_, failed := command(t, name, "--state-dir", t.TempDir())
 		if !strings.Contains(failed, "no daemon answers") || !strings.Contains(failed, "--socket") {
 			t.Errorf("%s: %q", name, failed)
@@ -327,4 +329,100 @@ func TestLogLevelAndGraceByCommand(t *testing.T) {
 		t.Errorf("grace end: %+v", g)
 	}
 	d.open(t, "another") // which would have to wait in the grace period
+}
+
+// While a file system hangs, calls shows which operation of which client waits for it, on which file, by versions 3 and 4.
+// The command itself waits for nothing there, and nor do the other lists.
+func TestCallsThatHangAreShown(t *testing.T) {
+	m := stalled.Mount(t)
+	d := startOn(t, m.Dir, t.TempDir(), "rw,insecure,no_root_squash")
+	ctx := testContext(t)
+	file := d.open(t, "file")
+	c, err := servertest.DialTCP(ctx, d.tcp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	root, err := c.Mount(ctx, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := c.Create(ctx, root, "other", 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Stall()
+	written, other3 := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := file.Write(ctx, file.File, file.StateID, 0, []byte("data"), wire.FileSync4)
+		written <- err
+	}()
+	go func() {
+		_, err := c.Write(ctx, other, 0, []byte("data"), wire3.FileSync)
+		other3 <- err
+	}()
+	m.AwaitHanging(2)
+	shown := func(operation, name string) bool {
+		for _, c := range asked[[]admin.Call](t, d, "calls") {
+			if c.Operation == operation && c.File != nil && c.Path == filepath.Join(m.Dir, name) && c.Waits == "disk" && c.Export == "/" && c.Transport == "tcp" && len(c.Exports) == 1 {
+				return true
+			}
+		}
+		return false
+	}
+	await(t, testContext(t), "the WRITE by version 4 is shown", func() bool { return shown("WRITE", "file") })
+	await(t, testContext(t), "the WRITE by version 3 is shown", func() bool { return shown("WRITE", "other") })
+	if table := d.ask(t, "calls"); !strings.Contains(table, "nfs4 WRITE") || !strings.Contains(table, "nfs3 WRITE") {
+		t.Errorf("the table of calls:\n%s", table)
+	}
+	for _, list := range []string{"status", "clients", "opens", "locks"} {
+		d.ask(t, list)
+	}
+	m.LetGo()
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	if err := <-other3; err != nil {
+		t.Error(err)
+	}
+	await(t, testContext(t), "no call is in progress", func() bool { return len(asked[[]admin.Call](t, d, "calls")) == 0 })
+}
+
+// exports shows the options in force after a reload, and an export that is not served, with the reason.
+func TestExportsByCommand(t *testing.T) {
+	one, gone := t.TempDir(), filepath.Join(t.TempDir(), "gone")
+	d := startReloading(t, one+" /one ro,clients=127.0.0.0/8", one+" /two rw,nested")
+	shown := func() map[string]admin.Export {
+		out, failed := command(t, "exports", "--config", d.config, "--json")
+		var all []admin.Export
+		if err := json.Unmarshal([]byte(out), &all); err != nil || failed != "" {
+			t.Fatal(out, failed, err)
+		}
+		by := make(map[string]admin.Export)
+		for _, e := range all {
+			by[e.Name] = e
+		}
+		return by
+	}
+	now := shown()
+	if e := now["/one"]; e.State != "served" || e.Path != one || e.Everybody || !strings.HasPrefix(e.Options, "ro,") || !strings.Contains(e.Options, "clients=127.0.0.0/8") {
+		t.Errorf("/one: %+v", e)
+	}
+	if e := now["/two"]; e.State != "served" || !e.Everybody {
+		t.Errorf("/two: %+v", e)
+	}
+	d.write(one+" /one rw,clients=127.0.0.0/8", gone+" /gone rw,clients=127.0.0.0/8")
+	if _, failed := command(t, "reload", "--config", d.config); failed != "" {
+		t.Fatal(failed)
+	}
+	now = shown()
+	if e := now["/one"]; !strings.HasPrefix(e.Options, "rw,") {
+		t.Errorf("/one after a reload: %+v", e)
+	}
+	if e := now["/gone"]; e.State != "not served" || !strings.Contains(e.Fault, gone) {
+		t.Errorf("/gone: %+v", e)
+	}
+	if _, there := now["/two"]; there {
+		t.Error("/two is still there")
+	}
 }

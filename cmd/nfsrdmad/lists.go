@@ -56,3 +56,13 @@ func opensCommand() *cobra.Command {
 func locksCommand() *cobra.Command {
 	return listCommand("locks", "List the locks that clients have and those for which they wait", "", admin.PrintList[admin.Lock](os.Stdout), "client", "export", "file")
 }
+
+func callsCommand() *cobra.Command {
+	return listCommand("calls", "List the calls in progress, and what they wait for",
+		"List the calls that a thread executes or that wait, with what each waits for: disk (a\nthread executes it in a file system), thread, user (the look-up of the caller's groups\nor account), state (of clients), or turn (an earlier request of the same owner).",
+		admin.PrintList[admin.Call](os.Stdout))
+}
+
+func exportsCommand() *cobra.Command {
+	return listCommand("exports", "List the exports of the running daemon with the options in force", "", admin.PrintList[admin.Export](os.Stdout))
+}

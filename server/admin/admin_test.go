@@ -50,6 +50,8 @@ func (f *fake) Opens(c Choice) (iter.Seq[*Open], error) {
 
 func (f *fake) Locks(Choice) (iter.Seq[*Lock], error) { return func(func(*Lock) bool) {}, nil }
 
+func (f *fake) Calls() []*Call                            { return nil }
+func (f *fake) Exports() []*Export                        { return nil }
 func (f *fake) Evict(Choice) (*Taken, error)              { return &Taken{}, nil }
 func (f *fake) Release(Choice) (*Taken, error)            { return &Taken{}, nil }
 func (f *fake) Reread(context.Context) (*Reloaded, error) { return nil, Refuse("the file is wrong") }

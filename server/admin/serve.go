@@ -24,6 +24,9 @@ type Daemon interface {
 	// Opens and Locks return an error if a name in the choice is not there.
 	Opens(Choice) (iter.Seq[*Open], error)
 	Locks(Choice) (iter.Seq[*Lock], error)
+	// Calls returns the calls in progress.
+	Calls() []*Call
+	Exports() []*Export
 	// Evict removes the clients of a choice that has no more than Client. Release takes what clients have open and locked.
 	Evict(Choice) (*Taken, error)
 	Release(Choice) (*Taken, error)
@@ -84,6 +87,8 @@ func handler(d Daemon) http.Handler {
 	list(mux, "GET /clients", func(*query) (iter.Seq[*Client], error) { return d.Clients(), nil })
 	list(mux, "GET /opens", func(q *query) (iter.Seq[*Open], error) { return d.Opens(q.choice()) })
 	list(mux, "GET /locks", func(q *query) (iter.Seq[*Lock], error) { return d.Locks(q.choice()) })
+	list(mux, "GET /calls", func(*query) (iter.Seq[*Call], error) { return slices.Values(d.Calls()), nil })
+	list(mux, "GET /exports", func(*query) (iter.Seq[*Export], error) { return slices.Values(d.Exports()), nil })
 	orders(mux, d)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

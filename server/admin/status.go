@@ -27,6 +27,8 @@ type Status struct {
 	// Calls is the number of calls in progress, Queued that of those among them that wait for a thread.
 	Calls  int `json:"calls"`
 	Queued int `json:"calls_queued"`
+	// MemoryWaiting is the number of calls that have arrived in part, and wait for payload memory.
+	MemoryWaiting int `json:"calls_waiting_for_memory"`
 	// Grace is true during the grace period.
 	Grace bool `json:"grace"`
 	// Memory is the payload memory in use, and Ceiling its limit, in bytes.
@@ -52,6 +54,7 @@ func (s *Status) lines(out *table) {
 	out.line("open files", s.Opens)
 	out.line("locks", s.Locks)
 	out.line("calls in progress", s.Calls, "of which", s.Queued, "wait for a thread")
+	out.line("calls waiting", s.MemoryWaiting, "for payload memory")
 	out.line("grace period", yes(s.Grace))
 	out.line("payload memory", size(s.Memory), "of", size(s.Ceiling))
 	out.line("log level", s.LogLevel)

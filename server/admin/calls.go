@@ -1,0 +1,46 @@
+package admin
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Call is a call in progress: one that a thread executes, or that waits. Calls that end at once are in no list.
+type Call struct {
+	// Client is the address and port of the caller, and Transport "tcp" or "rdma".
+	Client    string `json:"client"`
+	Transport string `json:"transport"`
+	XID       uint32 `json:"xid"`
+	// Operation is the call's operation of NFSv4, if it executes one; else its procedure, such as "WRITE" or "COMPOUND".
+	Program   string `json:"program"`
+	Version   uint32 `json:"version"`
+	Operation string `json:"operation"`
+	// File is what the call is about, if it is known. Exports are the exports on the file system that the call uses.
+	*File   `json:",omitempty"`
+	Exports []string `json:"exports,omitempty"`
+	// Since is when the call began to need a thread or to wait, and Stage when it began what it does or waits for now.
+	Since time.Time `json:"since"`
+	Stage time.Time `json:"stage_since"`
+	// Waits is what the call waits for: "disk" (a thread executes it in a file system), "thread" (others come first), "user"
+	// (the caller's groups or account are looked up), "state" (the record of a client is written, or what
+	// another client holds has to end), "turn" (an earlier request of the same owner), or "unknown".
+	Waits string `json:"waits_for"`
+	// More, if it is not 0, is the number of further calls that wait for the same, which the list leaves out. Only Exports and
+	// Waits are set then.
+	More int `json:"more,omitempty"`
+}
+
+func (*Call) heads() []any {
+	return []any{"CLIENT", "OVER", "OPERATION", "FOR", "WAITS FOR", "EXPORT", "PATH"}
+}
+
+func (c *Call) row() []any {
+	export, path := orNone(c.Exports), "-"
+	if c.File != nil {
+		export, path = quoted(c.File.Export), c.cell()
+	}
+	if c.More > 0 {
+		return []any{fmt.Sprintf("and %d more", c.More), "", "", "", c.Waits, export, ""}
+	}
+	return []any{c.Client, c.Transport, fmt.Sprintf("%s%d %s", c.Program, c.Version, c.Operation), since(c.Since), c.Waits, export, path}
+}
