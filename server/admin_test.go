@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -97,7 +99,7 @@ func TestStatusAndClientsOfARunningDaemon(t *testing.T) {
 
 // Each command says what to do if no daemon runs, and if there is no socket.
 func TestCommandsWithoutADaemon(t *testing.T) {
-	for _, name := range []string{"status", "clients", "opens", "locks", "calls", "exports", "reload", "log-level"} {
+	for _, name := range []string{"status", "clients", "opens", "locks", "calls", "exports", "reload", "log-level", "report"} {
 		_, failed := command(t, name, "--state-dir", t.TempDir())
 		if !strings.Contains(failed, "no daemon answers") || !strings.Contains(failed, "--socket") {
 			t.Errorf("%s: %q", name, failed)
@@ -424,5 +426,29 @@ func TestExportsByCommand(t *testing.T) {
 	}
 	if _, there := now["/two"]; there {
 		t.Error("/two is still there")
+	}
+}
+
+// report has a section of everything, and the key of the state directory in no form.
+func TestReportHasNoSecrets(t *testing.T) {
+	d := start(t, "rw,insecure,no_root_squash")
+	file := d.open(t, "file")
+	out := d.ask(t, "report")
+	for _, has := range []string{
+		"nfsrdmad v0-test", "===== status", "===== configuration", d.tcp.String(), "===== exports", d.export, "===== clients", "===== calls in progress",
+		"===== locks for which clients wait", "===== last lines of the log", "\tserving\t", "===== metrics", "nfsrdmad_connections{", "===== goroutines", "goroutine profile", "===== what 'nfsrdmad doctor'",
+	} {
+		if !strings.Contains(out, has) {
+			t.Errorf("the report does not have %q", has)
+		}
+	}
+	key, err := os.ReadFile(filepath.Join(d.state, "handle.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, secret := range map[string][]byte{"the key": key, "a file handle": file.File, "a stateid": file.StateID.Other[:]} {
+		if strings.Contains(out, string(secret)) || strings.Contains(out, hex.EncodeToString(secret)) || strings.Contains(out, base64.StdEncoding.EncodeToString(secret)) {
+			t.Errorf("the report has %s", what)
+		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // newLog makes a logger to standard error. Under systemd the lines have no time, because the
-// journal adds it. The administrator may change its level.
+// journal adds it. The administrator may change its level, and reads its last lines.
 func newLog(level, format string, admin *administration) *zap.Logger {
 	l, err := zapcore.ParseLevel(level)
 	if err != nil {
@@ -38,7 +38,7 @@ func newLog(level, format string, admin *administration) *zap.Logger {
 	if format == "json" {
 		enc = zapcore.NewJSONEncoder(c)
 	}
-	return zap.New(zapcore.NewCore(enc, zapcore.Lock(os.Stderr), admin.level))
+	return zap.New(zapcore.NewCore(enc, zapcore.NewMultiWriteSyncer(&admin.last, zapcore.Lock(os.Stderr)), admin.level))
 }
 
 // panicked logs a bug of the server that ended a call. Package rpc reports each place in the code

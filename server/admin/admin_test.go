@@ -52,6 +52,7 @@ func (f *fake) Locks(Choice) (iter.Seq[*Lock], error) { return func(func(*Lock) 
 
 func (f *fake) Calls() []*Call                            { return nil }
 func (f *fake) Exports() []*Export                        { return nil }
+func (f *fake) Report(w io.Writer)                        { io.WriteString(w, "report") }
 func (f *fake) Evict(Choice) (*Taken, error)              { return &Taken{}, nil }
 func (f *fake) Release(Choice) (*Taken, error)            { return &Taken{}, nil }
 func (f *fake) Reread(context.Context) (*Reloaded, error) { return nil, Refuse("the file is wrong") }

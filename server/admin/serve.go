@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net"
 	"net/http"
@@ -27,6 +28,8 @@ type Daemon interface {
 	// Calls returns the calls in progress.
 	Calls() []*Call
 	Exports() []*Export
+	// Report writes all that helps to find out what is wrong, as text, without secrets.
+	Report(io.Writer)
 	// Evict removes the clients of a choice that has no more than Client. Release takes what clients have open and locked.
 	Evict(Choice) (*Taken, error)
 	Release(Choice) (*Taken, error)
@@ -89,6 +92,10 @@ func handler(d Daemon) http.Handler {
 	list(mux, "GET /locks", func(q *query) (iter.Seq[*Lock], error) { return d.Locks(q.choice()) })
 	list(mux, "GET /calls", func(*query) (iter.Seq[*Call], error) { return slices.Values(d.Calls()), nil })
 	list(mux, "GET /exports", func(*query) (iter.Seq[*Export], error) { return slices.Values(d.Exports()), nil })
+	mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		d.Report(w)
+	})
 	orders(mux, d)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
