@@ -62,7 +62,7 @@ func TestEventsOfClientsLeaveLines(t *testing.T) {
 	if lines := log.TakeAll(); len(lines) != 1 || lines[0].ContextMap()["client"] != "192.0.2.1" || lines[0].ContextMap()["for"] != "198.51.100.1" || lines[0].ContextMap()["files"] != int64(7) {
 		t.Errorf("opens were taken: %v", lines)
 	}
-	if len(whys) != int(state.Greedy)+1 {
+	if len(whys) != int(state.Ordered)+1 {
 		t.Error("a reason has no words")
 	}
 }

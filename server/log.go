@@ -127,7 +127,7 @@ var whys = map[state.Why][2]string{
 	state.Wanted:  {"its lease ran out, and another client wanted what it held", "see that the client runs and that the network reaches it; programs there get I/O errors for the files that they had open"},
 	state.Named:   {"its lease ran out, and another client has its name", "give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id"},
 	state.Swept:   {"its lease ran out long ago, or there was no room for more clients", "nothing, if the client is switched off; else see that the network reaches it"},
-	state.Ordered: {"the administrator ordered it", "nothing"},
+	state.Ordered: {"the administrator ordered it (evict)", "nothing: the client may come again; to keep it away, change clients= of the exports"},
 	state.Greedy:  {"its address had more clients than others, and others could not register", "find out why so many clients come from there"},
 }
 
