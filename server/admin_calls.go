@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// waits are the names of what calls wait for.
+// waits has the name that an admin.Call has for each rpc.Wait.
 var waits = map[rpc.Wait]string{rpc.WaitUnknown: "unknown", rpc.WaitUser: "user", rpc.WaitState: "state", rpc.WaitTurn: "turn"}
 
 // Calls implements admin.Daemon.

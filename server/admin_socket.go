@@ -25,7 +25,7 @@ type administration struct {
 	level    zap.AtomicLevel                // of the log
 	last     lastLines                      // of the log
 	read     func() (*config.Config, error) // reads the configuration again; nil if a program embeds the server
-	// seed makes the names by which the administrator names clients: see nameOfClient.
+	// seed is the key of the hash in nameOfClient.
 	seed maphash.Seed
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
-// command runs the program and returns what it prints. failed is what it prints as its error.
+// command runs the program with these arguments. It returns the program's standard output (out) and its standard error (failed).
 func command(t testing.TB, args ...string) (out, failed string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -42,7 +42,7 @@ func (d *daemon) ask(t testing.TB, args ...string) string {
 	return out
 }
 
-// asked runs a command with --json, and decodes what it prints.
+// asked runs a command with --json, and decodes its output.
 func asked[T any](t testing.TB, d *daemon, args ...string) (v T) {
 	t.Helper()
 	out := d.ask(t, append(args, "--json")...)
@@ -246,7 +246,8 @@ func TestOpensAndLocksOfARunningDaemon(t *testing.T) {
 	_ = third
 }
 
-// evict removes a client, and release takes what it has; both are said in the log. The client is told.
+// The command evict removes a client, and release takes its open files. The log has a line for each, and the client gets errors
+// of the protocol.
 func TestReleaseAndEvictAtARunningDaemon(t *testing.T) {
 	d := start(t, "rw,insecure,no_root_squash")
 	ctx := testContext(t)
@@ -282,7 +283,8 @@ func TestReleaseAndEvictAtARunningDaemon(t *testing.T) {
 	}
 }
 
-// reload waits, says what has changed, and fails with the reason if the configuration is wrong.
+// The command reload ends after the reload, and prints the exports that have changed. If the configuration is wrong, the command fails and prints the
+// reason.
 func TestReloadByCommand(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
 	d := startReloading(t, one+" /one ro")

@@ -1,5 +1,5 @@
 // Package admin is the administrator's way to a running daemon: HTTP over a Unix socket, and the client that the commands
-// use. The socket answers root and the daemon's own user, and nobody else.
+// use. The socket answers only root and the daemon's own user.
 //
 // A Daemon answers; this package knows neither NFS nor the server. Every answer is JSON: an object, or an array that is
 // written as the Daemon goes on, so that a long list takes no memory. A request that fails gets the HTTP status that fits

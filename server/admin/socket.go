@@ -48,7 +48,7 @@ func listen(path string) (l *net.UnixListener, err error) {
 	}
 	file := os.NewFile(uintptr(fd), path)
 	defer file.Close() // FileListener has a descriptor of its own
-	// On Linux the path gets the mode that the socket has at bind(2), so nobody can connect before a chmod.
+	// On Linux the path gets the mode that the socket has at bind(2), so other users can never connect, as they could before a chmod.
 	if err = unix.Fchmod(fd, 0o600); err == nil {
 		err = unix.Bind(fd, &unix.SockaddrUnix{Name: short})
 	}

@@ -17,8 +17,8 @@ type Status struct {
 	TCP       []string `json:"tcp"`
 	RDMA      []string `json:"rdma"`
 	Versions  []string `json:"nfs_versions"`
-	// Exports, Connections, Clients, Opens and Locks are numbers: of exports that are served, of connections, of clients that
-	// may hold state, and of what they hold.
+	// Exports is the number of exports that are served, and Clients that of the clients that may hold files open or locked. Opens
+	// and Locks count what all clients hold.
 	Exports     int `json:"exports"`
 	Connections int `json:"connections"`
 	Clients     int `json:"clients"`

@@ -33,7 +33,7 @@ func TestPathOf(t *testing.T) {
 	is("an open file that was removed", f, w.path("moved", "f")+" (deleted)")
 	other := w.create(w.fs.Root(), "other")
 	w.fs.EvictAll()
-	is("a file that nobody has open", other, "")
+	is("a file that is not open", other, "")
 	is("no file", vfs.Handle{}, "")
 	if err := w.fs.Close(); err != nil {
 		t.Fatal(err)

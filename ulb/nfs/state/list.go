@@ -34,7 +34,7 @@ type ClientEntry struct {
 	Sessions, Running, Opens, Locks, Ranges, Waiting int
 	// Revoked counts the stateids that the server took away and the client has not freed.
 	Revoked int
-	// Memory is that of the client's state, in bytes.
+	// Memory is the memory of the client's state, in bytes.
 	Memory int
 }
 
