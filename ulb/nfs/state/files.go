@@ -121,7 +121,7 @@ func (g *guard) dropAll(c *Client) {
 	}
 	for s := range c.holding.states {
 		if s.Kind == KindOpen {
-			if len(s.locks) > 0 {
+			if len(s.locks) > 0 || s.waiters > 0 {
 				unlocked[s.file] = true
 			}
 			g.endOpen(s)
@@ -146,9 +146,9 @@ func (g *guard) dropAll(c *Client) {
 
 // drop ends an open and all locks made through it.
 func (g *guard) drop(s *State) {
-	of, locked := s.file, len(s.locks) > 0
+	of, hinders := s.file, len(s.locks) > 0 || s.waiters > 0
 	g.endOpen(s)
-	if locked {
+	if hinders {
 		g.released(of)
 	}
 }
@@ -159,7 +159,7 @@ func (g *guard) endOpen(s *State) {
 	for _, lock := range s.locks {
 		g.endLock(lock)
 	}
-	if s.waiters > 0 && s.Client.isHost() {
+	if s.waiters > 0 {
 		of.unqueue(g, func(w *waiter) bool { return w.open == s })
 	}
 	of.opens.remove(s)
@@ -190,7 +190,11 @@ func (g *guard) endLock(s *State) {
 // unlist removes s from all tables. A revoked stateid stays known until its client frees it or is gone,
 // and the last one that an owner of minor version 0 closed until it closes another one (outlive).
 func (g *guard) unlist(s *State) {
-	revoked := s.revoked.Load() && !s.Client.isHost() // a host knows no stateids, so it never frees one
+	revoked := s.revoked.Load()
+	if revoked && s.Client.isHost() { // it knows no stateids, so it never frees one
+		revoked = false
+		s.Client.known.reclaim.untold = s.Client.known.reclaim.untold || s.Kind == KindLock || !s.carriesOnly()
+	}
 	switch {
 	case revoked:
 		s.Client.holding.revoked[s] = struct{}{}

@@ -51,8 +51,10 @@ type reclaim struct {
 	held Held
 	// stored is the client's record on stable storage; nil if it has none.
 	stored *Record
-	// revoked is Record.Revoked.
-	revoked bool
+	// revoked is Record.Revoked: see pardon. takings counts the Releases and Revokes under way that take state from the
+	// client. untold is true if a host lost locks, of which it cannot be told.
+	revoked, untold bool
+	takings         int
 }
 
 // beginGrace begins the grace period if a client has a record. The period

@@ -134,9 +134,9 @@ func (m *Manager) Opens() iter.Seq[*OpenEntry] {
 	return func(yield func(*OpenEntry) bool) {
 		var piece []*OpenEntry
 		m.walk(func(_ *guard, s *State, _ uint64, _ int) (uint64, int) {
-			if s.Kind == KindOpen && !s.carriesOnly() && (s.file != nil || s.revoked.Load()) {
+			if _, taken := s.Client.holding.revoked[s]; s.Kind == KindOpen && !s.carriesOnly() && (s.file != nil || taken) {
 				e := &OpenEntry{Client: s.Client, Address: s.Client.known.address, Owner: s.Owner.key.name, ID: s.ID(), Key: s.Key, Export: s.Export,
-					Locks: len(s.locks), Revoked: s.revoked.Load()}
+					Locks: len(s.locks), Revoked: taken}
 				if s.file != nil {
 					e.Access, e.Deny = s.modes.union()
 				}
@@ -167,7 +167,7 @@ func (m *Manager) locks(yield func(*LockEntry) bool) pieces {
 		}
 		ranges := s.held.Ranges()
 		first, _ := slices.BinarySearchFunc(ranges, from, func(r byterange.Range, from uint64) int {
-			if r.First < from {
+			if r.Last < from { // by Last: the range at from may have become a part of one that begins before it
 				return -1
 			}
 			return 1

@@ -205,17 +205,17 @@ func (m *Manager) removeForgotten() {
 
 // rewrite writes the records of clients whose Revoked flag has changed. If such a client is gone,
 // rewrite writes the record of its next incarnation, which has taken over the record. If the record is to be
-// removed (forget), it is still on the disk without the flag, and the client stays in m.marked.
+// removed (forget), it is still on the disk without the flag, and the client stays in m.marked. If another goroutine is
+// writing, rewrite waits for it, even if nothing is left to write: what the other has taken from m.marked is not on the
+// disk yet.
 func (m *Manager) rewrite() {
-	m.mu.Lock()
-	none := len(m.marked) == 0
-	m.mu.Unlock()
-	if none {
-		return
-	}
 	m.recording.lock()
 	defer m.recording.unlock()
 	g := m.acquire()
+	if len(m.marked) == 0 {
+		g.release()
+		return
+	}
 	var all, recorded, kept []*Client
 	var more []Record
 	for _, c := range m.marked {
@@ -249,4 +249,10 @@ func (m *Manager) rewrite() {
 			c.known.reclaim.stored = &more[i]
 		}
 	}
+}
+
+func (m *Manager) hasMarked() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.marked) > 0
 }

@@ -19,12 +19,21 @@ type Which struct {
 
 // Release takes away those opens, with the locks made through them, and returns how many opens it took. Requests with
 // the stateids get NFS4ERR_ADMIN_REVOKED until their clients free them, and SEQUENCE reports that there are such stateids
-// (RFC 8881 §8.5, §18.46.3). A host hears nothing of it: NLM has no message for that.
+// (RFC 8881 §8.5, §18.46.3).
 //
-// As Revoke does, Release first writes into the records of the clients that they may reclaim nothing after a restart. It
-// waits for the disk, and the caller holds no lock. It takes the opens in pieces (walk), and may leave one that began
-// after Release.
-func (m *Manager) Release(which Which) (took int) {
+// As Revoke does, Release first writes into the records of the clients that they may reclaim nothing after a restart,
+// neither what was taken nor anything else. That ends when the client has freed all stateids that were taken; in minor
+// version 0, when it has closed the files. A host hears nothing of a release, because NLM has no message for that, and
+// goes on to believe that it has the locks. So it may reclaim nothing until the server forgets it: when the host
+// restarts, or has held nothing for hostIdle.
+//
+// Release waits for the disk, and the caller holds no lock. It takes the opens in pieces (walk), and may leave one that
+// began after Release. One open with its locks is never divided, because the client could use or free what is left of it:
+// a piece can cost as much as a CLOSE of that open does.
+func (m *Manager) Release(which Which) (took int) { return m.takeThose(which, nil) }
+
+// takeThose is Release. It calls between as walk does.
+func (m *Manager) takeThose(which Which, between func() bool) (took int) {
 	var file fileID
 	if which.Key != nil {
 		file = which.Key.id()
@@ -33,79 +42,23 @@ func (m *Manager) Release(which Which) (took int) {
 		return s.Kind == KindOpen && s.file != nil && (which.Client == nil || s.Client == which.Client) &&
 			(which.Key == nil || s.file.id == file) && (which.Export == 0 || s.Export == which.Export)
 	}
+	t := make(taking)
 	m.walk(func(g *guard, s *State, _ uint64, _ int) (uint64, int) {
 		if those(s) {
-			g.markRevoked(s.Client)
+			t.begin(g, s.Client)
 		}
 		return 0, 1
 	}, nil)
 	m.rewrite()
-	m.walk(func(g *guard, s *State, _ uint64, room int) (uint64, int) {
-		if !those(s) || !s.Client.known.reclaim.revoked {
+	m.walk(func(g *guard, s *State, _ uint64, _ int) (uint64, int) {
+		if _, begun := t[s.Client]; !begun || !those(s) {
 			return 0, 1
 		}
-		unfinished, steps := g.takeOpen(s, room)
-		if unfinished {
-			return 1, steps
-		}
 		took++
-		return 0, steps
-	}, nil)
+		return 0, g.takeOpen(s)
+	}, between)
+	t.end(m)
 	return took
-}
-
-// markRevoked notes that the record of c has to say that state of the client was revoked.
-func (g *guard) markRevoked(c *Client) {
-	k := &c.known.reclaim
-	if k.revoked {
-		return
-	}
-	k.revoked = true
-	g.marked = append(g.marked, c)
-	if r := g.claimOf(c); r != nil {
-		r.Revoked = true // so that the next incarnation writes a record of its own
-	}
-}
-
-// takeOpen revokes an open, after the locks made through it, in at most room steps and one. It returns unfinished if
-// there are more locks. The open and each lock are marked as revoked when they end, and not before: a client may free
-// what is marked.
-func (g *guard) takeOpen(s *State, room int) (unfinished bool, steps int) {
-	of, locked := s.file, len(s.locks) > 0
-	for _, lock := range s.locks {
-		n := len(lock.held.Ranges())
-		if unfinished = steps+n >= room; unfinished {
-			n = min(n, room-steps)
-		}
-		steps += n
-		if unfinished {
-			g.unlockFirst(lock, n)
-			break
-		}
-		steps++
-		lock.revoked.Store(true)
-		g.endLock(lock)
-	}
-	if !unfinished {
-		s.revoked.Store(true)
-		g.endOpen(s)
-		steps++
-	}
-	if locked {
-		g.released(of)
-	}
-	return unfinished, steps
-}
-
-// unlockFirst unlocks the first n ranges of a lock.
-func (g *guard) unlockFirst(lock *State, n int) {
-	first := lock.held.Ranges()[:n]
-	if n == 0 {
-		return
-	}
-	last := first[n-1].Last
-	g.giveUpLater(lock.Key, first)
-	g.counted(lock, lock.file.locked.Unlock(&lock.held, 0, last))
 }
 
 // Expel removes a client with all that it holds, and its record, although its lease may be valid: the client has to

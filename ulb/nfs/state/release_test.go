@@ -2,7 +2,9 @@ package state
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -74,28 +76,237 @@ func TestReleaseOfAHost(t *testing.T) {
 	}
 }
 
-// However many locks hang on one open, and however many ranges one lock has, no piece of a release does more than a list.
+// A release is made in pieces, and none takes more than one open with its locks beyond what a piece may do. Each search
+// of a file's waiters counts.
 func TestReleaseIsMadeInPieces(t *testing.T) {
 	m := newManager(t)
 	a, b := manyHeld(t, m)
-	g, most := &guard{Manager: m}, 0
-	m.mu.Lock()
-	for s := range a.opensOf(func(s *State) bool { return s.Key == fileKey(0) }) {
-		for unfinished := true; unfinished; {
-			var steps int
-			unfinished, steps = g.takeOpen(s, pieceSteps)
-			most = max(most, steps)
+	took := 0
+	last := func() int { // the number of opens that a has lost, between two pieces
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return len(a.holding.revoked)
+	}
+	n := m.takeThose(Which{Client: a}, func() bool {
+		now := last()
+		if now-took > pieceSteps && took > 0 {
+			t.Errorf("one piece takes %d opens", now-took)
 		}
+		took = now
+		return true
+	})
+	if n != 3001 {
+		t.Errorf("it takes %d opens", n)
 	}
-	m.mu.Unlock()
-	g.finish()
-	if most > pieceSteps+1 {
-		t.Errorf("one piece has %d steps", most)
-	}
-	m.Release(Which{Client: a})
 	m.Release(Which{Client: b})
-	if u := m.Usage(); u.Opens+u.Locks+u.Ranges != 0 {
+	if u := m.Usage(); u.Opens+u.Locks+u.Ranges+u.Waiters != 0 {
 		t.Errorf("left over: %+v", u)
+	}
+}
+
+// However many opens of one file lose locks for which many wait, one piece searches the waiters few times.
+func TestReleaseSearchesWaitersFewTimes(t *testing.T) {
+	m := newManager(t)
+	a, b := newClient(m, 1, "a"), newClient(m, 1, "b")
+	key := fileKey(0)
+	lock := func(c *Client, owner string, at uint64, wait bool, want Verdict) {
+		id := open(t, m, c, owner, key, AccessBoth, 0)
+		_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte(owner), Offset: at, Length: 1, Write: true, Wait: wait})
+		is(t, "LOCK", s, want)
+	}
+	for i := range uint64(100) {
+		lock(a, fmt.Sprint(i), i, false, ok)
+	}
+	for i := range 1000 {
+		lock(b, fmt.Sprint(i), 0, true, LockConflict)
+	}
+	before := m.files.searches
+	m.takeThose(Which{Client: a}, func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.files.searches-before > 1 {
+			t.Errorf("one piece searches %d times", m.files.searches-before)
+		}
+		before = m.files.searches
+		return true
+	})
+}
+
+// Between two pieces, an open has all its locks or none. A client that frees meanwhile all that was taken so far does not
+// end the release, nor what its record says.
+func TestClientFreesBetweenThePiecesOfARelease(t *testing.T) {
+	d := &disk{}
+	lives(t, d, func(t *testing.T, m *Manager) {
+		a := complete(t, m, identity("a", 1, "me"))
+		var ids []StateID
+		for i := range 3 * pieceSteps {
+			ids = append(ids, open(t, m, a, "o", fileKey(i), AccessBoth, 0))
+		}
+		var locks []StateID
+		for i := range 3 {
+			id, _, s := m.Lock(&LockArgs{Ref: Ref{ID: ids[0], Client: a, Key: fileKey(0)}, New: true, OwnerName: fmt.Append(nil, i), Offset: uint64(i), Length: 1})
+			is(t, "LOCK", s, ok)
+			locks = append(locks, id)
+			for at := range uint64(pieceSteps) {
+				id, _, s := m.Lock(&LockArgs{Ref: Ref{ID: locks[i], Client: a, Key: fileKey(0)}, Offset: 100 + uint64(i) + 10*at, Length: 1})
+				is(t, "LOCK", s, ok)
+				locks[i] = id
+			}
+		}
+		pieces, freed := 0, 0
+		took := m.takeThose(Which{Client: a}, func() bool {
+			pieces++
+			_, first := m.Find(&ids[0], a)
+			for i := range locks {
+				if _, s := m.Find(&locks[i], a); s != first && freed == 0 {
+					t.Errorf("the open is %v, and a lock of it %v", first, s)
+				}
+			}
+			for i := range ids {
+				if m.FreeStateID(&ids[i], a) == ok {
+					freed++
+				}
+			}
+			for i := range locks {
+				m.FreeStateID(&locks[i], a)
+			}
+			if m.Notices(a) != 0 {
+				t.Error("SEQUENCE goes on to tell the client what it has freed")
+			}
+			synctest.Wait() // the sweeper writes what is marked
+			if r := d.recordOf(a); !r.Revoked {
+				t.Errorf("after piece %d the record says nothing", pieces)
+			}
+			return true
+		})
+		if pieces < 3 || took != len(ids) || freed != len(ids) {
+			t.Errorf("%d pieces take %d opens, and %d are freed", pieces, took, freed)
+		}
+		synctest.Wait()
+		if r := d.recordOf(a); r.Revoked {
+			t.Error("the client has freed all, and its record says that it has not")
+		}
+	})
+}
+
+// A client that closes its only file after a release has written its record loses nothing, and may reclaim state. The
+// same holds if an export ends.
+func TestClientClosesBeforeItIsTaken(t *testing.T) {
+	key := fileKey(1)
+	for name, take := range map[string]func(m *Manager){
+		"Release": func(m *Manager) { m.Release(Which{Key: &key}) },
+		"Revoke":  func(m *Manager) { m.Revoke(key.Domain) },
+	} {
+		d := &disk{}
+		lives(t, d, func(t *testing.T, m *Manager) {
+			a := complete(t, m, identity("a", 1, "me"))
+			id := open(t, m, a, "o", key, AccessBoth, 0)
+			d.slow = func() {
+				d.slow = nil
+				_, s := m.CloseOpen(&Ref{ID: id, Client: a, Key: key}, false)
+				is(t, name+": CLOSE", s, ok)
+			}
+			take(m)
+			synctest.Wait()
+			if r := d.recordOf(a); r.Revoked || d.slow != nil {
+				t.Errorf("%s: the record says that the client lost something: %+v", name, r)
+			}
+		})
+	}
+}
+
+// A release takes nothing before all records are on the disk that have to say so, also if the sweeper is writing them. If
+// the sweeper fails, the release tries again.
+func TestReleaseWaitsForTheSweepersWrite(t *testing.T) {
+	d := &disk{}
+	lives(t, d, func(t *testing.T, m *Manager) {
+		a := complete(t, m, identity("a", 1, "me"))
+		id := open(t, m, a, "o", fileKey(1), AccessBoth, 0)
+		held := make(taking)
+		g := m.acquire()
+		held.begin(g, a) // as another release that has not come to its own write
+		g.wake()
+		gate := make(chan struct{})
+		d.slow = func() { <-gate }
+		g.release()
+		synctest.Wait() // the sweeper is inside Put
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			m.Release(Which{Client: a})
+		}()
+		synctest.Wait()
+		_, s := m.Find(&id, a)
+		is(t, "the open while the sweeper writes", s, ok)
+		close(gate)
+		<-done
+		held.end(m)
+		_, s = m.Find(&id, a)
+		is(t, "the open", s, RevokedID)
+		if r := d.recordOf(a); !r.Revoked {
+			t.Error("the record says nothing")
+		}
+	})
+}
+
+// A host cannot be told of a release: as long as the server knows it, it may reclaim nothing. One that lost nothing may.
+func TestHostThatIsNotToldMayNotReclaim(t *testing.T) {
+	d := &disk{}
+	lives(t, d, func(t *testing.T, m *Manager) {
+		a, b := newHost(t, m, "a"), newHost(t, m, "b")
+		is(t, "LOCK", hostLock(m, a, "o", fileKey(1), true, false), ok)
+		is(t, "LOCK", hostLock(m, b, "o", fileKey(2), true, false), ok)
+		is(t, "LOCK that waits", hostLock(m, b, "o", fileKey(1), true, true), LockConflict)
+		key := fileKey(1)
+		m.Release(Which{Key: &key})
+		synctest.Wait()
+		if !d.recordOf(a).Revoked || d.recordOf(b).Revoked {
+			t.Errorf("the host that lost a lock: %+v; that lost its place: %+v", d.recordOf(a), d.recordOf(b))
+		}
+	})
+}
+
+// The end of an open ends the waiting through it, and others need not wait for a reservation of it.
+func TestNoWaiterOutlivesItsOpen(t *testing.T) {
+	for name, end := range map[string]func(m *Manager, b *Client, r *Ref){
+		"release": func(m *Manager, b *Client, r *Ref) { m.Release(Which{Client: b}) },
+		"close":   func(m *Manager, b *Client, r *Ref) { m.CloseOpen(r, false) },
+	} {
+		m := newManager(t)
+		a, b, c := newClient(m, 1, "a"), newClient(m, 1, "b"), newClient(m, 1, "c")
+		key := fileKey(1)
+		var refs []*Ref
+		lock := func(of *Client, owner string, wait bool) (StateID, Verdict) {
+			r := &Ref{ID: open(t, m, of, owner, key, AccessBoth, 0), Client: of, Key: key}
+			refs = append(refs, r)
+			id, _, s := m.Lock(&LockArgs{Ref: *r, New: true, OwnerName: []byte("l"), Length: 1, Write: true, Wait: wait})
+			return id, s
+		}
+		held, s := lock(a, "o", false)
+		is(t, "LOCK", s, ok)
+		_, s = lock(b, "o", true)
+		is(t, "LOCK that waits", s, LockConflict)
+		_, s = lock(b, "another", true) // the same lock-owner, by another open
+		is(t, "LOCK that waits", s, LockConflict)
+		_, s = m.CloseOpen(refs[1], false)
+		is(t, "CLOSE of the open by which it no longer waits", s, ok)
+		waits := 0
+		for e := range m.Locks() {
+			if e.Waits {
+				waits++
+			}
+		}
+		if waits != 1 {
+			t.Errorf("%s: the list shows %d waiters", name, waits)
+		}
+		end(m, b, refs[2])
+		if n := m.Usage().Waiters; n != 0 {
+			t.Errorf("%s: %d waiters are left", name, n)
+		}
+		_, s = m.Unlock(&Ref{ID: held, Client: a, Key: key}, 0, 1, nil)
+		is(t, "LOCKU", s, ok)
+		_, s = lock(c, "o", false)
+		is(t, name+": LOCK of a third", s, ok)
 	}
 }
 
@@ -159,4 +370,11 @@ func TestGraceThatCannotEnd(t *testing.T) {
 			t.Error("it does not end when the disk works again")
 		}
 	})
+}
+
+// recordOf returns what the disk has of a client.
+func (d *disk) recordOf(c *Client) Record {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.records[c.name()]
 }

@@ -6,6 +6,47 @@ import (
 	"slices"
 )
 
+// A taking is a Release or Revoke under way, with the clients from which it takes state. From before the first open is
+// taken to after the last one, the records of these clients have to say so, even if a client frees meanwhile all
+// that was taken so far, or closes what was about to be taken.
+type taking map[*Client]struct{}
+
+// begin adds c. The caller calls rewrite before it takes state.
+func (t taking) begin(g *guard, c *Client) {
+	if _, begun := t[c]; begun {
+		return
+	}
+	t[c] = struct{}{}
+	k := &c.known.reclaim
+	if k.takings++; k.revoked {
+		return
+	}
+	k.revoked = true
+	g.marked = append(g.marked, c)
+	if r := g.claimOf(c); r != nil {
+		r.Revoked = true // so that the next incarnation writes a record of its own
+	}
+}
+
+// end lets the clients reclaim state again that have freed all that was taken, or lost nothing.
+func (t taking) end(m *Manager) {
+	m.eachClient(slices.Collect(maps.Keys(t)), func(g *guard, c *Client) {
+		c.known.reclaim.takings--
+		g.pardon(c)
+	})
+}
+
+// pardon lets c reclaim state after a restart if it knows of all that it has lost, and loses nothing now.
+func (g *guard) pardon(c *Client) {
+	k := &c.known.reclaim
+	if !k.revoked || k.untold || k.takings > 0 || len(c.holding.revoked) > 0 {
+		return
+	}
+	k.revoked = false
+	g.marked = append(g.marked, c)
+	g.wake()
+}
+
 // Revoke takes away all opens and locks in the file systems with this domain (see DomainOf), which the
 // caller is about to close and no call uses any more. Requests with the stateids get
 // NFS4ERR_ADMIN_REVOKED until their clients free them (in minor version 0: see told), and SEQUENCE reports that there are such
@@ -29,39 +70,36 @@ func (m *Manager) RevokeExport(domain any, export uint32) {
 
 // revoke revokes those opens of the clients, with the locks made through them.
 func (m *Manager) revoke(clients []*Client, those func(*State) bool) {
+	t := make(taking)
 	select {
 	case <-m.sweeper.stop:
 	default:
-		m.mark(clients, those)
+		m.eachClient(clients, func(g *guard, c *Client) {
+			for range c.opensOf(those) {
+				t.begin(g, c)
+				break
+			}
+		})
+		m.rewrite()
 	}
 	m.eachClient(clients, func(g *guard, c *Client) {
 		for s := range c.opensOf(those) {
-			for _, lock := range s.locks {
-				lock.revoked.Store(true)
-			}
-			s.revoked.Store(true)
-			g.drop(s)
+			g.takeOpen(s)
 		}
 	})
+	t.end(m)
 }
 
-// mark sets Record.Revoked in the record of each of the clients that has such opens.
-func (m *Manager) mark(clients []*Client, those func(*State) bool) {
-	m.eachClient(clients, func(g *guard, c *Client) {
-		k := &c.known.reclaim
-		if k.revoked {
-			return
-		}
-		for range c.opensOf(those) {
-			k.revoked = true
-			m.marked = append(m.marked, c)
-			if r := g.claimOf(c); r != nil {
-				r.Revoked = true // so that the next incarnation writes a record of its own
-			}
-			break
-		}
-	})
-	m.rewrite()
+// takeOpen revokes an open and all locks made through it. steps is how many stateids, ranges and waiters it looked at.
+func (g *guard) takeOpen(s *State) (steps int) {
+	steps = 1 + len(s.file.waiting)
+	for _, lock := range s.locks {
+		lock.revoked.Store(true)
+		steps += 1 + len(lock.held.Ranges())
+	}
+	s.revoked.Store(true)
+	g.drop(s)
+	return steps
 }
 
 // allClients returns all clients that there are now.
@@ -98,7 +136,7 @@ func (c *Client) opensOf(those func(*State) bool) iter.Seq[*State] {
 }
 
 // acknowledge forgets a revoked stateid, because its client has freed it. When a client has freed all
-// of them, it may reclaim state again after a restart.
+// of them, it may reclaim state again after a restart (pardon).
 func (g *guard) acknowledge(s *State) {
 	g.files.slab.remove(s)
 	g.acknowledged(s)
@@ -130,8 +168,6 @@ func (g *guard) acknowledged(s *State) {
 	g.charge(c, -sizeRevoked)
 	if delete(c.holding.revoked, s); len(c.holding.revoked) == 0 {
 		c.known.hasRevoked.Store(false)
-		c.known.reclaim.revoked = false
-		g.marked = append(g.marked, c)
-		g.wake()
+		g.pardon(c)
 	}
 }

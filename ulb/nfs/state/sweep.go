@@ -54,7 +54,9 @@ func (m *Manager) sweepOn() {
 		case <-m.sweeper.woken:
 		}
 		m.sweepGrace()
-		m.rewrite()
+		if m.hasMarked() {
+			m.rewrite()
+		}
 		m.removeForgotten()
 		m.sweepUnconfirmed()
 		m.sweepClients()

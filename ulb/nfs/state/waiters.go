@@ -11,7 +11,8 @@ import (
 type waiter struct {
 	LockNotice
 	want byterange.Range
-	// open is the open through which the owner asked for the lock. A host's open stays as long as it has waiters.
+	// open is the open through which the owner last asked for the lock. Its end ends the waiting. A host's open stays as long
+	// as it has waiters.
 	open  *State
 	asked time.Time // when the owner last asked for the lock
 	// offered is true if the lock became free and the server reserved it for the owner, up to the time
@@ -45,6 +46,7 @@ func (of *file) queue(g *guard, w *waiter) {
 	for _, other := range of.waiting {
 		if other.Client == w.Client && other.Owner == w.Owner && other.want == w.want {
 			other.asked, other.Tag, other.offered, other.quiet = now, w.Tag, false, w.quiet
+			g.hang(other, w.open)
 			return
 		}
 	}
@@ -61,6 +63,15 @@ func (of *file) queue(g *guard, w *waiter) {
 	h.waiters++
 	w.Client.known.origin.waiters++
 	h.waiting[of]++
+}
+
+// hang makes the waiter w one of the open to. Owners of one name may ask for one lock through several opens.
+func (g *guard) hang(w *waiter, to *State) {
+	if w.open.waiters--; w.open != to && w.Client.isHost() {
+		g.idle = append(g.idle, w.open)
+	}
+	w.open = to
+	to.waiters++
 }
 
 // awaits reports whether the owner waits for exactly this lock, and its last LOCK had this tag.
