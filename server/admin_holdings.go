@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -12,45 +13,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A chosen is an admin.Choice whose names were found.
-type chosen struct {
-	a       *administration
-	clients map[*state.Client]bool // nil means all
-	export  uint32                 // 0 means all
-	file    string
+// file returns the entry of a list for a file.
+func (a *administration) file(key *state.FileKey, export uint32) admin.File {
+	f := admin.File{Export: fmt.Sprintf("#%08x", export), Handle: key.Handle.String(), Path: plainPath(pathOf(key))}
+	if e := a.exports.Table.ByID(export); e != nil {
+		f.Export = e.Name
+	}
+	return f
 }
 
-// choose finds what a choice names. It refuses a client and an export that are not there.
-func (a *administration) choose(c *admin.Choice) (*chosen, error) {
-	is := &chosen{a: a, file: c.File}
-	if c.Client != "" {
-		is.clients = make(map[*state.Client]bool)
-		for e := range a.clients.Clients() {
-			if a.nameOfClient(e.Client) == c.Client || e.Address.String() == c.Client {
-				is.clients[e.Client] = true
-			}
-		}
-		if len(is.clients) == 0 {
-			return nil, admin.Refuse("there is no client %q: 'nfsrdmad clients' lists them, by ID and address", c.Client)
-		}
+// plainPath returns an absolute path as it is if it is plain text, else in Go's quotes, from which its bytes can be had
+// again. No absolute path begins with a quote.
+func plainPath(path string) string {
+	if isPlain(path) {
+		return path
 	}
-	if c.Export != "" {
-		for _, e := range a.exports.All() {
-			if e.Name == c.Export {
-				is.export = e.ID
-			}
-		}
-		if is.export == 0 {
-			return nil, admin.Refuse("there is no export %q: 'nfsrdmad exports' lists them", c.Export)
-		}
-	}
-	return is, nil
-}
-
-// has reports whether the choice includes what a client has in a file.
-func (c *chosen) has(of *state.Client, key *state.FileKey, export uint32) bool {
-	return (c.clients == nil || c.clients[of]) && (c.export == 0 || c.export == export) &&
-		(c.file == "" || c.file == key.Handle.String() || c.file == pathOf(key))
+	return strconv.QuoteToASCII(path)
 }
 
 // pathOf returns a file's path on the server, or "" if its file system cannot tell at once.
@@ -63,7 +41,7 @@ func pathOf(key *state.FileKey) string {
 
 // Opens implements admin.Daemon.
 func (a *administration) Opens(choice admin.Choice) (iter.Seq[*admin.Open], error) {
-	of, err := a.choose(&choice)
+	of, err := a.choose(&choice, false)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +63,7 @@ func (a *administration) Opens(choice admin.Choice) (iter.Seq[*admin.Open], erro
 
 // Locks implements admin.Daemon.
 func (a *administration) Locks(choice admin.Choice) (iter.Seq[*admin.Lock], error) {
-	of, err := a.choose(&choice)
+	of, err := a.choose(&choice, false)
 	if err != nil {
 		return nil, err
 	}
@@ -116,20 +94,18 @@ func (a *administration) holder(c *state.Client, address, owner string) admin.Ho
 	return admin.Holder{Client: a.nameOfClient(c), Address: address, Kind: kindOfClient(c), Owner: plain(owner)}
 }
 
-func (a *administration) file(key *state.FileKey, export uint32) admin.File {
-	f := admin.File{Export: fmt.Sprintf("#%08x", export), Handle: key.Handle.String(), Path: pathOf(key)}
-	if e := a.exports.Table.ByID(export); e != nil {
-		f.Export = e.Name
+// plain returns a client's text as it is if it is plain text, else "0x" and its bytes in hexadecimal. A text that begins
+// with "0x" itself counts as not plain.
+func plain(s string) string {
+	if isPlain(s) && !strings.HasPrefix(s, "0x") {
+		return s
 	}
-	return f
+	return "0x" + hex.EncodeToString([]byte(s))
 }
 
-// plain returns a client's text as it is if it is plain text, else "0x" and its bytes in hexadecimal.
-func plain(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) {
-		return "0x" + hex.EncodeToString([]byte(s))
-	}
-	return s
+// isPlain reports whether s is UTF-8 that does nothing to a terminal.
+func isPlain(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) })
 }
 
 func accessText(a state.Access) (text string) {

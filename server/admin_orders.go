@@ -16,7 +16,7 @@ import (
 
 // Evict implements admin.Daemon.
 func (a *administration) Evict(choice admin.Choice) (*admin.Taken, error) {
-	of, err := a.choose(&choice)
+	of, err := a.choose(&choice, true)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (a *administration) Evict(choice admin.Choice) (*admin.Taken, error) {
 
 // Release implements admin.Daemon.
 func (a *administration) Release(choice admin.Choice) (*admin.Taken, error) {
-	of, err := a.choose(&choice)
+	of, err := a.choose(&choice, true)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (a *administration) Release(choice admin.Choice) (*admin.Taken, error) {
 		if !slices.Contains(taken.Clients, address) {
 			taken.Clients = append(taken.Clients, address)
 		}
-		if of.file != "" && !slices.ContainsFunc(keys, func(k *state.FileKey) bool { return *k == *key }) {
+		if of.files != nil && !slices.ContainsFunc(keys, func(k *state.FileKey) bool { return *k == *key }) {
 			keys = append(keys, key)
 		}
 	}
@@ -62,7 +62,7 @@ func (a *administration) Release(choice admin.Choice) (*admin.Taken, error) {
 	for e := range a.clients.Locks() {
 		note(e.Client, &e.Key, e.Export, e.Address.String())
 	}
-	if of.file == "" {
+	if of.files == nil {
 		keys = []*state.FileKey{nil}
 	}
 	clients := []*state.Client{nil}

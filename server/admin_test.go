@@ -232,7 +232,7 @@ func TestOpensAndLocksOfARunningDaemon(t *testing.T) {
 	if table := d.ask(t, "locks"); !strings.Contains(table, "waits for "+has.Client) || !strings.Contains(table, "0-end") {
 		t.Errorf("the table of locks:\n%s", table)
 	}
-	if of := asked[[]admin.Lock](t, d, "locks", "--file", filepath.Join(d.export, "other")); len(of) != 0 {
+	if of := asked[[]admin.Lock](t, d, "locks", "--file", d.export); len(of) != 0 {
 		t.Errorf("locks of a file without: %+v", of)
 	}
 	for _, wrong := range [][]string{{"opens", "--client", "x"}, {"locks", "--export", "/nowhere"}} {
@@ -244,6 +244,65 @@ func TestOpensAndLocksOfARunningDaemon(t *testing.T) {
 		t.Error(err)
 	}
 	_ = third
+}
+
+// A file is the same by every path that programs have, and by its digits. What is no file, or in no file system of an
+// export, is refused, and so is an address that stands for a network.
+func TestNamesOfFilesAndClients(t *testing.T) {
+	d := start(t, "rw,insecure,no_root_squash")
+	d.open(t, "one")
+	gone := d.open(t, "gone")
+	strange := "strange \u009b2J \"\\ name"
+	d.open(t, strange)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(d.export, link); err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(here, filepath.Join(d.export, "one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	digits := asked[[]admin.Open](t, d, "opens", "--file", filepath.Join(d.export, "gone"))[0].Handle
+	if err := os.Remove(filepath.Join(d.export, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{filepath.Join(link, "one"), relative, digits, filepath.Join(d.export, strange)} {
+		all := asked[[]admin.Open](t, d, "opens", "--file", file)
+		if len(all) != 1 {
+			t.Fatalf("%s: %+v", file, all)
+		}
+		if by := asked[[]admin.Open](t, d, "opens", "--file", all[0].Handle); len(by) != 1 || by[0] != all[0] {
+			t.Errorf("%s by its digits: %+v", file, by)
+		}
+		if strings.Contains(all[0].Path, "\u009b") {
+			t.Errorf("a path reaches the terminal as it is: %q", all[0].Path)
+		}
+		if all[0].Handle == digits {
+			continue
+		}
+		if by := asked[[]admin.Open](t, d, "opens", "--file", all[0].Path); len(by) != 1 || by[0] != all[0] {
+			t.Errorf("%s as the list shows it: %+v", file, by)
+		}
+	}
+	_ = gone
+	for name, wrong := range map[string][]string{
+		"cannot be found":            {"release", "--file", filepath.Join(d.export, "gone")},
+		"is in no file system":       {"release", "--file", "/proc/self/status"},
+		"name 2001:db8:0:1::/64 for": {"evict", "2001:db8:0:1::5"},
+		"name 2001:db8::/64 for":     {"release", "--client", "2001:db8::"},
+		"there is no client":         {"opens", "--client", "2001:db8::5"},
+	} {
+		if _, failed := command(t, append(wrong, "--state-dir", d.state)...); !strings.Contains(failed, name) {
+			t.Errorf("%q: %q", wrong, failed)
+		}
+	}
+	if all := asked[[]admin.Open](t, d, "opens", "--client", "127.0.0.1/32"); len(all) != 3 {
+		t.Errorf("a network of one address: %+v", all)
+	}
 }
 
 // The command evict removes a client, and release takes its open files. The log has a line for each, and the client gets errors

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"encoding/hex"
 	"io"
 	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,9 +22,13 @@ func listCommand(name, short, long string, show func(io.Reader) error, choices .
 		RunE: func(c *cobra.Command, _ []string) error {
 			with := url.Values{}
 			for choice, value := range given {
-				if c.Flags().Changed(choice) {
-					with.Set(choice, *value)
+				if !c.Flags().Changed(choice) {
+					continue
 				}
+				if choice == "file" {
+					*value = fileNamed(*value)
+				}
+				with.Set(choice, *value)
 			}
 			return flags.ask(c, "GET", "/"+name, with, show)
 		},
@@ -34,9 +41,20 @@ func listCommand(name, short, long string, show func(io.Reader) error, choices .
 }
 
 var choiceHelp = map[string]string{
-	"client": "only those of this client: an ID of 'nfsrdmad clients', or an address",
+	"client": "only those of this client: an ID of 'nfsrdmad clients', or an address (of IPv6 clients, all in its /64)",
 	"export": "only those by the export with this name",
 	"file":   "only those of this file: its path on the server, or the digits that the lists show",
+}
+
+// fileNamed returns the value of --file as the daemon takes it: digits and quoted paths as they are, paths absolute.
+func fileNamed(value string) string {
+	if _, err := hex.DecodeString(value); err == nil || strings.HasPrefix(value, `"`) {
+		return value
+	}
+	if path, err := filepath.Abs(value); err == nil {
+		return path
+	}
+	return value
 }
 
 func statusCommand() *cobra.Command {

@@ -18,8 +18,8 @@ func evictCommand() *cobra.Command {
 		Use:   "evict CLIENT",
 		Short: "Remove a client of the running daemon, with all that it has open and locked",
 		Long: `Remove a client of NFSv4, or a host that locks files by NFSv3, with all that it has
-open and locked. CLIENT is an ID of 'nfsrdmad clients', or an address: then all
-clients there. Programs on the client get I/O errors for the files that they had
+open and locked. CLIENT is an ID of 'nfsrdmad clients', or an address or an IPv6
+network (/64): then all clients there. Programs on the client get I/O errors for the files that they had
 open. The client may come again: to keep it away, change the option clients= of the
 exports first, and reload.`,
 		Args: oneArgument("one client: an ID of 'nfsrdmad clients', or an address"),
@@ -39,8 +39,10 @@ func releaseCommand() *cobra.Command {
 		Short: "Take open files and locks from clients of the running daemon",
 		Long: `Take the open files and locks that the flags choose. If there are several flags,
 all of them have to be true of what is taken. The clients stay, and are told:
-programs there get I/O errors for these files. Hosts that lock by NFSv3 cannot be
-told.`,
+programs there get I/O errors for these files. If the daemon restarts before a
+client knows, the client cannot get back what else it holds. Hosts that lock by NFSv3
+cannot be told: after a restart of the daemon they lose all their locks, until they
+restart themselves or have held nothing for an hour.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			with := url.Values{}
@@ -49,13 +51,16 @@ told.`,
 					with.Set(name, value)
 				}
 			}
+			if of.File != "" {
+				with.Set("file", fileNamed(of.File))
+			}
 			if len(with) == 0 {
 				return usageError{errors.New("say what to take: --client, --export or --file")}
 			}
 			return flags.ask(c, "POST", "/release", with, admin.PrintOne[admin.Taken](os.Stdout))
 		},
 	}
-	c.Flags().StringVar(&of.Client, "client", "", "what this client has: an ID of 'nfsrdmad clients', or an address")
+	c.Flags().StringVar(&of.Client, "client", "", "what this client has: an ID of 'nfsrdmad clients', an address, or an IPv6 network (/64)")
 	c.Flags().StringVar(&of.Export, "export", "", "what clients have by the export with this name")
 	c.Flags().StringVar(&of.File, "file", "", "what clients have in this file: its path on the server, or the digits that 'nfsrdmad opens' shows")
 	flags.add(c.Flags(), true)

@@ -34,6 +34,15 @@ func Of(a netip.Addr) netip.Addr {
 	return prefix(a.WithZone(""), clientPrefix)
 }
 
+// Network returns the addresses of which Of returns the same as of a: one address, or the /64 of an IPv6 client.
+func Network(a netip.Addr) netip.Prefix {
+	of := Of(a)
+	if byPrefix(a.Unmap()) {
+		return netip.PrefixFrom(of, clientPrefix)
+	}
+	return netip.PrefixFrom(of.WithZone(""), of.BitLen())
+}
+
 // Site returns the site of a client; client is the result of Of. The site of an IPv6 client is its
 // /48, and that of an IPv4 client its /24, also behind a NAT64 translator. All link-local addresses
 // of one link are one site, because a host chooses freely among them.

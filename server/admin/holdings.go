@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -9,8 +10,9 @@ import (
 type File struct {
 	// Export is the name of the export by which the client reached the file; "#" and a number if it is served no more.
 	Export string `json:"export"`
-	// Path is the file's path on the server; "" if the daemon would have to look for it. Handle identifies the file
-	// within its file system: hexadecimal digits, not those of a handle of the protocol.
+	// Path is the file's path on the server; "" if the daemon would have to look for it. If it is no plain text, it is in Go's
+	// quotes (strconv.Unquote). Handle identifies the file within its file system: hexadecimal digits, not those of a handle
+	// of the protocol.
 	Path   string `json:"path,omitempty"`
 	Handle string `json:"file"`
 }
@@ -18,6 +20,9 @@ type File struct {
 func (f *File) cell() string {
 	if f.Path == "" {
 		return "file " + f.Handle
+	}
+	if strings.HasPrefix(f.Path, `"`) {
+		return f.Path
 	}
 	return quoted(f.Path)
 }
@@ -28,7 +33,7 @@ type Holder struct {
 	Client  string `json:"client"`
 	Address string `json:"address"`
 	Kind    string `json:"kind"`
-	// Owner is the client's name for the owner; "0x" and hexadecimal digits if it is no plain text.
+	// Owner is the client's name for the owner; "0x" and hexadecimal digits if it is no plain text or begins with "0x".
 	Owner string `json:"owner"`
 }
 
@@ -96,9 +101,11 @@ func (l *Lock) row() []any {
 
 // A Choice says which opens or locks a request is about. A field that is "" chooses all.
 type Choice struct {
-	// Client is Client.ID, or an address: then all clients there.
+	// Client is Client.ID, or an address or an IPv6 network (/64): then all clients there. What takes something from clients
+	// refuses an IPv6 address, because the daemon knows only its network.
 	Client string
-	// Export is the name of an export, and File a File.Path or a File.Handle.
+	// Export is the name of an export, and File a File.Handle, or an absolute path on the server by which programs there reach
+	// the file, plain or as File.Path has it.
 	Export, File string
 }
 

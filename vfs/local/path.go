@@ -3,6 +3,7 @@ package local
 import (
 	"strconv"
 	"strings"
+	"unique"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +28,24 @@ func (fs *FS) PathOf(h vfs.Handle) string {
 		return ""
 	}
 	return path
+}
+
+// HandleAt implements vfs.Pathed.
+func (fs *FS) HandleAt(path string) (h vfs.Handle, ok bool, err error) {
+	fd, err := again(func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return h, false, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := sysFstat(fd, &st); err != nil {
+		return h, false, err
+	}
+	if on, _ := mountOf(fd); unique.Make(on.Device) != fs.volume {
+		return h, false, nil
+	}
+	h, err = fs.handles.identify(fd, &st)
+	return h, err == nil, err
 }
 
 // descriptorPath returns the path of a descriptor's file, or "".

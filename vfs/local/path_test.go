@@ -1,7 +1,9 @@
 package local_test
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -39,4 +41,26 @@ func TestPathOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("a closed file system", f, "")
+}
+
+// HandleAt finds a file by any path, and none of another file system.
+func TestHandleAt(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	f := w.create(w.mkdir(w.fs.Root(), "dir"), "f")
+	w.fs.EvictAll()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(w.path("dir"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{w.path("dir", "f"), filepath.Join(link, "f"), w.path("dir") + "/../dir/f"} {
+		if h, ok, err := w.fs.HandleAt(path); h != f || !ok || err != nil {
+			t.Errorf("%s: %v, %v, %v", path, h, ok, err)
+		}
+	}
+	if h, ok, err := w.fs.HandleAt("/proc/self/status"); ok || err != nil {
+		t.Errorf("a file of another file system: %v, %v", h, err)
+	}
+	if _, ok, err := w.fs.HandleAt(w.path("none")); ok || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
 }
