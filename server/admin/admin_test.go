@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -143,7 +144,8 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		{"GET", "/nothing", nil, "another version"},
 		{"POST", "/status", nil, "Method Not Allowed"},
 		{"GET", "/clients", url.Values{"x": {"1"}}, `"x" is not known`},
-		{"GET", "/status", url.Values{"": {""}}, "not known"},
+		{"GET", "/status", url.Values{"": {""}}, "not known here: there are none"},
+		{"GET", "/opens", url.Values{"x": {""}}, "use client, export, file"},
 		{"GET", "/opens", url.Values{"client": {"1", "2"}}, "more than once"},
 		{"GET", "/release", url.Values{"client": {"1"}}, "Method Not Allowed"},
 		{"POST", "/release", nil, "at least one"},
@@ -172,14 +174,21 @@ func TestNoMoreRequestsThanThereIsRoomFor(t *testing.T) {
 		})
 		<-f.stall // this one is in progress
 	}
-	if _, err := c.text(t, "GET", "/status", nil); err == nil || !strings.Contains(err.Error(), "already") {
+	if _, err := c.text(t, "GET", "/clients", nil); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("one more: %v", err)
+	}
+	for _, r := range [][2]string{{"GET", "/status"}, {"POST", "/release?client=1"}} {
+		path, query, _ := strings.Cut(r[1], "?")
+		with, _ := url.ParseQuery(query)
+		if _, err := c.text(t, r[0], path, with); err != nil {
+			t.Errorf("%v while the readers of lists have stopped: %v", r, err)
+		}
 	}
 	close(f.goesOn)
 	lists.Wait()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		_, err := c.text(t, "GET", "/status", nil)
+		_, err := c.text(t, "GET", "/opens", nil)
 		if err == nil {
 			break
 		}
@@ -224,6 +233,82 @@ func TestSocket(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(path); string(b) != "mine" {
 		t.Error("the file is gone")
+	}
+}
+
+// A socket on which a program listens stays, and a daemon removes no socket but its own.
+func TestSocketOfAnotherProgramStays(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s")
+	for _, kind := range []string{"unix", "unixgram"} {
+		var other io.Closer
+		var err error
+		at := &net.UnixAddr{Name: path, Net: kind}
+		if kind == "unix" {
+			other, err = net.ListenUnix(kind, at)
+		} else {
+			other, err = net.ListenUnixgram(kind, at)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := Listen(path); err == nil || !strings.Contains(err.Error(), "another program listens") {
+			t.Errorf("%s: %v, %v", kind, l, err)
+		}
+		if _, err := os.Lstat(path); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		other.Close()
+		os.Remove(path)
+	}
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+" of the first"); err != nil {
+		t.Fatal(err)
+	}
+	second, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	l.Close()
+	if _, err := os.Lstat(path); err != nil {
+		t.Error("the first listener has removed the socket of the second: ", err)
+	}
+}
+
+// A daemon that ends before or within its answer gives an error that says so, and a stranger's text does nothing to a
+// terminal.
+func TestAnswersThatEndOrAreStrange(t *testing.T) {
+	for answer, says := range map[string]string{
+		"": "ended in the middle of its answer",
+		"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[":            "ended in the middle of its answer",
+		"HTTP/1.1 400 No\r\nContent-Length: 9\r\n\r\nbad\x1b[2J\r\n": "bad?[2J",
+	} {
+		path := filepath.Join(t.TempDir(), "s")
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Read(make([]byte, 4096))
+			io.WriteString(c, answer)
+			c.Close()
+		}()
+		if _, err := NewCaller(path).text(t, "GET", "/status", nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", answer, err)
+		}
+		l.Close()
+	}
+	var table bytes.Buffer
+	if err := PrintList[Open](&table)(strings.NewReader("[{\"kind\":\"\u009b2J\",\"path\":\"\\\"/a\u009b\\\"\"}]")); err != nil || strings.ContainsRune(table.String(), 0x9b) {
+		t.Errorf("%q, %v", table.String(), err)
 	}
 }
 

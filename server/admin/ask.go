@@ -48,14 +48,28 @@ func (c *Caller) Ask(ctx context.Context, method, what string, with url.Values) 
 		return nil, explain(c.path, err)
 	}
 	if got.StatusCode == http.StatusOK {
-		return got.Body, nil
+		return &answerBody{got.Body, c.path}, nil
 	}
 	defer got.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(got.Body, 64<<10))
 	if got.StatusCode == http.StatusNotFound && strings.HasPrefix(string(text), "404 page") {
 		return nil, fmt.Errorf("the daemon at %s does not know %s: it is of another version than this command", c.path, what)
 	}
-	return nil, &Error{got.StatusCode, strings.TrimSpace(string(text))}
+	return nil, &Error{got.StatusCode, harmless(strings.TrimSpace(string(text)))}
+}
+
+// An answerBody is the body of an answer, of which a Read explains its error.
+type answerBody struct {
+	io.ReadCloser
+	path string
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = explain(b.path, err)
+	}
+	return n, err
 }
 
 // elements decodes an array, one element at a time. If the daemon ends in the middle, the last pair has the error.

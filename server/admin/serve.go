@@ -53,7 +53,8 @@ func Refuse(format string, args ...any) error {
 	return &Error{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// mostRequests is the largest number of requests in progress. A further one is refused.
+// mostRequests is the largest number of lists in progress, and that of other requests. A further one is refused. A list
+// stays in progress while its reader stops, as 'less' does, so lists take no place of an order.
 const mostRequests = 16
 
 // A Server answers on one socket.
@@ -101,11 +102,15 @@ func handler(d Daemon) http.Handler {
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	places := make(chan struct{}, mostRequests)
+	lists, others := make(chan struct{}, mostRequests), make(chan struct{}, mostRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused, _ := r.Context().Value(refusedKey{}).(error); refused != nil {
 			http.Error(w, refused.Error(), http.StatusForbidden)
 			return
+		}
+		places := others
+		if r.Method == http.MethodGet && r.URL.Path != "/status" {
+			places = lists
 		}
 		select {
 		case places <- struct{}{}:
@@ -207,7 +212,11 @@ func (q *query) text(name string) string {
 func (q *query) err() error {
 	for name := range q.values {
 		if !slices.Contains(q.read, name) {
-			return cmp.Or(q.wrong, Refuse("parameter %q is not known here: use %s", name, strings.Join(append(q.read, "none"), ", ")))
+			use := "there are none"
+			if len(q.read) > 0 {
+				use = "use " + strings.Join(q.read, ", ")
+			}
+			return cmp.Or(q.wrong, Refuse("parameter %q is not known here: %s", name, use))
 		}
 	}
 	return q.wrong

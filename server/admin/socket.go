@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -15,8 +16,8 @@ import (
 // longestPath is the longest name of a Unix socket, in bytes (unix(7)).
 const longestPath = 107
 
-// Listen makes the socket, with mode 0600. A socket that an earlier daemon left is replaced: the caller makes sure that no
-// other daemon uses the path. Close of the listener removes it.
+// Listen makes the socket, with mode 0600. It replaces a socket on which nothing listens, such as one that an earlier
+// daemon left, and no other. Close of the listener removes the socket that Listen made.
 func Listen(path string) (net.Listener, error) {
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -25,6 +26,9 @@ func Listen(path string) (net.Listener, error) {
 	case info.Mode().Type() != fs.ModeSocket:
 		return nil, fmt.Errorf("%s is there, and is no socket: remove it, or name another path", path)
 	default:
+		if !abandoned(path) {
+			return nil, fmt.Errorf("another program listens on %s: end it if it is another daemon, or name another path", path)
+		}
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}
@@ -33,7 +37,27 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listener{Listener: l, path: path}, nil
+	made, err := os.Lstat(path)
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &listener{Listener: l, path: path, made: made}, nil
+}
+
+// abandoned reports whether no program listens on the socket at path, of whichever type it is.
+func abandoned(path string) bool {
+	short, done, err := shortened(path)
+	if err != nil {
+		return false
+	}
+	defer done()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return unix.Connect(fd, &unix.SockaddrUnix{Name: short}) == unix.ECONNREFUSED
 }
 
 func listen(path string) (l *net.UnixListener, err error) {
@@ -81,6 +105,7 @@ func shortened(path string) (short string, done func(), err error) {
 type listener struct {
 	net.Listener
 	path string
+	made os.FileInfo // what Listen has put at path
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -93,7 +118,9 @@ func (l *listener) Accept() (net.Conn, error) {
 
 func (l *listener) Close() error {
 	err := l.Listener.Close()
-	_ = os.Remove(l.path)
+	if now, stat := os.Lstat(l.path); stat == nil && os.SameFile(now, l.made) {
+		_ = os.Remove(l.path)
+	}
 	return err
 }
 
@@ -135,6 +162,8 @@ func explain(path string, err error) error {
 		return fmt.Errorf("no daemon answers: nothing listens on %s. The daemon has ended without removing the socket; start it", path)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("%s: permission denied: run the command as root, or as the user of the daemon", path)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("the daemon at %s ended in the middle of its answer: see its log; an order that it had begun may have taken effect", path)
 	}
 	return err
 }

@@ -18,7 +18,7 @@ func newTable(out io.Writer) *table { return &table{tabwriter.NewWriter(out, 0, 
 
 // line writes a line. The first cell is the first argument, and the other arguments are one cell, with spaces between.
 func (t *table) line(name string, value ...any) {
-	fmt.Fprint(t.w, name, "\t", strings.TrimSuffix(fmt.Sprintln(value...), "\n"), "\n")
+	fmt.Fprint(t.w, name, "\t", harmless(strings.TrimSuffix(fmt.Sprintln(value...), "\n")), "\n")
 }
 
 // cells writes a line with one cell for each argument.
@@ -27,7 +27,7 @@ func (t *table) cells(all []any) {
 		if i > 0 {
 			io.WriteString(t.w, "\t")
 		}
-		fmt.Fprint(t.w, c)
+		io.WriteString(t.w, harmless(fmt.Sprint(c)))
 	}
 	io.WriteString(t.w, "\n")
 }
@@ -113,6 +113,17 @@ func size(n int64) string {
 		}
 	}
 	return strconv.FormatInt(n, 10)
+}
+
+// harmless returns s with a question mark for each character that may do something to a terminal: another program than a
+// daemon may have answered.
+func harmless(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
 }
 
 // quoted returns a text of a client, which may have any bytes: as it is if it is harmless on a terminal, else quoted.
