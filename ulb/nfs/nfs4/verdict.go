@@ -22,7 +22,7 @@ var verdicts = [state.Verdicts]struct{ minor0, later Status }{
 	state.LockConflict: {wire.NFS4ErrDenied, wire.NFS4ErrDenied},
 	state.Deadlock:     {wire.NFS4ErrDeadlock, wire.NFS4ErrDeadlock},
 	state.NotOpenFor:   {wire.NFS4ErrOpenMode, wire.NFS4ErrOpenMode},
-	state.ReadOnly:     {wire.NFS4ErrOpenMode, wire.NFS4ErrOpenMode}, // LOCK has no NFS4ERR_ROFS
+	state.ReadOnly:     {wire.NFS4ErrOpenMode, wire.NFS4ErrOpenMode}, // LOCK has NFS4ERR_ROFS from minor version 1 on alone
 	state.NoFile:       {wire.NFS4ErrStale, wire.NFS4ErrStale},
 	state.Broken:       {wire.NFS4ErrServerFault, wire.NFS4ErrServerFault},
 	state.HoldsLocks:   {wire.NFS4ErrLocksHeld, wire.NFS4ErrLocksHeld},

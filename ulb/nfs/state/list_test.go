@@ -243,3 +243,58 @@ func TestRangesThatChangeDuringAList(t *testing.T) {
 		}
 	}
 }
+
+// What was taken from a client of minor version 0 is shown until the client has closed it. Its stateid stays known longer.
+func TestOpenThatWasTakenIsShownUntilItsClose(t *testing.T) {
+	m := newManager(t)
+	c := newClient(m, 0, "c")
+	owner, s := m.OwnerOf(c, []byte("o"), false)
+	is(t, "an owner", s, ok)
+	key := fileKey(1)
+	o, s := m.Open(&OpenArgs{Client: c, Owner: owner, Key: key, Access: AccessRead})
+	is(t, "OPEN", s, ok)
+	id, s := m.ConfirmOpen(&Ref{ID: o.ID, Key: key})
+	is(t, "OPEN_CONFIRM", s, ok)
+	m.Release(Which{Client: c})
+	shown := func(e *OpenEntry) string { return fmt.Sprint(e.Revoked) }
+	isList(t, "opens after the release", toldList(m.Opens(), shown), "true")
+	for range 2 {
+		_, s = m.CloseOpen(&Ref{ID: id, Key: key}, false)
+		is(t, "CLOSE", s, RevokedID)
+		isList(t, "opens after CLOSE", toldList(m.Opens(), shown))
+	}
+}
+
+// A range that is held throughout a list is in it, also if it becomes a part of a longer one between two pieces.
+func TestListShowsARangeThatGrowsMeanwhile(t *testing.T) {
+	m := newManager(t)
+	c := newClient(m, 1, "c")
+	r := Ref{ID: open(t, m, c, "o", fileKey(1), AccessBoth, 0), Client: c, Key: fileKey(1)}
+	last := uint64(10 * (pieceSteps + 10))
+	lock := func(at, n uint64) {
+		id, _, s := m.Lock(&LockArgs{Ref: r, Offset: at, Length: n, Write: true})
+		is(t, "LOCK", s, ok)
+		r.ID = id
+	}
+	id, _, s := m.Lock(&LockArgs{Ref: r, New: true, OwnerName: []byte("l"), Length: 1, Write: true})
+	is(t, "LOCK", s, ok)
+	r.ID = id
+	for at := uint64(10); at <= last; at += 10 {
+		lock(at, 1)
+	}
+	var shown []byterange.Range
+	grown := false
+	m.locks(func(e *LockEntry) bool {
+		if !grown { // the first piece has ended
+			grown = true
+			lock(0, last+1)
+		}
+		shown = append(shown, e.Range)
+		return true
+	})
+	for at := uint64(0); at <= last; at += 10 {
+		if !slices.ContainsFunc(shown, func(r byterange.Range) bool { return r.First <= at && at <= r.Last }) {
+			t.Fatalf("the list does not have byte %d, which is locked all the time", at)
+		}
+	}
+}

@@ -216,7 +216,7 @@ func TestClientClosesBeforeItIsTaken(t *testing.T) {
 }
 
 // A release takes nothing before all records are on the disk that have to say so, also if the sweeper is writing them. If
-// the sweeper fails, the release tries again.
+// the sweeper's write fails, the release writes again.
 func TestReleaseWaitsForTheSweepersWrite(t *testing.T) {
 	d := &disk{}
 	lives(t, d, func(t *testing.T, m *Manager) {
@@ -226,8 +226,12 @@ func TestReleaseWaitsForTheSweepersWrite(t *testing.T) {
 		g := m.acquire()
 		held.begin(g, a) // as another release that has not come to its own write
 		g.wake()
-		gate := make(chan struct{})
-		d.slow = func() { <-gate }
+		gate, first := make(chan struct{}), true
+		d.slow = func() {
+			<-gate
+			d.breakDown(first)
+			first = false
+		}
 		g.release()
 		synctest.Wait() // the sweeper is inside Put
 		done := make(chan struct{})

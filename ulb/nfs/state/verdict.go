@@ -58,7 +58,7 @@ const (
 	FormerID
 	// ExpiredID: the state ended because the server removed the client of minor version 0 that held it.
 	ExpiredID
-	// RevokedID: the server took the state away, because its export ended.
+	// RevokedID: the server took the state away (Revoke, Release), and the client has not acknowledged that.
 	RevokedID
 
 	// About clients, and about the grace period.
