@@ -61,9 +61,9 @@ func (a *administration) clientsNamed(name string, taking bool) (map[*state.Clie
 		}
 	}
 	all := make(map[*state.Client]bool)
-	for e := range a.clients.Clients() {
-		if a.nameOfClient(e.Client) == name || network.IsValid() && clientaddr.Network(e.Address) == network {
-			all[e.Client] = true
+	for _, c := range a.clients.AllClients() {
+		if a.nameOfClient(c) == name || network.IsValid() && clientaddr.Network(c.Address()) == network {
+			all[c] = true
 		}
 	}
 	if len(all) == 0 {

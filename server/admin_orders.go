@@ -21,17 +21,14 @@ func (a *administration) Evict(choice admin.Choice) (*admin.Taken, error) {
 		return nil, err
 	}
 	taken := &admin.Taken{}
-	for e := range a.clients.Clients() {
-		if !of.clients[e.Client] {
-			continue
-		}
-		n, err := a.clients.Expel(e.Client)
+	for c := range of.clients {
+		n, err := a.clients.Expel(c)
 		taken.Opens += n
-		taken.Clients = append(taken.Clients, e.Address.String())
+		taken.Clients = append(taken.Clients, c.Address().String())
 		a.log.Warn("a client was removed by order of the administrator",
-			zap.Stringer("client", e.Address), zap.String("name", clientsName(e.Client)), zap.Int("files", n), zap.Error(err))
+			zap.Stringer("client", c.Address()), zap.String("name", clientsName(c)), zap.Int("files", n), zap.Error(err))
 		if err != nil {
-			return nil, fmt.Errorf("the client at %s has lost what it had open and locked, but its record cannot be removed from the disk, so it stays known: %w; repeat the command when the disk can be written", e.Address, err)
+			return nil, fmt.Errorf("the client at %s has lost what it had open and locked, but its record cannot be removed from the disk, so it stays known: %w; repeat the command when the disk can be written", c.Address(), err)
 		}
 	}
 	return taken, nil

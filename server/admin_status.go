@@ -13,7 +13,7 @@ func (a *administration) Status() *admin.Status {
 	st := &admin.Status{
 		Version: Version, PID: os.Getpid(), UID: os.Geteuid(), Started: a.started, State: "serving", Condition: a.condition(), StateDir: a.cfg.StateDir,
 		TCP: addressTexts(a.TCPAddrs()), RDMA: addressTexts(a.RDMAAddrs()), Versions: a.cfg.NFS.Versions,
-		Exports: now.exports["served"] + now.exports["kept"], Opens: held.Opens, Locks: held.Ranges,
+		Exports: now.exports["served"] + now.exports["kept"], Clients: a.clients.ConfirmedClients(), Opens: held.Opens, Locks: held.Ranges,
 		Calls: int(now.calls.InProgress), Queued: now.calls.Queued, MemoryWaiting: int(now.memory.Waiting), Grace: grace,
 		Memory: now.memory.InUse, Ceiling: now.memory.Ceiling, LogLevel: a.level.String(),
 	}
@@ -22,11 +22,6 @@ func (a *administration) Status() *admin.Status {
 	}
 	for i := range now.transports {
 		st.Connections += int(now.transports[i].open)
-	}
-	for c := range a.clients.Clients() {
-		if c.Confirmed {
-			st.Clients++
-		}
 	}
 	return st
 }

@@ -141,6 +141,16 @@ func (id *Identity) name(kind ClientKind) name { return name{kind, string(id.Own
 // Companion returns the data that the protocol package keeps for the client.
 func (c *Client) Companion() Companion { return c.known.companion }
 
+// Address returns where the client came from, by clientaddr.Of.
+func (c *Client) Address() netip.Addr { return c.known.address }
+
+// ConfirmedClients returns the number of clients that have confirmed themselves.
+func (m *Manager) ConfirmedClients() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.clients.confirmed
+}
+
 // Client returns the client with this ID, confirmed or not, or nil.
 func (m *Manager) Client(id uint64) *Client {
 	m.mu.Lock()

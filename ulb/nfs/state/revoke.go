@@ -57,7 +57,7 @@ func (g *guard) pardon(c *Client) {
 // §8.4.3). If the write fails, the Manager grants no new state until a later write succeeds. After
 // Close, Revoke does not mark the records: the clients reclaim their state from the next server.
 func (m *Manager) Revoke(domain any) {
-	m.revoke(m.allClients(), func(s *State) bool { return s.Key.Domain == domain })
+	m.revoke(m.AllClients(), func(s *State) bool { return s.Key.Domain == domain })
 	m.giving.wait(domain)
 }
 
@@ -65,7 +65,7 @@ func (m *Manager) Revoke(domain any) {
 // (State.Export). That export has ended, and no call uses it any more; the clients can no longer give up
 // what they hold by it, although another export may show the same files.
 func (m *Manager) RevokeExport(domain any, export uint32) {
-	m.revoke(m.allClients(), func(s *State) bool { return s.Key.Domain == domain && s.Export == export })
+	m.revoke(m.AllClients(), func(s *State) bool { return s.Key.Domain == domain && s.Export == export })
 }
 
 // revoke revokes those opens of the clients, with the locks made through them.
@@ -102,8 +102,8 @@ func (g *guard) takeOpen(s *State) (steps int) {
 	return steps
 }
 
-// allClients returns all clients that there are now.
-func (m *Manager) allClients() []*Client {
+// AllClients returns all clients that there are now, confirmed or not, in no particular order.
+func (m *Manager) AllClients() []*Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Values(m.clients.byID))

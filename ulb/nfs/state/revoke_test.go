@@ -218,7 +218,7 @@ func TestEachClientThatStays(t *testing.T) {
 			all = append(all, complete(t, m, identity(name, 1, "me")))
 		}
 		var gone *Client
-		m.eachClient(m.allClients(), func(g *guard, c *Client) {
+		m.eachClient(m.AllClients(), func(g *guard, c *Client) {
 			if gone == nil { // the first call removes a client that was not visited yet, and adds one
 				gone = all[0]
 				if gone == c {
