@@ -179,7 +179,7 @@ func (c *Conn) remedy(err error, usual bool) string {
 	switch theirs := errors.Is(err, gss.ErrRefused); {
 	case !ok:
 	case !theirs && e.Major == gss.NoCredential && usual && isAddress(c.target.Host):
-		return "keys are for names, and " + c.target.Host + " is an address: use the server's name, or name its principal"
+		return "Kerberos needs the server's name, and " + c.target.Host + " is an address: give the server's name, or its principal with --server-principal nfs@NAME"
 	case !theirs:
 	case e.Major == gss.CredentialsExpired:
 		return "the ticket has ended, or the clocks of client and server differ: use kinit, set the clocks"
@@ -256,7 +256,7 @@ func (k Kerberos) Security() (*Security, error) {
 			cfg.Principal, err = krb5.FirstPrincipal(k.Keytab)
 		}
 	case k.Principal != "":
-		err = errors.New("a principal can be chosen of a keytab: the credential cache has one of its own")
+		err = errors.New("a principal can be chosen only with a keytab: a credential cache has one principal")
 	default:
 		cfg.Cache, err = krb5.DefaultCache()
 	}

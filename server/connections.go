@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 )
 
@@ -33,7 +34,7 @@ func (s *Server) newCensus() *census.Census {
 	l := &s.cfg.Limits
 	seats := divide(descriptorLimit(), l.Connections).seats
 	if seats < l.Connections {
-		s.log.Warn("there will be fewer connections than limits.connections: raise the limit of open files (ulimit -n, or LimitNOFILE= in the unit)",
+		s.log.Warn(logline.FewerConnections,
 			zap.Int("limits.connections", l.Connections), zap.Int("possible", seats), zap.Int("open_files", descriptorLimit()))
 	}
 	each := l.PerClient
@@ -48,7 +49,7 @@ func (s *Server) newCensus() *census.Census {
 		Event: s.seatEvent,
 		AcceptFailed: func(err error) {
 			if leftOut, due := failed.Due(struct{}{}, time.Now()); due {
-				s.log.Warn("a connection could not be accepted; the daemon goes on accepting", zap.Error(config.Cause(err)), zap.Int("others_before", leftOut),
+				s.log.Warn(logline.AcceptFailed, zap.Error(config.Cause(err)), zap.Int("others_before", leftOut),
 					zap.String("remedy", "if the cause is too many open files, raise LimitNOFILE= in the unit (ulimit -n)"))
 			}
 		},
@@ -60,10 +61,10 @@ func (s *Server) newCensus() *census.Census {
 // serves (NothingServed), or sent nothing over TCP (NothingHeard), the level is debug, because
 // some clients connect when they mount and send nothing.
 func (s *Server) seatEvent(e census.Event) {
-	text, level := "connection ended", zapcore.InfoLevel
+	text, level := logline.ConnectionEnded, zapcore.InfoLevel
 	switch {
 	case e.Why.Refusal():
-		text, level = "connection refused", zapcore.WarnLevel
+		text, level = logline.ConnectionRefused, zapcore.WarnLevel
 	case e.Why == census.NothingServed || e.Why == census.NothingHeard && e.Peer.Transport == "tcp":
 		level = zapcore.DebugLevel
 	}
@@ -86,7 +87,10 @@ func (s *Server) connectionEvent(transport string, what fmt.Stringer, peer netip
 	}
 	text, level, remedy := "connection "+what.String(), zapcore.DebugLevel, ""
 	if fault {
-		text, level, remedy = text+" by a fault", zapcore.InfoLevel, s.faultRemedy(err)
+		text, level, remedy = logline.ClosedFault, zapcore.InfoLevel, s.faultRemedy(err)
+		if what.String() != "closed" {
+			text = logline.SetupFault
+		}
 	}
 	s.connectionLine(level, text, text+remedy, transport, peer, zap.NamedError("because", err), unlessEmpty("remedy", remedy))
 }

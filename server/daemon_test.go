@@ -240,7 +240,7 @@ func TestSigtermWithIdleClients(t *testing.T) {
 		if status := d.Wait(); status != 0 {
 			t.Errorf("exit status %d after %v:\n%s", status, signal, d.Output())
 		}
-		if strings.Contains(d.Output(), "were cut") || strings.Contains(d.Output(), "in progress") {
+		if strings.Contains(d.Output(), "did not disconnect") || strings.Contains(d.Output(), "in progress") {
 			t.Errorf("it waited:\n%s", d.Output())
 		}
 	}

@@ -129,10 +129,10 @@ func findLinks() Finding {
 	const what = "links to files of others"
 	b, err := os.ReadFile("/proc/sys/fs/protected_hardlinks")
 	if err != nil || strings.TrimSpace(string(b)) == "0" {
-		return found(what, true, "made for clients, as POSIX has it: fs.protected_hardlinks is 0", "")
+		return found(what, true, "clients may make them: fs.protected_hardlinks is 0", "")
 	}
-	return found(what, local.LinksForOthers(), "made for clients, but to set-id programs; fs.protected_hardlinks is for this machine's own users",
-		"clients get EPERM: fs.protected_hardlinks is set, and it takes CAP_FOWNER and acting as the caller to pass over it")
+	return found(what, local.LinksForOthers(), "clients may link to other users' files, except set-id programs: fs.protected_hardlinks binds local users only",
+		"clients get EPERM, because fs.protected_hardlinks is set: run the daemon as root, or with CAP_FOWNER and the right to act as the caller")
 }
 
 func findFiles() Finding {

@@ -2,12 +2,19 @@ package server
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.uber.org/zap/zapcore"
+
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/test/doctables"
 )
 
@@ -31,6 +38,98 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	if documented != len(metrics)+1 {
 		t.Errorf("docs/running.md has tables for %d metrics", documented)
 	}
+}
+
+// docs/running.md has a row for every line of the log, with the text of the registry.
+func TestEveryLineOfTheLogIsDocumented(t *testing.T) {
+	documented := 0
+	doctables.Hold(t, "../docs/running.md", func(_, column string) (rows []string) {
+		if column != "line" {
+			return nil
+		}
+		for l := range logline.All() {
+			text := l.Text
+			if strings.HasSuffix(text, ": ") {
+				text += "…"
+			}
+			rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", text, l.Level, l.Do))
+		}
+		documented += len(rows)
+		return rows
+	})
+	if documented == 0 {
+		t.Error("docs/running.md has no table of the lines of the log")
+	}
+}
+
+// Every line of the log above the level debug has its text, and its level, from the registry.
+func TestEveryLineOfTheLogIsRegistered(t *testing.T) {
+	levels := make(map[string]zapcore.Level) // by name in package logline
+	for _, f := range parsed(t, "logline/*.go") {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 {
+				if call, ok := v.Values[0].(*ast.CallExpr); ok {
+					levels[v.Names[0].Name] = map[string]zapcore.Level{"info": zapcore.InfoLevel, "warn": zapcore.WarnLevel, "fault": zapcore.ErrorLevel}[call.Fun.(*ast.Ident).Name]
+				}
+			}
+			return true
+		})
+	}
+	lines := 0
+	for _, f := range append(parsed(t, "*.go"), parsed(t, "exports/*.go")...) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			level, written := map[string]zapcore.Level{"Info": zapcore.InfoLevel, "Warn": zapcore.WarnLevel, "Error": zapcore.ErrorLevel}[method.Sel.Name]
+			at := 0
+			if slices.Contains([]string{"write", "writeAbout", "Log", "Check"}, method.Sel.Name) {
+				at, written = 1, true
+			}
+			if !written || len(call.Args) <= at {
+				return true
+			}
+			switch text := call.Args[at].(type) {
+			case *ast.BasicLit:
+				t.Errorf("%s is a text of its own: write it in package logline", text.Value)
+			case *ast.SelectorExpr:
+				if x, ok := text.X.(*ast.Ident); ok && x.Name == "logline" {
+					if lines++; at == 0 && levels[text.Sel.Name] != level {
+						t.Errorf("%s is written at the level %s, and registered with %s", text.Sel.Name, level, levels[text.Sel.Name])
+					}
+				}
+			}
+			return true
+		})
+	}
+	if lines < 40 || len(levels) < lines {
+		t.Errorf("%d lines are written, %d are registered: this test looks at the wrong files", lines, len(levels))
+	}
+}
+
+// parsed returns the files of a package, without tests.
+func parsed(t *testing.T, pattern string) (all []*ast.File) {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, f)
+	}
+	return all
 }
 
 // docs/go-nfs.md documents every option of an embedded server.

@@ -93,7 +93,10 @@ func NewHandlerContext(ctx context.Context, l net.Listener, handler nfs.Handler,
 		cfg.RDMA = []config.Listen{{Addr: netip.AddrPortFrom(addr, config.DefaultRDMAPort)}}
 	}
 	if err := cfg.Check(); err != nil {
-		return nil, errors.Unwrap(err) // no configuration file has a place for it
+		if wrong, ok := errors.AsType[*config.Error](err); ok {
+			err = wrong.Err // no configuration file has a place for it
+		}
+		return nil, err
 	}
 	if remedy, _ := cfg.CheckMemory(); remedy != "" && opt.Memory.Ceiling != 0 {
 		return nil, fmt.Errorf("memory ceiling %v: %s", opt.Memory.Ceiling, remedy)

@@ -285,7 +285,7 @@ func TestHandlerOptions(t *testing.T) {
 	})
 	t.Run("more memory than there is", func(t *testing.T) {
 		_, err := server.NewHandler(listen(t), memoryHandler(), server.HandlerOptions{Memory: config.Memory{Ceiling: 1 << 40}})
-		if err == nil || !strings.Contains(err.Error(), "use half of that") {
+		if err == nil || !strings.Contains(err.Error(), "lower them") {
 			t.Fatal(err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 )
 
 // closing is how long a Server takes to end, at most, after the drain timeout is over. The Server
@@ -89,7 +90,7 @@ func (e *ending) wait(steps ...*step) (ended bool) {
 		select {
 		case <-st.done:
 		case <-late.C:
-			e.log.Warn("goes on without a step that does not end", zap.String("step", st.name), zap.Duration("after", time.Since(e.began).Round(time.Millisecond)))
+			e.log.Warn(logline.StepLate, zap.String("step", st.name), zap.Duration("after", time.Since(e.began).Round(time.Millisecond)))
 			ended = false
 		}
 		late.Stop()
@@ -114,9 +115,9 @@ func (e *ending) result() error {
 		}
 	}
 	if len(e.left) == 0 {
-		e.log.Info("stopped", zap.Duration("took", took.Round(time.Millisecond)))
+		e.log.Info(logline.Stopped, zap.Duration("took", took.Round(time.Millisecond)))
 		return nil
 	}
-	e.log.Error("stopped, and left behind what did not end", zap.Strings("left", e.left), zap.Duration("took", took.Round(time.Millisecond)))
+	e.log.Error(logline.StoppedUnfinished, zap.Strings("left", e.left), zap.Duration("took", took.Round(time.Millisecond)))
 	return &Unfinished{e.left, took}
 }

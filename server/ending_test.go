@@ -83,7 +83,7 @@ func TestEndingIsBoundedAndNamesUnfinishedSteps(t *testing.T) {
 				if n := logged.FilterMessageSnippet("stopped").Len(); n != 1 {
 					t.Errorf("the log says %d times that it stopped", n)
 				}
-				if n := logged.FilterMessage("goes on without a step that does not end").Len(); n != len(c.stuck)+len(c.late) {
+				if n := logged.FilterMessage("a step of the shutdown did not end in time: the daemon goes on without it").Len(); n != len(c.stuck)+len(c.late) {
 					t.Errorf("the log names %d steps that do not end", n)
 				}
 			})

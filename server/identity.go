@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
@@ -27,7 +28,7 @@ func (s *Server) openUsers() {
 	limit := loglimit.Limit[struct{}]{Every: clientLineEvery}
 	s.groups = identity.NewGroups(identity.GroupsConfig{Look: s.users.GroupsOf, Failed: func(uid uint32, err error) {
 		if leftOut, due := limit.Due(struct{}{}, time.Now()); due {
-			s.log.Warn("groups of a user cannot be looked up: calls of that user to exports with manage_gids have to wait, unless the groups of before hold",
+			s.log.Warn(logline.GroupsUnknown,
 				zap.Uint32("uid", uid), zap.Error(err), zap.Int("others_before", leftOut),
 				zap.String("remedy", "see what holds up the services of the lines passwd and initgroups or group of /etc/nsswitch.conf: getent passwd UID, getent initgroups NAME"))
 		}
@@ -66,22 +67,22 @@ func (s *Server) openKerberos() {
 		who.named[principal] = user
 	}
 	mechanism := krb5.New(krb5.Config{Keytab: k.Keytab, KeytabFailed: func(err error) {
-		s.log.Warn("the keytab cannot be read any more, and the keys that were in it are used on", zap.Error(err))
+		s.log.Warn(logline.KeytabUnread, zap.Error(err))
 	}})
 	wanted := s.exports.WantKerberos()
 	if who.realm == "" {
 		realm, err := krb5.DefaultRealm("")
 		if err != nil && wanted && !errors.Is(err, os.ErrNotExist) {
-			s.log.Warn("the default realm is not known: name it with the key kerberos.realm", zap.Error(config.Cause(err)))
+			s.log.Warn(logline.RealmUnknown, zap.Error(config.Cause(err)))
 		}
 		who.realm = realm
 	}
 	s.checkKeytab = func() {
 		if err := mechanism.Check(); err != nil && s.exports.WantKerberos() {
-			s.log.Warn("exports with sec=krb5 cannot be used: correct the key kerberos.keytab", zap.Error(err))
+			s.log.Warn(logline.KeytabUnfit, zap.Error(err))
 		}
 		if err := mechanism.Exposed(); err != nil && s.exports.WantKerberos() {
-			s.log.Warn("the keytab is no secret", zap.Error(err))
+			s.log.Warn(logline.KeytabExposed, zap.Error(err))
 		}
 	}
 	s.checkKeytab()

@@ -191,7 +191,7 @@ func TestDirectoriesOfExportsAreRemembered(t *testing.T) {
 	}
 	want := []string{outer, inner}
 	slices.Sort(want)
-	d.reload("not reloaded", outer+" /outer fsid=0", other+" /other fsid=0")
+	d.reload("reload failed", outer+" /outer fsid=0", other+" /other fsid=0")
 	if got := paths(); !slices.Equal(got, want) {
 		t.Errorf("after a reload that failed exports.json has %q, want %q", got, want)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -44,7 +45,7 @@ func newLog(level, format string, admin *administration) *zap.Logger {
 // panicked logs a bug of the server that ended a call. Package rpc reports each place in the code
 // once, so that a peer that causes it repeatedly cannot fill the disk.
 func (s *Server) panicked(p *rpc.Panic) {
-	line := s.log.Check(zapcore.ErrorLevel, "a call ended in a fault of the server: please report this line and its stack")
+	line := s.log.Check(zapcore.ErrorLevel, logline.CallFault)
 	if line == nil {
 		return
 	}
@@ -136,22 +137,22 @@ var whys = map[state.Why][2]string{
 func (s *Server) clientEvent(e *state.Event) {
 	switch e.Kind {
 	case state.GraceBegan:
-		s.log.Info("time of grace begun: clients claim what they held before the restart, and nothing else is opened or locked until they have",
-			zap.Int("clients", len(e.Clients)), zap.Strings("waited_for", namesOf(e.Clients)), zap.Duration("at_least_unless_all_have", e.For))
+		s.log.Info(logline.GraceBegan,
+			zap.Int("clients", len(e.Clients)), zap.Strings("waited_for", namesOf(e.Clients)), zap.Duration("lasts", e.For))
 	case state.GraceEnded:
-		s.log.Info("time of grace ended", zap.Int("did_not_come", len(e.Clients)), zap.Strings("without", namesOf(e.Clients)))
+		s.log.Info(logline.GraceEnded, zap.Int("missing", len(e.Clients)), zap.Strings("without", namesOf(e.Clients)))
 	case state.Reduced:
 		c := e.Clients[0]
-		s.lines.write(zapcore.WarnLevel, "took open files back from a client that has more than its share", c.Address,
+		s.lines.write(zapcore.WarnLevel, logline.OpensTaken, c.Address,
 			zap.Stringer("client", c.Address), zap.String("name", nameOf(&c)), zap.Int("files", e.Opens), zap.Stringer("for", e.By),
 			zap.String("remedy", "raise memory.state or LimitNOFILE, or find the program on the client, or on other machines of its network, that opens so many files"))
 	case state.Taken:
 		c := e.Clients[0]
-		s.lines.write(zapcore.WarnLevel, "what a client had open and locked was taken from it", c.Address,
+		s.lines.write(zapcore.WarnLevel, logline.StateTaken, c.Address,
 			zap.Stringer("client", c.Address), zap.String("name", nameOf(&c)), zap.String("reason", whys[e.Why][0]), zap.String("remedy", whys[e.Why][1]))
 	case state.NameInUse:
 		c := e.Clients[0]
-		s.names.writeAbout(zapcore.WarnLevel, "two clients have one name, and different users: the second waits until the first is gone", e.By, "name of "+c.Address.String(),
+		s.names.writeAbout(zapcore.WarnLevel, logline.SameName, e.By, "name of "+c.Address.String(),
 			zap.Stringer("client", e.By), zap.Stringer("first", c.Address), zap.String("name", nameOf(&c)),
 			zap.String("remedy", "nothing, if the client has changed its user: it waits for a lease_time at most. Else give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id, and mount again"))
 	}
@@ -192,9 +193,9 @@ var remedies = map[export.Reason]string{
 // export has, the level is only info, because users and programs often look for names that do not
 // exist.
 func (s *Server) mountRefused(r *export.Refusal) {
-	client, level, text := r.Client.Addr().Unmap(), zapcore.WarnLevel, "mount refused"
+	client, level, text := r.Client.Addr().Unmap(), zapcore.WarnLevel, logline.MountRefused
 	if _, v4 := r.Status.(nfs4wire.NFSStat4); v4 && r.Reason == export.NoExport {
-		level, text = zapcore.InfoLevel, "name looked up that no export has"
+		level, text = zapcore.InfoLevel, logline.NoSuchExport
 	}
 	path, name := r.Path, ""
 	if len(path) > longestPath {
@@ -216,7 +217,7 @@ func (s *Server) flavorRefused(c *rpc.Conn, e *export.Export, as export.Security
 	for _, f := range e.SecurityFor(client) {
 		taken = append(taken, f.String())
 	}
-	s.lines.writeAbout(zapcore.InfoLevel, "flavor refused", client, fmt.Sprint("flavor", as, e.Name),
+	s.lines.writeAbout(zapcore.InfoLevel, logline.FlavorRefused, client, fmt.Sprint("flavor", as, e.Name),
 		zap.Stringer("client", client), zap.String("export", e.Name), zap.Stringer("flavor", as), zap.String("sec", strings.Join(taken, ":")),
 		zap.String("remedy", fmt.Sprintf("unless the client goes on by itself, mount with sec=%s, or add %s to the export's option sec", taken[0], as)))
 }
@@ -225,7 +226,7 @@ func (s *Server) flavorRefused(c *rpc.Conn, e *export.Export, as export.Security
 // callers.
 func (s *Server) principalRefused(c *rpc.Conn, e *export.Export, principal string) {
 	client := c.Peer.Addr().Unmap()
-	s.lines.write(zapcore.WarnLevel, "principal without an account refused", client,
+	s.lines.write(zapcore.WarnLevel, logline.PrincipalRefused, client,
 		zap.Stringer("client", client), zap.String("export", e.Name), zap.String("principal", principal),
 		zap.String("remedy", "make the user here, or name one for the principal with the key kerberos.principals, or take require_account out of the export's options"))
 }
@@ -244,6 +245,6 @@ func (s *Server) contextRefused(e *gss.Event) {
 	if e.Reason == gss.UnknownPrincipal && krb5.IsMachine(e.Principal) {
 		level = zapcore.DebugLevel // the client's machine itself, when it mounts; it needs no user here
 	}
-	s.lines.write(level, "Kerberos: "+e.Reason.String(), client, zap.Stringer("client", client), zap.Stringer("reason", e.Reason),
+	s.lines.write(level, logline.Kerberos+e.Reason.String(), client, zap.Stringer("client", client), zap.Stringer("reason", e.Reason),
 		zap.String("cause", e.Cause), unlessEmpty("principal", e.Principal), unlessEmpty("remedy", e.Remedy))
 }

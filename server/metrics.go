@@ -21,6 +21,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
@@ -193,7 +194,7 @@ var metrics = []metric{
 		meaning: "calls that wait for payload memory: raise `memory.ceiling` if this stays above 0",
 		read:    func(c *counted, put put) { put(float64(c.memory.Waiting)) }},
 	{name: "nfsrdmad_exports", help: "Exports of the configuration.", kind: gauge, labels: []string{"state"},
-		meaning: "exports of the configuration: those that are served (`served`); those whose directory cannot be opened, and that are not served (`not_served`); and those that are served from the directory of before, because the present one at their path cannot be opened (`kept`). For the last two there is a line in the log",
+		meaning: "exports of the configuration: those that are served (`served`); those whose directory cannot be opened, and that are not served (`not_served`); and those that are served from the former directory, because the present one at their path cannot be opened (`kept`). For the last two there is a line in the log",
 		read: each(func(c *counted) (all []count) {
 			for state, n := range c.exports {
 				all = append(all, count{state, float64(n)})
@@ -237,7 +238,7 @@ var metrics = []metric{
 		meaning: "connections ended because the peer stopped in the middle of a message, or did not read its replies (see `stall_timeout`)",
 		read:    ofTransports(func(t *traffic) float64 { return float64(t.stalled) })},
 	{name: "nfsrdmad_bytes_total", help: "Bytes moved, by the way they took.", kind: counter, labels: []string{"transport", "way"},
-		meaning: "bytes transferred: for RDMA `inline_received`, `inline_sent`, `read_chunk` (WRITE data), `write_chunk` (READ data), `reply_chunk`; for TCP `received` and `sent`, counted when a connection ends",
+		meaning: "bytes transferred: for RDMA `inline_received`, `inline_sent`, `read_chunk` (WRITE data), `write_chunk` (READ data), `reply_chunk`; for TCP `received` and `sent`",
 		read:    ofKinds(func(t *traffic) []count { return t.bytes })},
 	{name: "nfsrdmad_transport_errors_total", help: "What peers sent and could not be served.", kind: counter, labels: []string{"transport", "kind"},
 		meaning: "messages of peers that could not be served",
@@ -376,7 +377,7 @@ func (s *Server) serveMetrics() (stop func(context.Context)) {
 	}
 	l, err := net.Listen("tcp", s.cfg.Metrics)
 	if err != nil {
-		s.log.Warn("metrics are not served: choose another address for the key metrics", zap.String("metrics", s.cfg.Metrics), zap.Error(config.Cause(err)))
+		s.log.Warn(logline.MetricsUnserved, zap.String("metrics", s.cfg.Metrics), zap.Error(config.Cause(err)))
 		return func(context.Context) {}
 	}
 	registry := prometheus.NewRegistry()

@@ -134,7 +134,7 @@ func TestGoesOnWithoutMetrics(t *testing.T) {
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("metrics = %q\n", l.Addr()))
 	p := nfsrdmad(t, "serve", "--config", config, "--state-dir", t.TempDir(), "--tcp", tcp.String(), "--rdma", "none", "--export", dir+":/,insecure,no_root_squash")
 	p.AwaitLine("serving")
-	says(t, p, "metrics are not served", l.Addr().String(), "address already in use")
+	says(t, p, "cannot listen for metrics", l.Addr().String(), "address already in use")
 	ctx := testContext(t)
 	c, err := servertest.DialTCP(ctx, tcp)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/ownaddr"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
 )
 
@@ -38,7 +39,7 @@ func (s *Server) openMonitorSockets() {
 	for _, at := range s.addrs("tcp") {
 		conn, err := net.ListenUDP(strings.Replace(network(at), "tcp", "udp", 1), net.UDPAddrFromAddrPort(at))
 		if err != nil {
-			s.log.Warn("the status monitor of version 3 has no UDP socket, so the daemon does not hear when a client restarts, and a client that crashes keeps its locks: stop the program that has the port, and restart the daemon",
+			s.log.Warn(logline.NoMonitorSocket,
 				zap.Stringer("address", at), zap.Error(err))
 			continue
 		}

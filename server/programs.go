@@ -16,6 +16,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
@@ -96,7 +97,7 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 			return recordsFault(file, err)
 		}
 		if damage != nil {
-			s.log.Error("the names of NFSv4 clients are damaged, and were set aside: what clients held open and locked before this start they cannot claim; a backup does not help, because it may name clients that have lost their locks since",
+			s.log.Error(logline.RecordsDamaged,
 				zap.String("file", file), zap.String("set aside as", file+records.Aside), zap.String("damage", damage.Why))
 		}
 		cfg.Records = &toldRecords{Records: s.records, log: s.log}
@@ -141,10 +142,10 @@ func (r *toldRecords) Remove(gone []state.Record) error { return r.tell(r.Record
 func (r *toldRecords) tell(err error) error {
 	switch {
 	case err == nil && !r.last.IsZero():
-		r.log.Info("the names of NFSv4 clients can be written again")
+		r.log.Info(logline.RecordsWritten)
 		r.last = time.Time{}
 	case err != nil && time.Since(r.last) > tellAgain:
-		r.log.Error("the names of NFSv4 clients cannot be written: until they can, new clients open no files, nothing goes from clients whose leases ran out to others, and the time of grace does not end; see that the state directory can be written and has room",
+		r.log.Error(logline.RecordsUnwritten,
 			zap.String("file", recordsFile), zap.Error(config.Cause(err)))
 		r.last = time.Now()
 	}
@@ -170,7 +171,7 @@ func (s *Server) closeClients(context.Context) {
 func (s *Server) closeRecords() {
 	if s.records != nil {
 		if err := s.records.Close(); err != nil {
-			s.log.Error("closing the names of NFSv4 clients", zap.Error(err))
+			s.log.Error(logline.RecordsUnclosed, zap.Error(err))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
 )
@@ -96,20 +97,20 @@ func (r *registration) compare(ctx context.Context) {
 	switch {
 	case said.files == was.files:
 	case errors.Is(err, rpcbind.ErrElsewhere):
-		r.s.log.Warn("rpcbind names another server to clients, which answers: stop that one, or set rpcbind = false here; clients of this one name port= and mountport= themselves", zap.String("error", said.files))
+		r.s.log.Warn(logline.OtherServerRegistered, zap.String("error", said.files))
 	case err != nil:
-		r.s.log.Info("not registered with rpcbind: clients name port= and mountport= themselves, and mount version 3 with nolock", zap.String("error", said.files))
+		r.s.log.Info(logline.Unregistered, zap.String("error", said.files))
 	default: // an earlier check failed, and its line is in the log
-		r.s.log.Info("registered with rpcbind")
+		r.s.log.Info(logline.Registered)
 	}
 	switch {
 	case said.locks == was.locks:
 	case errors.Is(locks, rpcbind.ErrElsewhere), errors.Is(locks, rpcbind.ErrTaken):
-		r.s.log.Warn("rpcbind names another lock manager (program 100021) or status monitor (100024) to clients of version 3, probably this machine's own as a client: unmount what this machine has mounted by version 3, or mount it with nolock, and stop rpc.statd here; until then clients' locks fail (100021), or stay when a client crashes (100024)", zap.String("error", said.locks))
+		r.s.log.Warn(logline.OtherLocksRegistered, zap.String("error", said.locks))
 	case locks != nil:
-		r.s.log.Info("the locks of version 3 are not registered with rpcbind: clients mount with nolock", zap.String("error", said.locks))
+		r.s.log.Info(logline.LocksUnregistered, zap.String("error", said.locks))
 	default:
-		r.s.log.Info("registered the locks of version 3 with rpcbind")
+		r.s.log.Info(logline.LocksRegistered)
 	}
 }
 

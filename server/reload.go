@@ -11,6 +11,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/exports"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 )
 
 // reloads lets one reload run at a time.
@@ -59,7 +60,7 @@ func (s *Server) reloadTelling(read func() (*config.Config, error), told chan<- 
 		r.told = append(r.told, told)
 	}
 	if r.running {
-		s.log.Info("the configuration will be read once more: a reload is still running")
+		s.log.Info(logline.ReloadFollows)
 		r.abandon()
 		return
 	}
@@ -88,17 +89,17 @@ func (s *Server) reloadOnce(ctx context.Context, read func() (*config.Config, er
 		r.change, err = s.reload(ctx, cfg)
 	}
 	if err != nil {
-		s.log.Error("not reloaded, and served as before", zap.Error(err))
-		s.notifyReady(fmt.Sprintf("not reloaded, and served as before: %v", err))
+		s.log.Error(logline.ReloadFailed, zap.Error(err))
+		s.notifyReady(fmt.Sprintf("%s: %v", logline.ReloadFailed, err))
 		return reloaded{err: err}
 	}
 	s.checkKeytab()
 	s.registration.soon() // rpcbind may have restarted
 	s.groups.Forget()     // the administrator may have changed groups
 	s.gss.Refresh()       // the administrator may have changed the users of principals
-	s.log.Info("configuration read again", r.change.Fields()...)
+	s.log.Info(logline.Reloaded, r.change.Fields()...)
 	if r.waiting = cfg.Differing(s.cfg); len(r.waiting) > 0 {
-		s.log.Warn("changes that wait for a restart", zap.Strings("keys", r.waiting))
+		s.log.Warn(logline.RestartNeeded, zap.Strings("keys", r.waiting))
 	}
 	s.notifyReady(s.condition())
 	return r
@@ -157,7 +158,7 @@ func conditionOf(faults []exports.Fault) string {
 		text += "; not served: " + strings.Join(out, ", ")
 	}
 	if len(kept) > 0 {
-		text += "; served from the directory of before: " + strings.Join(kept, ", ")
+		text += "; served from the former directory: " + strings.Join(kept, ", ")
 	}
 	return text
 }

@@ -152,7 +152,7 @@ func TestReloadsWhileDisksChange(t *testing.T) {
 		}
 		// The daemon names the exports that a reload adds, so that the end of each one can be told.
 		round, wrong := fmt.Sprintf("/round%d", i), i%6 == 2
-		refused := strings.Count(x.Output(), "not reloaded")
+		refused := strings.Count(x.Output(), "reload failed")
 		x.write(append(all, b+" "+round+" ro")...)
 		x.Signal(syscall.SIGHUP)
 		waits := i%5 != 0 && i%5 != 4 && i%6%3 == 1 // for the disk that hangs
@@ -161,7 +161,7 @@ func TestReloadsWhileDisksChange(t *testing.T) {
 		}
 		await(t, ctx, "the end of "+round, func() bool {
 			if wrong {
-				return strings.Count(x.Output(), "not reloaded") > refused
+				return strings.Count(x.Output(), "reload failed") > refused
 			}
 			return strings.Contains(x.Output(), `"`+round+`"`)
 		})

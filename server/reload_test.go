@@ -110,19 +110,19 @@ func TestReload(t *testing.T) {
 	each("written after another export came", writes)
 	each("/two is mounted", mounts("/two"))
 
-	d.reload("export closed that was replaced", one+" /one ro", two+" /two rw")
+	d.reload("closed an export that was replaced", one+" /one ro", two+" /two rw")
 	each("read-only", func(c *servertest.Client, h servertest.Handle) bool { return reads(c, h) && !writes(c, h) })
 
-	d.reload("not reloaded", one+" /one rw,foo")
-	says(t, d.Process, "not reloaded", d.config+":8: ", `unknown export option \"foo\"`)
-	d.reload("not reloaded")
+	d.reload("reload failed", one+" /one rw,foo")
+	says(t, d.Process, "reload failed", d.config+":8: ", `unknown export option \"foo\"`)
+	d.reload("reload failed")
 	each("as before", func(c *servertest.Client, h servertest.Handle) bool {
 		return reads(c, h) && !writes(c, h) && mounts("/two")(c, h)
 	})
 
 	d.head += "[limits]\ncalls_in_flight = 7\n"
-	d.reload("changes that wait for a restart", two+" /two rw", one+" /one rw")
-	says(t, d.Process, "changes that wait for a restart", `["limits.calls_in_flight"]`)
+	d.reload("some changes of the configuration take effect at the next start only", two+" /two rw", one+" /one rw")
+	says(t, d.Process, "some changes of the configuration take effect at the next start only", `["limits.calls_in_flight"]`)
 	each("written again", writes)
 
 	d.reload("configuration read again", two+" /two rw")
@@ -160,11 +160,11 @@ func TestReloadWhileAFileSystemHangs(t *testing.T) {
 	if _, err := c.GetAttr(testContext(t), h); !stale(err) {
 		t.Errorf("a handle of the export that was removed: %v", err)
 	}
-	if strings.Contains(d.Output(), "export closed") {
+	if strings.Contains(d.Output(), "closed an export") {
 		t.Errorf("it is closed while calls hang:\n%s", d.Output())
 	}
 	m.LetGo()
-	d.AwaitLine("export closed that was replaced or removed")
+	d.AwaitLine("closed an export that was replaced or removed")
 	ends(t, d.Process, syscall.SIGTERM, inOrder)
 }
 
@@ -205,9 +205,9 @@ func TestReloadOfFlavors(t *testing.T) {
 		{"rw,sec=sys,sec=krb5p@127.0.0.0/8", false},
 		{"rw,sec=krb5p:sys", true},
 	} {
-		warned := strings.Count(d.Output(), "exports with sec=krb5 cannot be used")
+		warned := strings.Count(d.Output(), "clients cannot use Kerberos")
 		d.reload("configuration read again", dir+" /one "+step.options)
-		if again := strings.Count(d.Output(), "exports with sec=krb5 cannot be used") > warned; noKeytab != nil && again != strings.Contains(step.options, "krb5") {
+		if again := strings.Count(d.Output(), "clients cannot use Kerberos") > warned; noKeytab != nil && again != strings.Contains(step.options, "krb5") {
 			t.Errorf("%s: warned of the keytab: %v", step.options, again)
 		}
 		for transport, c := range threes {

@@ -57,7 +57,7 @@ func TestLocksOfARemovedExportOfASharedDirectory(t *testing.T) {
 			if err := lock(second, "/b", 100); err != nil {
 				t.Fatal(err)
 			}
-			d.reload("export closed that was replaced", c.after...)
+			d.reload("closed an export that was replaced", c.after...)
 			third := dial()
 			if err := lock(third, "/b", 0); (err == nil) != c.ends {
 				t.Errorf("a lock against that of the client of /a: %v", err)

@@ -181,7 +181,7 @@ func TestRegistersWithRpcbind(t *testing.T) {
 }
 
 // A second daemon on another port does not change the first one's registration, neither while it
-// runs nor at its end. It logs that rpcbind names another server.
+// runs nor at its end. It logs that another server is registered.
 func TestASecondDaemonLeavesTheRegistrationAlone(t *testing.T) {
 	m := newMachine(t)
 	defer m.rpcbind().Kill()
@@ -201,7 +201,7 @@ func TestASecondDaemonLeavesTheRegistrationAlone(t *testing.T) {
 	first := serve(2049)
 	want := m.comes(5)
 	second := serve(3049)
-	second.AwaitLine("rpcbind names another server to clients")
+	second.AwaitLine("another NFS server is registered with rpcbind")
 	if got := m.registered(); len(want) == 0 || !slices.Equal(got, want) {
 		t.Errorf("registered beside the second:\n%q, before:\n%q", got, want)
 	}

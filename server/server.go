@@ -19,6 +19,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/exports"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
@@ -137,7 +138,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	case err != nil:
 		return err
 	case remedy != "":
-		s.log.Warn("the limits of memory are larger than the memory of the machine", zap.String("remedy", remedy))
+		s.log.Warn(logline.MemoryTooLarge, zap.String("remedy", remedy))
 	}
 	s.enters("looking whether exports and the state directory are apart")
 	if err := exports.KeepApart(cfg); err != nil {
@@ -180,7 +181,7 @@ func (s *Server) openExports(ctx context.Context) error {
 			s.offer.Begin()
 			return nil
 		case !told:
-			s.log.Warn("the start waits for the directory of an export", zap.String("export", late.Name), zap.Error(late.Err))
+			s.log.Warn(logline.WaitsForDirectory, zap.String("export", late.Name), zap.Error(late.Err))
 		}
 		s.offer.Hanging(time.Second)
 	}
@@ -342,21 +343,21 @@ func (s *Server) announce() {
 	}
 	if s.state != nil {
 		if err := s.state.list(); err != nil {
-			s.log.Warn("the list of files of the state directory cannot be written", zap.Error(err))
+			s.log.Warn(logline.StateListUnwritten, zap.Error(err))
 		}
 	}
 	options, open := servedOptions(s.cfg, s.exports.Table.Tree())
-	s.log.Info("serving",
+	s.log.Info(logline.Serving,
 		zap.Strings("exports", names), zap.Strings("options", options),
 		zap.String("rdma", join(s.RDMAAddrs())), zap.String("tcp", join(s.TCPAddrs())),
 		zap.Int64("memory_ceiling", int64(s.cfg.Memory.Ceiling)))
 	if len(open) > 0 {
-		s.log.Warn("every machine that reaches this server can change files of exports", zap.Strings("exports", open),
+		s.log.Warn(logline.OpenToAll, zap.Strings("exports", open),
 			zap.String("remedy", "name the clients with the option clients=, or give the option ro or sec=krb5"))
 	}
 	if s.daemon && !local.CanSwitch() {
 		id := local.Identity()
-		s.log.Warn("every caller acts as this process, which cannot act as another user", zap.Uint32("uid", id.UID), zap.Uint32("gid", id.GID))
+		s.log.Warn(logline.ActsAsItself, zap.Uint32("uid", id.UID), zap.Uint32("gid", id.GID))
 	}
 	s.notifyReady(s.condition())
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -26,7 +27,7 @@ func (s *Server) shutDown(stopListening, stopMetrics, stopAdmin func(context.Con
 	drain := time.Duration(s.cfg.DrainTimeout)
 	e := newEnding(s.log, drain+closing*3/4)
 	s.notifyStopping(EndsWithin(s.cfg))
-	s.log.Info("draining", zap.Duration("at_most", drain))
+	s.log.Info(logline.Draining, zap.Duration("at_most", drain))
 	e.do("listeners", stopListening)
 	rpcbind := e.begin("taking the registration with rpcbind back", e.half(), s.registration.remove)
 	e.wait(e.begin("calls in progress", e.began.Add(drain), func(ctx context.Context) {
@@ -52,7 +53,7 @@ func (s *Server) part(ctx context.Context, within time.Duration) {
 	for _, t := range s.transports {
 		parting.Go(func() {
 			if err := t.Shutdown(ctx); err != nil {
-				s.log.Info("connections were cut whose peers did not part", zap.Error(err))
+				s.log.Info(logline.ConnectionsCut, zap.Error(err))
 			}
 		})
 	}
@@ -140,7 +141,7 @@ func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all
 		}
 		steps = append(steps, e.begin("closing export "+x.Name+x.What, until, func(context.Context) {
 			if err := x.Close(); err != nil {
-				s.log.Error("closing an export", zap.String("export", x.Name), zap.Error(err))
+				s.log.Error(logline.ExportUnclosed, zap.String("export", x.Name), zap.Error(err))
 			}
 		}))
 	}
@@ -159,13 +160,13 @@ func (s *Server) describe(l rpc.LaneStats) string {
 func (s *Server) logCalls(drain time.Duration) {
 	elsewhere := s.rpc.Stats().InProgress
 	for _, l := range s.rpc.Lanes() {
-		s.log.Warn("calls are still in progress: their clients will repeat them",
+		s.log.Warn(logline.CallsInProgress,
 			zap.Strings("exports", s.exports.Names(l.Lane)), zap.Int("running", l.Running), zap.Int("waiting", l.Queued),
 			zap.Duration("oldest", l.Oldest.Round(time.Millisecond)))
 		elsewhere -= int64(l.Running + l.Queued)
 	}
 	if elsewhere > 0 {
-		s.log.Warn("calls are still in progress outside of any export: their clients will repeat them",
+		s.log.Warn(logline.CallsElsewhere,
 			zap.Int64("calls", elsewhere), zap.Duration("oldest_at_least", drain))
 	}
 }
@@ -181,7 +182,7 @@ func (s *Server) logUnsynced() {
 		}
 		seen[x.FS] = x
 		if n := u.Unsynced(); n > 0 {
-			s.log.Info("data was written and not committed: its clients will send it again", zap.String("export", x.Name), zap.Int("files", n))
+			s.log.Info(logline.Uncommitted, zap.String("export", x.Name), zap.Int("files", n))
 		}
 	}
 }

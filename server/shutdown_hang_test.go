@@ -81,9 +81,9 @@ func TestEndsWhileAFileSystemHangs(t *testing.T) {
 			hangs(t, d, m, transport, h, calls)
 			m.AwaitHanging(1)
 			d.Signal(syscall.SIGTERM)
-			d.AwaitLine("left behind what did not end")
+			d.AwaitLine("some steps of the shutdown did not finish")
 			says(t, d.Process, "calls are still in progress", `"exports": ["/hangs"]`, `"running": 5`, `"oldest"`)
-			says(t, d.Process, "left behind what did not end", "5 calls of export /hangs, the oldest for")
+			says(t, d.Process, "some steps of the shutdown did not finish", "5 calls of export /hangs, the oldest for")
 			says(t, d.Process, "written and not committed", `"export": "/hangs"`, `"files": 1`)
 			if strings.Contains(d.Output(), "/works") && strings.Contains(d.Output(), "closing export /works") {
 				t.Errorf("it left an export that does not hang:\n%s", d.Output())
@@ -145,8 +145,8 @@ func TestEndsWhileTheStateDirectoryHangs(t *testing.T) {
 	d := startShort(t, filepath.Join(m.Dir, "state"), map[string]string{"/": t.TempDir()})
 	m.Stall()
 	d.Signal(syscall.SIGTERM)
-	d.AwaitLine("left behind what did not end")
-	says(t, d.Process, "left behind what did not end", "state directory")
+	d.AwaitLine("some steps of the shutdown did not finish")
+	says(t, d.Process, "some steps of the shutdown did not finish", "state directory")
 	m.LetGo()
 	if status := d.Wait(); status != unfinished {
 		t.Errorf("exit status %d, want %d:\n%s", status, unfinished, d.Output())
@@ -181,8 +181,8 @@ func TestEndsWhileTheIndexHangs(t *testing.T) {
 	}
 	m.AwaitHanging(1) // the index writes the name to the disk
 	d.Signal(syscall.SIGTERM)
-	d.AwaitLine("left behind what did not end")
-	says(t, d.Process, "left behind what did not end", "closing export /index")
+	d.AwaitLine("some steps of the shutdown did not finish")
+	says(t, d.Process, "some steps of the shutdown did not finish", "closing export /index")
 	m.LetGo()
 	if status := d.Wait(); status != unfinished {
 		t.Errorf("exit status %d, want %d:\n%s", status, unfinished, d.Output())

@@ -155,7 +155,7 @@ func TestStartThatHangsIsGivenUp(t *testing.T) {
 	p := nfsrdmad(t, "serve", "--state-dir", t.TempDir(), "--tcp", "127.0.0.1:0", "--rdma", "none", "--export", export)
 	m.AwaitHanging(1)
 	p.Signal(syscall.SIGTERM)
-	p.AwaitLine("left behind")
+	p.AwaitLine("did not finish")
 	m.LetGo()
 	if status := p.Wait(); status != unfinished {
 		t.Errorf("exit status %d, want %d:\n%s", status, unfinished, p.Output())

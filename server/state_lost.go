@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/durable"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 )
 
 // listFile is the file of the state directory with the names of the other files that the directory has had.
@@ -31,7 +32,7 @@ func (s *stateDir) warnOfLoss(log *zap.Logger) {
 	}
 	for _, f := range lostFiles {
 		if slices.Contains(had, f.name) && !s.has(f.name) {
-			log.Warn("the state directory has lost a file", zap.String("file", filepath.Join(s.path, f.name)), zap.String("effect", f.effect),
+			log.Warn(logline.LostStateFile, zap.String("file", filepath.Join(s.path, f.name)), zap.String("effect", f.effect),
 				zap.String("remedy", "if the file was left out when the directory was moved or restored, stop the daemon, put the file back, and start again"))
 		}
 	}

@@ -155,5 +155,5 @@ func TestStateIsTheDaemonsAlone(t *testing.T) {
 // names both.
 func TestTwoRootsAreRefusedAtTheStart(t *testing.T) {
 	refused(t, nfsrdmad(t, "serve", "--state-dir", filepath.Join(t.TempDir(), "state"), "--tcp", "127.0.0.1:0", "--rdma", "none",
-		"--export", t.TempDir()+":/one,fsid=0", "--export", t.TempDir()+":/two,fsid=0"), 1, "/one", "/two", "to be the root")
+		"--export", t.TempDir()+":/one,fsid=0", "--export", t.TempDir()+":/two,fsid=0"), 2, "/one", "/two", "only one export can be the root")
 }

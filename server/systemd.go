@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 )
 
 // watch tells systemd's watchdog (WatchdogSec= of the unit) that the daemon works, as long as
@@ -58,7 +59,7 @@ func (s *Server) answers(ctx context.Context) bool {
 						return
 					}
 					silent.Store(true)
-					s.log.Error("a call that the daemon made to itself was not answered: systemd restarts it if that goes on",
+					s.log.Error(logline.OwnCallUnanswered,
 						zap.String("transport", t.name), zap.String("by", w.by), zap.Stringer("address", w.at))
 				})
 			}
@@ -149,7 +150,7 @@ func takeSockets(c *config.Config) (sockets, error) {
 // not listen for TCP or has another name than tcp.
 func takeSocket(f *os.File) (net.Listener, error) {
 	if f.Name() != "tcp" {
-		return nil, errors.New("the daemon does not know what it is for: write FileDescriptorName=tcp in the socket unit, which only TCP can have")
+		return nil, errors.New("this inherited socket has no name: write FileDescriptorName=tcp in the socket unit, which only TCP can have")
 	}
 	listens, err := unix.GetsockoptInt(int(f.Fd()), unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	if err != nil || listens == 0 {

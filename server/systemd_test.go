@@ -136,7 +136,7 @@ func TestNotifiesSystemd(t *testing.T) {
 		t.Errorf("it said %q to the watchdog", got)
 	}
 	for _, c := range []struct{ path, status string }{
-		{filepath.Join(export, "none"), "STATUS=serving; not served: "}, {"", "STATUS=not reloaded, and served as before: "}, {export, "STATUS=serving"},
+		{filepath.Join(export, "none"), "STATUS=serving; not served: "}, {"", "STATUS=reload failed: the old configuration stays in force: "}, {export, "STATUS=serving"},
 	} {
 		text, err := os.ReadFile(config)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -172,7 +173,7 @@ func (s *Server) openProviders() (all []providers.Provider, err error) {
 		case len(all) == 0:
 			return nil, err
 		default:
-			s.log.Warn("RDMA devices are not served, the software RNIC is", zap.Error(err))
+			s.log.Warn(logline.DevicesUnused, zap.Error(err))
 		}
 	}
 	return all, nil

@@ -9,7 +9,7 @@ import (
 
 // ErrEmpty ends a connection if the peer sends mostEmpty FPDUs without payload and
 // completes no message.
-var ErrEmpty = fmt.Errorf("iwarp: peer sent %d FPDUs that bring nothing, and no message", mostEmpty)
+var ErrEmpty = fmt.Errorf("iwarp: peer sent %d empty FPDUs, and no message", mostEmpty)
 
 // A TerminateError ends a connection: one of the sides found a fault and sent a Terminate.
 type TerminateError struct {

@@ -153,7 +153,7 @@ func (p *Provider) takeEvents() {
 		}
 	})
 	if err != nil {
-		p.cfg.Log("rdma_cm tells no more events: " + err.Error())
+		p.cfg.Log("cannot read events of rdma_cm any more: " + err.Error())
 	}
 }
 

@@ -56,7 +56,7 @@ func (i *initiation) initiate(ctx context.Context, by Initiator) (*clientContext
 			return i.established(c, out)
 		}
 		if out == nil {
-			return nil, errors.New("the server wants to go on, and the mechanism does not")
+			return nil, errors.New("the server expects another token, but the mechanism has finished")
 		}
 		if sent == maxLegs {
 			break

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
@@ -61,9 +62,9 @@ func (o *Offer) toldLate(c Change, err error) {
 	switch {
 	case errors.Is(err, errEnding):
 	case err != nil:
-		o.log.Error("exports that have been opened are not served", zap.Error(err))
+		o.log.Error(logline.DirectoriesUnserved, zap.Error(err))
 	case len(c.Fields()) > 0:
-		o.log.Info("directories of exports have been opened", c.Fields()...)
+		o.log.Info(logline.DirectoriesOpened, c.Fields()...)
 	}
 }
 
@@ -112,7 +113,7 @@ func (o *Offer) applyLocked() (Change, error) {
 		return c, err
 	}
 	if err := served.update(o.filesystems.state); err != nil {
-		o.log.Error("the directories of exports are not recorded", zap.Error(err))
+		o.log.Error(logline.DirectoriesUnrecorded, zap.Error(err))
 	}
 	var faults []Fault
 	for i, w := range o.wanted {
@@ -189,14 +190,14 @@ func (o *Offer) tell(w *wanted) {
 		return
 	case w.err == nil:
 		w.told = ""
-		o.log.Info("the directory of an export can be opened again, and is served", fields[:1]...)
+		o.log.Info(logline.DirectoryBack, fields[:1]...)
 		return
 	case w.now == nil:
-		o.log.Error("an export is left out; the daemon tries again every minute", fields...)
+		o.log.Error(logline.LeftOut, fields...)
 	case lost:
-		o.log.Error("an export's directory is not the one that it was: the one before is still served", fields...)
+		o.log.Error(logline.DirectoryExchanged, fields...)
 	default:
-		o.log.Error("an export's directory cannot be opened at its path: the one before is still served", fields...)
+		o.log.Error(logline.DirectoryUnopened, fields...)
 	}
 	w.told = w.err.Error()
 }

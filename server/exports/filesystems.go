@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/loglimit"
 	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
@@ -80,7 +81,7 @@ func (t *Filesystems) budget(descriptors int) *local.Descriptors {
 			return
 		}
 		// On a goroutine of its own, because the caller must not wait, and the log may.
-		go t.log.Warn("a client may not open more files", zap.String("remedy", "raise the limit of open files (LimitNOFILE= in the unit, ulimit -n), or let the client close files"),
+		go t.log.Warn(logline.FilesFull, zap.String("remedy", "raise the limit of open files (LimitNOFILE= in the unit, ulimit -n), or let the client close files"),
 			zap.Int("held", d.Held()), zap.Int("limit", d.Limit()), zap.Int("lines_left_out", leftOut))
 	}
 	return d
@@ -234,7 +235,7 @@ func (t *Filesystems) syncFailed(dir string, key directoryKey, call local.SyncCa
 	if before > 0 {
 		fields = append(fields, zap.Int("others_before", before))
 	}
-	t.log.Error("the disk did not store what was written", fields...)
+	t.log.Error(logline.DiskFailed, fields...)
 }
 
 // syncRemedy returns advice for a sync that failed with err.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
@@ -109,7 +110,7 @@ func (w *mounts) startWatch() {
 	}
 	watch, err := mountinfo.Watch()
 	if err != nil {
-		w.log.Error("what is mounted later is found only when a client comes to it", zap.Error(err))
+		w.log.Error(logline.MountsUnwatched, zap.Error(err))
 		return
 	}
 	w.watch = watch
@@ -162,7 +163,7 @@ func (w *mounts) surveyLocked() {
 	defer func() { w.next = time.Now().Add(max(surveyPause, surveyShare*time.Since(w.surveyed))) }()
 	found, err := w.findMounts(w.table.All())
 	if err != nil {
-		w.log.Error("what is mounted below exports cannot be found out", zap.Error(err))
+		w.log.Error(logline.MountsUnread, zap.Error(err))
 		return
 	}
 	for _, m := range w.table.SetMounts(found, w) {
@@ -308,10 +309,10 @@ func (w *mounts) refuseLocked(m *export.Found, why string) {
 	case w.refused[line] || n > mostRefusals:
 	case n == mostRefusals:
 		w.refused[line] = true
-		w.log.Warn("further mounts below exports that are not served are not told")
+		w.log.Warn(logline.MoreMountsUnserved)
 	default:
 		w.refused[line] = true
-		w.log.Warn("a mount below an export is not served", zap.String("export", m.Name), zap.String("mount", m.Point),
+		w.log.Warn(logline.MountUnserved, zap.String("export", m.Name), zap.String("mount", m.Point),
 			zap.String("type", m.Kind), zap.String("reason", why))
 	}
 }
@@ -319,7 +320,7 @@ func (w *mounts) refuseLocked(m *export.Found, why string) {
 // Close implements export.Opener.
 func (w *mounts) Close(m *export.Mount, fs vfs.FileSystem) {
 	if err := w.filesystems.LetGo(fs); err != nil {
-		w.log.Error("closing a mount below an export", zap.String("export", m.Name), zap.Error(err))
+		w.log.Error(logline.MountUnclosed, zap.String("export", m.Name), zap.Error(err))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -192,7 +193,7 @@ func (o *Offer) openDirectory(w *wanted, ways *ways, i int) (is opened, err erro
 		return is, err
 	}
 	if lacks := lacks(is.at.kind); lacks != "" {
-		o.log.Warn("the file system of an export does not keep all that clients expect", zap.String("export", w.name), zap.String("kind", is.at.kind), zap.String("lacks", lacks))
+		o.log.Warn(logline.FileSystemLacks, zap.String("export", w.name), zap.String("kind", is.at.kind), zap.String("lacks", lacks))
 	}
 	scope := is.fs.Scope()
 	is.root.Scope = hex.EncodeToString(scope[:])
@@ -212,13 +213,13 @@ func (o *Offer) tellChange(name string, is, was *root) {
 	case is.mayBe(was.directory) && is.Scope == was.Scope:
 		return
 	case is.mayBe(was.directory) && was.Scope == "":
-		what, served = "this version of nfsrdmad does not accept the file handles that an earlier version gave to clients", true
+		what, served = logline.OldHandles, true
 	case is.mayBe(was.directory):
-		what = "the file system at the path of an export was mounted anew, and is served now"
+		what = logline.MountedAnew
 	case is.is(was):
-		what = "another file system than before is mounted at the path of an export, and is served now"
+		what = logline.OtherFileSystem
 	default:
-		what, served = "the path of an export leads to another directory than before, which is served now", true
+		what, served = logline.OtherDirectory, true
 	}
 	if !served {
 		level = zap.InfoLevel

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
@@ -133,7 +134,7 @@ func (s *Set) retireLocked(e *export.Export) {
 		s.leaving = slices.DeleteFunc(s.leaving, func(other *leaving) bool { return other == l })
 		close(l.closed)
 		if !s.ended { // otherwise the caller of End waits for l, and reports the error
-			s.log.Info("export closed that was replaced or removed", zap.String("export", e.Name), zap.Error(l.err))
+			s.log.Info(logline.ExportClosed, zap.String("export", e.Name), zap.Error(l.err))
 		}
 	}()
 }

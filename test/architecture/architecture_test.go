@@ -57,13 +57,14 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "internal/fair", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients import the wire types and the binding, and no server code.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/queue", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server": {"server/admin", "server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/doorway", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
+	"server": {"server/admin", "server/config", "server/exports", "server/logline", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/doorway", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
 	// The administrator's socket and its client know nothing of what they carry.
 	"server/admin": {},
 	// The configuration imports packages only for their names and defaults.
 	"server/config": {"rdmacm/providers", "internal/census", "ulb/nfs/export", "ulb/nfs/identity"},
 	// Exports use the configuration, and import no server code.
-	"server/exports": {"server/config", "internal/durable", "internal/loglimit", "internal/mountinfo", "ulb/nfs/export", "vfs"},
+	"server/exports": {"server/config", "server/logline", "internal/durable", "internal/loglimit", "internal/mountinfo", "ulb/nfs/export", "vfs"},
+	"server/logline": {},
 	"cmd/nfsrdmad":   {"server", "client", "rdmacm/providers", "vfs/local"},
 }
 

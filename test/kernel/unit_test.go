@@ -333,7 +333,7 @@ func TestUnitStopsSlowly(t *testing.T) {
 }
 
 // noKeytab is what the daemon logs if an export accepts Kerberos and the keytab cannot be used.
-const noKeytab = "exports with sec=krb5 cannot be used"
+const noKeytab = "clients cannot use Kerberos"
 
 // reloaded changes the configuration while the unit runs. One new export is a file system that was
 // mounted after the daemon's start. Another one accepts Kerberos, whose keytab only root can read.
@@ -350,7 +350,7 @@ func (u *unit) reloaded() {
 		printf '%s\n' 'addent -password -p nfs/server@KRB5.TEST -k 1 -e aes256-cts-hmac-sha1-96' secret 'write_kt /etc/krb5.keytab' | ktutil
 		[ "$(stat -c '%U %a' /etc/krb5.keytab)" = "root 600" ]`)
 	u.configure(exports + "\nno_such_key = true\n")
-	u.reload("not reloaded, and served as before")
+	u.reload("reload failed: the old configuration stays in force")
 	u.configure(exports)
 	u.reload("serving")
 	if count := strings.Count(u.journal(), noKeytab); count != 1 {

@@ -200,7 +200,7 @@ func (h *hanging) sticks(c *holder, ended chan<- struct{}) error {
 func (h *hanging) leavesBehind(letGo func()) {
 	h.t.Helper()
 	h.process.Signal(syscall.SIGTERM)
-	line := h.process.AwaitLine("left behind what did not end")
+	line := h.process.AwaitLine("some steps of the shutdown did not finish")
 	if !strings.Contains(line, "/hangs") {
 		h.t.Errorf("it does not name the export: %s", line)
 	}

@@ -48,7 +48,7 @@ func TestRestarts(t *testing.T) {
 			t.Fatalf("go test -tags hostile ./test/restarts -seed %d -restarts %d", *seed, 1+i)
 		}
 	}
-	t.Logf("%d lives, %d killed before they served, %d within the time of grace; %d claims given back, %d too late, %d locks refused to others; %d other clients came",
+	t.Logf("%d lives, %d killed before they served, %d within the grace period; %d claims given back, %d too late, %d locks refused to others; %d other clients came",
 		*lives, w.killedEarly, w.killedInGrace, w.given, w.lost, w.refused, w.crowded.Load())
 }
 

@@ -411,7 +411,7 @@ func (l *life) awaitGrace() error {
 		case status != nfs4wire.NFS4ErrGrace:
 			return fmt.Errorf("%s asks for %s, which is free: %w", c.name, f.name, err)
 		case time.Now().After(deadline):
-			return fmt.Errorf("the time of grace does not end within %v", patience)
+			return fmt.Errorf("the grace period does not end within %v", patience)
 		}
 	}
 }

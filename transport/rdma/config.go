@@ -101,7 +101,7 @@ func (c Config) withDefaults() (Config, error) {
 	case !inlineSize(c.InlineSend) || !inlineSize(c.InlineReceive):
 		return c, errInlineSize
 	case c.maxCall < 0 || c.maxReply < 0 || c.reads < 0 || c.callbackCredits < 0:
-		return c, errors.New("rdma: a limit is negative")
+		return c, errors.New("rdma: a limit of the configuration is negative: use 0 for its default")
 	case c.maxCall > 1<<30 || c.maxReply > 1<<30:
 		return c, errors.New("rdma: a limit exceeds 1 GiB")
 	}

@@ -85,7 +85,7 @@ func TestManagedGroups(t *testing.T) {
 func TestManagedGroupsWithoutAService(t *testing.T) {
 	table := export.NewTable([export.KeySize]byte{1})
 	all := []*export.Export{{Name: "/a", FS: memfs.New(memfs.Options{}), Options: export.Options{ManageGIDs: true}}}
-	if err := table.Replace(all); err == nil || !strings.Contains(err.Error(), "nothing is there to look them up") {
+	if err := table.Replace(all); err == nil || !strings.Contains(err.Error(), "this server has no service that looks up groups") {
 		t.Errorf("%v", err)
 	}
 	table.Groups = new(groups.Fake)

@@ -119,7 +119,7 @@ func (t *Table) build(exports []*Export) (*set, error) {
 			return nil, fmt.Errorf("export name %q is not a clean absolute path such as %q", e.Name, path.Clean("/"+e.Name))
 		}
 		if e.ManageGIDs && t.Groups == nil {
-			return nil, fmt.Errorf("export %q is to manage the groups of its callers, and nothing is there to look them up", e.Name)
+			return nil, fmt.Errorf("export %q has the option manage_gids, and this server has no service that looks up groups: leave the option out", e.Name)
 		}
 		if id := idOf(e.Name); e.ID != id {
 			e.ID, e.scope = id, scopeOf(e.FS)

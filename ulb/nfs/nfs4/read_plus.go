@@ -59,7 +59,7 @@ func readPlus(k *Compound, args *wire.ReadPlus4Args) Status {
 	return wire.NFS4OK
 }
 
-var errChanged = errors.New("the file has changed between two looks at it")
+var errChanged = errors.New("the file changed during READ_PLUS")
 
 // A run is a part of a range that is a hole or data. It begins where the run before it ends.
 type run struct {

@@ -147,8 +147,8 @@ func TestOpenRefusesAnythingButAFileOfRecords(t *testing.T) {
 		make      func(path string) error
 	}{
 		{"empty", "it is empty", func(p string) error { return os.WriteFile(p, nil, 0o600) }},
-		{"a few bytes", "does not begin as", func(p string) error { return os.WriteFile(p, []byte("abc"), 0o600) }},
-		{"text", "does not begin as", func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("no database ", 1000)), 0o600) }},
+		{"a few bytes", "neither a file of records", func(p string) error { return os.WriteFile(p, []byte("abc"), 0o600) }},
+		{"text", "neither a file of records", func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("no database ", 1000)), 0o600) }},
 		{"half", "cut short", func(p string) error { return os.WriteFile(p, whole[:len(whole)/2], 0o600) }},
 		{"of a later version", "later version", func(p string) error {
 			b := binary.BigEndian.AppendUint32([]byte(magic), version+1)

@@ -36,7 +36,7 @@ func readEarlier(path string, b []byte) (c content, err error) {
 	}()
 	db, err := bolt.Open(copied, 0, &bolt.Options{ReadOnly: true})
 	if err != nil {
-		return c, fmt.Errorf("it does not begin as a file of records does, nor as a database of an earlier version: %w", err)
+		return c, fmt.Errorf("it is neither a file of records nor a database of an earlier version: %w", err)
 	}
 	defer db.Close()
 	size := db.Info().PageSize
