@@ -14,8 +14,8 @@ func doctorCommand() *cobra.Command {
 	var flags configFlags
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine lets the server do, and why not",
-		Long: `Say what this machine lets the server do, and why not: a line for each thing. The
+		Short: "Check whether the server can run on this machine",
+		Long: `Check whether the server can run on this machine: a line for each thing. The
 flags are those of serve, for a server that is to have other ports or another state
 directory. Without --config, ` + config.DefaultConfigFile + ` is read where it exists.
 

@@ -82,5 +82,7 @@ func callsCommand() *cobra.Command {
 }
 
 func exportsCommand() *cobra.Command {
-	return listCommand("exports", "List the exports of the running daemon with the options in force", "", admin.PrintList[admin.Export](os.Stdout))
+	c := listCommand("exports", "List the exports of the running daemon with the options in force", "", admin.PrintList[admin.Export](os.Stdout))
+	c.AddCommand(convertCommand())
+	return c
 }

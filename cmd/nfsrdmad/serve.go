@@ -98,6 +98,11 @@ func (f *configFlags) read(needed bool) (*config.Config, error) {
 		file = config.DefaultConfigFile
 	}
 	cfg, err := config.ReadWith(file, &f.Flags)
+	if err == nil {
+		for _, n := range cfg.Notes() {
+			fmt.Fprintln(os.Stderr, "nfsrdmad:", n.Text)
+		}
+	}
 	switch {
 	case f.file != "" || file == "" || !errors.Is(err, fs.ErrNotExist):
 		return cfg, err

@@ -52,6 +52,8 @@ type Config struct {
 	// a flag. Keys are dotted, with an index for elements of a list: "memory.ceiling",
 	// "export[0].path".
 	origin map[string]Error
+	// notes are about exports that were converted from another server's file.
+	notes []Note
 	// wrong has the keys of the file with a value that cannot be used, and the tables with an unknown key.
 	wrong map[string]bool
 }
@@ -115,6 +117,10 @@ var NFSVersions = []string{"3", "4.0", "4.1", "4.2"}
 
 // Serves reports whether the daemon serves a version, which is one of NFSVersions.
 func (c *Config) Serves(version string) bool { return slices.Contains(c.NFS.Versions, version) }
+
+// Notes returns what a user should know about exports that were converted from another server's file, a
+// line each.
+func (c *Config) Notes() []Note { return c.notes }
 
 // Says reports whether the user set the key, even to zero.
 func (c *Config) Says(key string) bool {

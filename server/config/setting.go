@@ -66,12 +66,13 @@ func within[T ~int | ~int64](c *Config, key string, usual, least, most T) error 
 	return nil
 }
 
-// number returns a setting for a number with a default and a range.
+// number returns a setting for a number with a default and a range, with which its documentation ends.
 func number[T ~int | ~int64](key string, usual, least, most T, meaning string) setting {
 	shown := fmt.Sprintf("`%v`", usual)
 	if _, text := any(usual).(fmt.Stringer); text {
 		shown = quoted(fmt.Sprint(usual))
 	}
+	meaning += fmt.Sprintf("; from `%v` to `%v`", least, most)
 	return ranged(key, shown, func(*Config) (T, T, T) { return usual, least, most }, meaning)
 }
 
@@ -86,6 +87,7 @@ func ranged[T ~int | ~int64](key, usual string, limits func(*Config) (usual, lea
 
 // optional returns the setting of a number that is 0 unless the user sets it.
 func optional(key string, least, most int, without, meaning string) setting {
+	meaning += fmt.Sprintf("; from %d to %d", least, most)
 	return ranged(key, without, func(*Config) (int, int, int) { return 0, least, most }, meaning)
 }
 
@@ -149,13 +151,16 @@ func listening(key string, port uint16, flag, meaning string) setting {
 // flag.
 type Flags struct {
 	exports []string
-	set     *pflag.FlagSet
+	// etcExports are files in the form of /etc/exports.
+	etcExports []string
+	set        *pflag.FlagSet
 }
 
 // Define adds the flags to a command. The flag of a list may be repeated.
 func (f *Flags) Define(set *pflag.FlagSet) {
 	f.set = set
 	set.StringArrayVar(&f.exports, "export", nil, "directory to serve: DIR[:/name][,option...]; repeatable")
+	set.StringArrayVar(&f.etcExports, "exports", nil, "file in the form of /etc/exports with directories to serve; repeatable")
 	for i := range settings {
 		s := &settings[i]
 		if s.flag == "" {
@@ -170,7 +175,7 @@ func (f *Flags) Define(set *pflag.FlagSet) {
 }
 
 // HaveExports reports whether the command line has exports.
-func (f *Flags) HaveExports() bool { return len(f.exports) > 0 }
+func (f *Flags) HaveExports() bool { return len(f.exports)+len(f.etcExports) > 0 }
 
 // overlay applies flags over the file's configuration. If a flag names an export, all exports of
 // the file are dropped. If a flag names an address for a transport, all addresses of the file for
@@ -188,6 +193,9 @@ func (c *Config) overlay(f *Flags) (faults []error) {
 		}
 		c.origin[ExportKey(len(c.Exports))] = Error{File: exportFlag(word)}
 		c.Exports = append(c.Exports, e)
+	}
+	for _, file := range f.etcExports {
+		faults = append(faults, c.readEtcExports(file)...)
 	}
 	for i := range settings {
 		s := &settings[i]

@@ -46,7 +46,7 @@ var settings = []setting{
 	listening("tcp", DefaultTCPPort,
 		"address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
 		"addresses to serve TCP on, in the same form. At least one of `rdma` and `tcp` must have an address. They cannot use the same port of an address, because RDMA is carried in TCP"),
-	text("state_dir", DefaultStateDir, "directory that keeps what outlives a restart (default "+DefaultStateDir+")",
+	text("state_dir", DefaultStateDir, "directory for data that survives a restart (default "+DefaultStateDir+")",
 		"the directory for data that outlives the process: the key that signs file handles, and the index of handles if the kernel makes none. If it is lost, clients must mount anew. Only one daemon can use it at a time. The daemon does not start if the directory lies within an export, if an export lies within it, if it belongs to another user than the daemon's or root, or if other users may write to it"),
 	choice("log_level", []string{"info", "debug", "warn", "error"},
 		"debug, info, warn or error (default info)",
@@ -64,10 +64,10 @@ var settings = []setting{
 	timeout("drain_timeout", 30*time.Second,
 		"how long the daemon waits for calls in progress after SIGTERM. It ends at most two seconds later, even if a file system or disk does not answer: see [running.md](running.md#signals)"),
 	number("busy_poll", usualBusyPoll, 0, Duration(time.Millisecond),
-		"how long the daemon polls for the next call of a client that makes one call at a time, before it sleeps; from `\"0s\"` (no polling) to `\"1ms\"`. With polling such a client is served up to twice as fast. A poll takes no more processor time than a sleep and a wake-up, but keeps a processor busy while it lasts. It ends early when the daemon has other work. Unsuccessful polling uses at most a sixteenth of one processor in total. On a machine with one processor the daemon does not poll"),
+		"how long the daemon polls for the next call of a client that makes one call at a time, before it sleeps; with `\"0s\"` it does not poll. With polling such a client is served up to twice as fast. A poll takes no more processor time than a sleep and a wake-up, but keeps a processor busy while it lasts. It ends early when the daemon has other work. Unsuccessful polling uses at most a sixteenth of one processor in total. On a machine with one processor the daemon does not poll"),
 
 	number[Size]("memory.ceiling", 256<<20, 16<<20, 1<<40,
-		"the limit for all connections together; at least 16M, and at most the memory of the machine or of the process's control group. If there are several exports, the calls of one file system use at most half of what the calls of other file systems leave free. So a file system that does not answer leaves half of the memory to the others, and a second one leaves half of that. Of what the calls of a file system may use, one client address never uses more than nine sixteenths, so with several exports some 28% of this number. Calls in progress, and replies that clients have not read, may occupy another quarter of this number, in addition to payload memory (see [security.md](security.md#what-a-peer-can-cost))"),
+		"the limit for all connections together; at most the memory of the machine or of the process's control group. If there are several exports, the calls of one file system use at most half of what the calls of other file systems leave free. So a file system that does not answer leaves half of the memory to the others, and a second one leaves half of that. Of what the calls of a file system may use, one client address never uses more than nine sixteenths, so with several exports some 28% of this number. Calls in progress, and replies that clients have not read, may occupy another quarter of this number, in addition to payload memory (see [security.md](security.md#what-a-peer-can-cost))"),
 	ranged("memory.connection", "half of the ceiling",
 		func(c *Config) (usual, least, most Size) { return c.Memory.Ceiling / 2, 4 << 20, c.Memory.Ceiling },
 		"the limit for one connection; at least 4M. A peer that stalls occupies no more memory than this"),
@@ -83,7 +83,7 @@ var settings = []setting{
 	{key: "rnic.fpdu", usual: quoted("auto"), check: checkFPDU,
 		meaning: "the size of the frames that the software RNIC sends. With `auto` they are as large as the standard allows, which is cheapest for peers in software, or, with CRCs, as large as a TCP segment. With `mss` each frame fits into a TCP segment, which adapters in hardware may require. Otherwise, a number of bytes from 128 to 64768"},
 	choice("rnic.provider", slices.Concat([]string{Auto}, providers.Names()),
-		"what carries RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
+		"provider of RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
 		"the provider of RDMA connections. `iwarp` is the software RNIC, which needs no device. `verbs` uses the machine's RDMA devices, through librdmacm and libibverbs: see [devices.md](devices.md). `auto` is the software RNIC, and also each device other than siw, if the program was built for devices and the libraries are installed; a log line says which devices are used").flagged("rdma-provider"),
 	ranged("rnic.device_memory", "the smaller of `memory.ceiling` and the rest of the limit of locked memory after `memory.ceiling` is subtracted; `memory.ceiling` if that rest is less than 4M",
 		func(c *Config) (usual, least, most Size) {
@@ -118,7 +118,7 @@ var settings = []setting{
 			}
 			return within(c, "limits.idle_timeout", 0, shortest, longest)
 		},
-		meaning: "the daemon closes a TCP connection without calls after this time; `\"0s\"` means never. Linux clients connect again when they need to"},
+		meaning: "the daemon closes a TCP connection without calls after this time; `\"0s\"` means never, and other values are from `100ms` to `24h`. Linux clients connect again when they need to"},
 
 	{key: "nfs.versions", usual: list(NFSVersions...), check: checkVersions,
 		meaning: "the versions of NFS that the daemon serves, in the form of mount's option `vers=`. If a mount names no version, the client uses the highest version that both it and the daemon support"},
@@ -128,7 +128,7 @@ var settings = []setting{
 		func(c *Config) (usual, least, most Duration) {
 			return c.NFS.LeaseTime, Duration(time.Second), longestLease
 		},
-		"how long after a start NFSv4 clients may claim the opens and locks that they held before, while no other client can get them. It ends early when all these clients are back"),
+		"how long after a start NFSv4 clients may reclaim the opens and locks that they held before, while no other client can get what conflicts with them. It ends early when all these clients are back; from `1s` to `1h`"),
 	choice("nfs.owners", []string{OwnersNumbers, OwnersNames}, "",
 		"the form in which NFSv4 sends users and groups: `numbers`, which Linux's clients accept without any configuration, or `names`, such as `user@domain`. Callers with Kerberos always get names. A name of more than 128 bytes is sent as a number. From clients the daemon accepts both forms"),
 	{key: "nfs.domain", usual: "that of the machine's name, or `" + identity.DefaultDomain + "`", check: checkDomain,
