@@ -6,7 +6,7 @@ LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 30s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build image run test test-all test-unit test-interop test-hostile test-kernel test-newest soak mutants fuzz bench lint clean setup
+.PHONY: build install image run test test-all test-unit test-interop test-hostile test-kernel test-newest soak mutants fuzz bench lint clean setup
 
 # make build builds a static program without cgo, which runs on every Linux distribution and needs
 # no C compiler. With VERBS=1 it builds bin/nfsrdmad-verbs, which can also use RDMA devices. That
@@ -126,3 +126,16 @@ lint:
 
 clean:
 	rm -rf bin
+
+# make install installs what 'make build' made, with the unit, its user and completions, below DESTDIR.
+# It keeps a configuration that exists. The unit names /usr/bin/nfsrdmad, so PREFIX is /usr.
+PREFIX  := /usr
+PROGRAM := bin/nfsrdmad$(if $(VERBS),-verbs)
+install: build
+	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/nfsrdmad
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system systemd/nfsrdmad.service systemd/nfsrdmad.socket
+	install -D -m 644 systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/nfsrdmad.conf
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	$(PROGRAM) completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/nfsrdmad
+	$(PROGRAM) completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_nfsrdmad
+	test -e $(DESTDIR)/etc/nfsrdmad/nfsrdmad.toml || install -D -m 644 configs/nfsrdmad.toml $(DESTDIR)/etc/nfsrdmad/nfsrdmad.toml

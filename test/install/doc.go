@@ -1,0 +1,2 @@
+// Package install tests 'make install'.
+package install
