@@ -39,8 +39,8 @@ the server takes is reduced to what it does.
 
 By NFS version 4 all connections share one session. A READ or WRITE is a request
 of SEQUENCE, PUTFH, READ or WRITE, and, without --no-attributes, GETATTR; null is
-SEQUENCE alone. In place of readdirplus there is readdir, and open is an OPEN of
-a file that is there, and its CLOSE.
+SEQUENCE alone. Version 4 has readdir instead of readdirplus, and also open,
+which opens and closes a file that exists.
 
 ` + securityHelp,
 		Args: oneArgument("an export: HOST:/export"),
@@ -75,10 +75,10 @@ a file that is there, and its CLOSE.
 	f.BoolVar(&cfg.NoAttributes, "no-attributes", false, "by NFS version 4, READ and WRITE without GETATTR")
 	connect.add(f)
 	f.IntVar(&cfg.Port, "port", 0, "the server's port (default 2049 for tcp, 20049 for rdma)")
-	f.StringVar(&cfg.Workload, "workload", "read", "what to do: "+strings.Join(bench.Workloads(), ", ")+"; by NFS version 4: "+strings.Join(bench.Workloads4(), ", "))
+	f.StringVar(&cfg.Workload, "workload", "read", "workload: "+strings.Join(bench.Workloads(), ", ")+"; by NFS version 4: "+strings.Join(bench.Workloads4(), ", "))
 	f.Var(&size, "size", "bytes of each READ, WRITE, READDIRPLUS or READDIR")
 	f.Var(&fileSize, "file-size", "bytes of each file")
-	f.IntVar(&cfg.Depth, "depth", 16, "calls under way on each connection")
+	f.IntVar(&cfg.Depth, "depth", 16, "calls in progress on each connection")
 	f.IntVar(&cfg.Connections, "connections", 1, "connections")
 	durationVar(f, &cfg.Duration, "duration", 10*time.Second, time.Millisecond, 24*time.Hour, "how long to measure")
 	durationVar(f, &cfg.Timeout, "timeout", 30*time.Second, time.Millisecond, time.Hour, "how long connecting, mounting and each step of the preparation may take")

@@ -17,7 +17,7 @@ import (
 // errors.
 var (
 	errNotServed = errors.New("no NFS server was found where one was asked for")
-	errNoContext = errors.New("an NFS server was found, but no context of RPCSEC_GSS was made with it")
+	errNoContext = errors.New("an NFS server was found, but Kerberos failed with it")
 )
 
 func probeCommand() *cobra.Command {

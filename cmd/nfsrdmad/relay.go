@@ -28,16 +28,15 @@ func relayCommand() *cobra.Command {
 until SIGTERM or SIGINT. Credentials pass unchanged; RPCSEC_GSS cannot be carried.
 
 Questions to rpcbind are answered on every address, with the relay itself; clients
-that insist on asking port 111 need --rpcbind-listen :111. Calls of MOUNT go to
+that ask rpcbind need --rpcbind-listen :111. Calls of MOUNT go to
 the server's MOUNT service: --mount-port of its TCP, or wherever it is found.
 
 The server sees the relay's address and a privileged port, not the clients': each
 client that reaches the relay may do there what the relay may.
 
-With --sec the way to the server is protected: calls of NFS go there as the relay's
-own principal, whatever the callers say of themselves, which --share-principal
-confirms. Clients have to come from privileged ports then, or with --insecure from
-any. ` + securityHelp,
+With --sec, all clients act at the server as the relay's own principal, whatever
+users they name. --share-principal confirms that you want this. Clients then need
+privileged ports, unless --insecure is given. ` + securityHelp,
 		Args: oneArgument("an NFS/RDMA server: HOST or HOST:PORT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var err error
@@ -75,8 +74,8 @@ any. ` + securityHelp,
 	f.StringArrayVar(&listen, "listen", nil, "address to take calls on: ADDR:PORT or :PORT; repeatable")
 	f.StringArrayVar(&portmap, "rpcbind-listen", nil, "address to answer rpcbind's questions on as well, such as :111; repeatable")
 	connect.add(f)
-	f.IntVar(&cfg.Calls, "calls", 128, "calls under way for each client")
-	durationVar(f, &cfg.Timeout, "timeout", 30*time.Second, time.Millisecond, time.Hour, "how long connecting to the server may take")
+	f.IntVar(&cfg.Calls, "calls", 128, "calls in progress for each client")
+	durationVar(f, &cfg.Timeout, "timeout", 30*time.Second, time.Millisecond, time.Hour, "how long connecting to the server may take, and how long a client may stall")
 	f.BoolVar(&share, "share-principal", false, "with --sec: all clients act at the server as the relay's principal")
 	f.BoolVar(&cfg.Insecure, "insecure", false, "with --sec: serve clients on ports above 1023 as well, which any user can have")
 	f.BoolVar(&verbose, "verbose", false, "print a line for each client that leaves")
