@@ -42,22 +42,25 @@ func (a *administration) Release(choice admin.Choice) (*admin.Taken, error) {
 	}
 	taken := &admin.Taken{}
 	var keys []*state.FileKey
-	note := func(c *state.Client, key *state.FileKey, export uint32, address string) {
+	note := func(c *state.Client, key *state.FileKey, export uint32, address string, has bool) {
 		if !of.has(c, key, export) {
 			return
 		}
 		if !slices.Contains(taken.Clients, address) {
 			taken.Clients = append(taken.Clients, address)
 		}
+		if has && c.Kind == state.Host && !slices.Contains(taken.Untold, address) {
+			taken.Untold = append(taken.Untold, address)
+		}
 		if of.files != nil && !slices.ContainsFunc(keys, func(k *state.FileKey) bool { return *k == *key }) {
 			keys = append(keys, key)
 		}
 	}
 	for e := range a.clients.Opens() {
-		note(e.Client, &e.Key, e.Export, e.Address.String())
+		note(e.Client, &e.Key, e.Export, e.Address.String(), true)
 	}
 	for e := range a.clients.Locks() {
-		note(e.Client, &e.Key, e.Export, e.Address.String())
+		note(e.Client, &e.Key, e.Export, e.Address.String(), !e.Waits)
 	}
 	if of.files == nil {
 		keys = []*state.FileKey{nil}

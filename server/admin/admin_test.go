@@ -312,6 +312,16 @@ func TestAnswersThatEndOrAreStrange(t *testing.T) {
 	}
 }
 
+// The answer to a release names hosts that lost locks and do not know it.
+func TestReleaseNamesThoseThatCannotBeTold(t *testing.T) {
+	for answer, says := range map[string]bool{`{"clients":["192.0.2.1"],"opens":1}`: false, `{"clients":["192.0.2.1"],"opens":1,"untold":["192.0.2.1"]}`: true} {
+		var out bytes.Buffer
+		if err := PrintOne[Taken](&out)(strings.NewReader(answer)); err != nil || strings.Contains(out.String(), "cannot be told") != says {
+			t.Errorf("%s is shown as %q, %v", answer, out.String(), err)
+		}
+	}
+}
+
 // No request makes the handler panic or answer without a status; every refusal is one line for a terminal.
 func FuzzRequests(f *testing.F) {
 	for _, r := range []string{"/status", "/clients?x=1", "/clients?client=%zz", "/clients?client=a&client=b", "/debug/pprof/../x", "/%2e%2e/status", "/opens?export=/x%00"} {
