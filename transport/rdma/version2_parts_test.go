@@ -144,7 +144,7 @@ func TestPartsDoNotMix(t *testing.T) {
 			t.Fatalf("the server answers % x", m[:40])
 		}
 		for xid := q.XID; q.Type == wire.TypeReplyMiddle; {
-			if q, m = p.next(); q.XID != xid {
+			if q, _ = p.next(); q.XID != xid {
 				t.Fatalf("a part of %d among those of %d", q.XID, xid)
 			}
 		}
