@@ -55,13 +55,13 @@ setup:
 # The time limit of a package is five minutes, many times what it needs, so that a test that hangs
 # ends soon. The packages in SLOW, with daemons and real file systems, have a longer limit. They
 # mostly wait, for disks and time-outs, so the other packages run at the same time.
-SLOW := ./server ./vfs/local
+SLOW := ./server ./vfs/local ./test/hostileservers
 # Under the race detector a sync.Pool drops items at random, so the tests that count allocations run
 # without it.
 test-unit:
 	$(GO) test -run 'Allocate' ./ulb/nfs ./ulb/nfs/nfs3 ./ulb/nfs/nfs4 ./ulb/nfs/nfs41
 	$(GO) test -race -timeout 15m -parallel 6 $(SLOW) & slow=$$!; \
-	$(GO) test -race -timeout 5m $$($(GO) list ./... | grep -vE '/test/(kernel|interop|rss|bench)(/|$$)|/(server|vfs/local)$$'); fast=$$?; \
+	$(GO) test -race -timeout 5m $$($(GO) list ./... | grep -vE '/test/(kernel|interop|rss|bench)(/|$$)|/(server|vfs/local|test/hostileservers)$$'); fast=$$?; \
 	wait $$slow && exit $$fast
 
 # Clients and servers of other projects, on loopback.
