@@ -11,6 +11,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
@@ -25,7 +26,7 @@ func (a *administration) Evict(choice admin.Choice) (*admin.Taken, error) {
 		n, err := a.clients.Expel(c)
 		taken.Opens += n
 		taken.Clients = append(taken.Clients, c.Address().String())
-		a.log.Warn("a client was removed by order of the administrator",
+		a.log.Warn(logline.ClientEvicted,
 			zap.Stringer("client", c.Address()), zap.String("name", clientsName(c)), zap.Int("files", n), zap.Error(err))
 		if err != nil {
 			return nil, fmt.Errorf("the client at %s has lost what it had open and locked, but its record cannot be removed from the disk, so it stays known: %w; repeat the command when the disk can be written", c.Address(), err)
@@ -77,7 +78,7 @@ func (a *administration) Release(choice admin.Choice) (*admin.Taken, error) {
 			taken.Opens += a.clients.Release(state.Which{Client: c, Key: k, Export: of.export})
 		}
 	}
-	a.log.Warn("open files and locks were taken from clients by order of the administrator",
+	a.log.Warn(logline.OpensReleased,
 		zap.Strings("clients", taken.Clients), zap.Int("files", taken.Opens),
 		unlessEmpty("client", choice.Client), unlessEmpty("export", choice.Export), unlessEmpty("file", choice.File))
 	return taken, nil
@@ -97,7 +98,7 @@ func (a *administration) Reread(ctx context.Context) (*admin.Reloaded, error) {
 	select {
 	case r := <-done:
 		if r.err != nil {
-			return nil, admin.Refuse("not reloaded, and served as before: %v", r.err)
+			return nil, admin.Refuse("%s: %v", logline.ReloadFailed, r.err)
 		}
 		return &admin.Reloaded{Added: r.change.Added, Replaced: r.change.Replaced, Removed: r.change.Removed, Waiting: r.waiting, Condition: a.condition()}, nil
 	case <-ctx.Done():
@@ -109,7 +110,7 @@ func (a *administration) Reread(ctx context.Context) (*admin.Reloaded, error) {
 func (a *administration) EndGrace(ctx context.Context) (*admin.Grace, error) {
 	was, err := a.clients.EndGrace(ctx)
 	if was {
-		a.log.Warn("the administrator has ended the grace period")
+		a.log.Warn(logline.GraceEndedByOrder)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the grace period is about to end, but the disk has not stored that: %w; see what the log says of clients.db", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
@@ -39,7 +40,7 @@ func (s *Server) serveAdmin() (stop func(context.Context)) {
 	path := s.cfg.AdminPath()
 	l, err := admin.Listen(path)
 	if err != nil {
-		s.log.Warn("the administrator's socket cannot be made: the commands status, clients and others do not work; name another path with admin_socket",
+		s.log.Warn(logline.NoAdminSocket,
 			zap.String("admin_socket", path), zap.Error(err))
 		return none
 	}

@@ -139,7 +139,7 @@ func TestDaemonWithoutItsSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := startOn(t, t.TempDir(), state, "rw,insecure")
-	d.AwaitLine("the administrator's socket cannot be made")
+	d.AwaitLine("cannot make the administrator's socket")
 	ctx := testContext(t)
 	c, err := servertest.DialTCP(ctx, d.tcp)
 	if err != nil {
@@ -355,7 +355,7 @@ func TestReloadByCommand(t *testing.T) {
 	}
 	// The command reads the configuration to find the socket, so the mistake is in what only the daemon finds.
 	d.write(one+" /one ro", two+" /one rw")
-	if _, failed := command(t, "reload", "--socket", adminSocketOf(d)); !strings.Contains(failed, "not reloaded, and served as before") {
+	if _, failed := command(t, "reload", "--socket", adminSocketOf(d)); !strings.Contains(failed, "reload failed: the old configuration stays in force") {
 		t.Errorf("reload of a wrong configuration: %q", failed)
 	}
 }

@@ -168,7 +168,7 @@ func TestDaemonsThatAreOnlyThemselves(t *testing.T) {
 			var h servertest.Handle
 			for round := range 2 { // handles outlive a restart without capabilities, too
 				p := startAs(t, k.run, args(squashed)...)
-				p.AwaitLine("which cannot act as another user")
+				p.AwaitLine("has no right to act as another user")
 				ctx := testContext(t)
 				c, err := servertest.DialTCP(ctx, tcp)
 				if err != nil {

@@ -30,7 +30,7 @@ type Unfinished struct {
 }
 
 func (e *Unfinished) Error() string {
-	return fmt.Sprintf("after %v some things had not ended, and were left behind: %s", e.Took.Round(time.Millisecond), strings.Join(e.Left, "; "))
+	return fmt.Sprintf("after %v these steps did not finish, and were left behind: %s", e.Took.Round(time.Millisecond), strings.Join(e.Left, "; "))
 }
 
 // An ending ends a Server in named steps with one deadline. If a step does not end in its time,

@@ -96,7 +96,7 @@ func TestHandlesOfADiskThatWasExchanged(t *testing.T) {
 					unix.Unmount(disk, unix.MNT_DETACH)
 					d.mount(t, disk)
 					x.reload("configuration read again", both...)
-					says(t, x.Process, "warn", "another file system than before is mounted at the path of an export", "stale")
+					says(t, x.Process, "another file system than before is mounted at the path of an export", "warn", "stale")
 				},
 				"removed meanwhile": func(d twin) {
 					unix.Unmount(disk, unix.MNT_DETACH)

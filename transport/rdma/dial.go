@@ -133,7 +133,9 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 		c.gone.Wait()
 		return nil, err
 	}
+	c.mu.Lock()
 	c.link = k
+	c.mu.Unlock()
 	k.start()
 	return c, nil
 }

@@ -93,7 +93,9 @@ func (c *cache) session(s *Session, slots, size int) int {
 		return 0
 	}
 	s.share = shareIn(c.shares, from)
-	s.share.site = shareIn(c.sites, clientaddr.Site(from))
+	if site := shareIn(c.sites, clientaddr.Site(from)); s.share.site == nil {
+		s.share.site = site // other sessions of the address read it without the mutex
+	}
 	s.place.Of = s
 	c.aside.Add(&s.place, n, 0)
 	return slots

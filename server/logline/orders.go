@@ -1,0 +1,13 @@
+package logline
+
+// Lines about the administrator's socket and the orders that come by it.
+var (
+	NoAdminSocket = warn("cannot make the administrator's socket: nfsrdmad status, clients and the other commands do not work",
+		"the daemon serves, but does not answer the [commands](#who-is-connected-what-is-open-what-waits). Remove what is in the way at `admin_socket`, end the other program that listens there, or name another path, and restart")
+	ClientEvicted = warn("a client was removed by order of the administrator",
+		"nothing: it is the effect of `nfsrdmad evict`")
+	OpensReleased = warn("open files and locks were taken from clients by order of the administrator",
+		"nothing: it is the effect of `nfsrdmad release`")
+	GraceEndedByOrder = warn("the administrator has ended the grace period",
+		"nothing: it is the effect of `nfsrdmad grace end`")
+)
