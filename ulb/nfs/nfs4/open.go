@@ -410,6 +410,7 @@ func (o *opening) create() Status {
 	if err != nil {
 		return o.notMade(err, c.Mode)
 	}
+	k.pass() // the directory's change has ended, and the open of the file must not wait for it
 	o.object, o.made = Object{k.Current.Export, made.Handle}, made.Created
 	o.change = changeInfo(&ch)
 	if !made.HasAttr {

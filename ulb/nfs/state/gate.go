@@ -177,7 +177,7 @@ func (m *Manager) answer(i *Intent) Answer {
 	held := d.held.Load() > 0
 	if held {
 		key := FileKey{DomainOf(i.FS), i.File}
-		if h := d.heldBy(key.id(), i); h != nil {
+		if h := d.heldBy(key.id(), i, nil); h != nil {
 			return m.stopped(h, i)
 		}
 	}
@@ -205,7 +205,7 @@ func (m *Manager) answer(i *Intent) Answer {
 	}
 	id := key.id()
 	if held && named {
-		if h := d.heldBy(id, i); h != nil {
+		if h := d.heldBy(id, i, nil); h != nil {
 			return m.stopped(h, i)
 		}
 	}

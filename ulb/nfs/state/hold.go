@@ -29,14 +29,13 @@ type Hold struct {
 // Grant makes h stop further accesses. It returns false, and h stops nothing, if a change of the file is under way
 // that h would stop, or seems to be: so what the caller of Grant then reads of the file stays true.
 func (m *Manager) Grant(h *Hold) bool {
-	return m.announce(h, 0, 0)
+	return m.announce(h, 0)
 }
 
-// announce is Grant. It waits for changes that are under way for at most this time. own is the number of
-// those of the caller itself.
-func (m *Manager) announce(h *Hold, own int32, long time.Duration) bool {
+// announce is Grant. It waits for changes that are under way for at most this time.
+func (m *Manager) announce(h *Hold, long time.Duration) bool {
 	m.files.denials.hold(h, true)
-	if m.ways.of(&h.Key.Handle).quiet(own, long) {
+	if m.ways.of(&h.Key.Handle).quiet(long) {
 		return true
 	}
 	m.Lift(h)
@@ -83,11 +82,15 @@ func (d *denials) hold(h *Hold, add bool) {
 	d.held.Store(int64(len(d.holds)))
 }
 
-// heldBy returns the hold on a file that stops an access, or nil.
-func (d *denials) heldBy(id fileID, i *Intent) *Hold {
+// heldBy returns a hold on a file that stops an access, or nil. If the caller has a hold itself, own, only earlier ones
+// count: so of two callers with holds, one goes on.
+func (d *denials) heldBy(id fileID, i *Intent, own *Hold) *Hold {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for _, h := range d.holds[id] {
+		if h == own {
+			break
+		}
 		if h.Stops.Has(i.Use) && !i.isOf(h.Client) {
 			return h
 		}

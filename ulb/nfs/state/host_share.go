@@ -21,7 +21,7 @@ func (m *Manager) HostShare(a *OpenArgs) (verdict Verdict) {
 	}
 	m.Renew(a.Client)
 	id, room := a.Key.id(), openRoomOf(a.Key.Domain)
-	return m.denying(a, id, 0, func() (verdict Verdict) {
+	return m.denying(a, id, func(*Hold) (verdict Verdict) {
 		if !m.settled(a.Later, func(g *guard) { verdict = g.hostShare(a, id, room) }) {
 			return AfterDisk
 		}

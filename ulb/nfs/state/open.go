@@ -180,43 +180,71 @@ func (o *Opening) For(want Access, by Principal) (vfs.File, Verdict) { return o.
 // conflicts with another one, Open returns OpenConflict (RFC 8881 §18.16.3).
 func (m *Manager) Open(a *OpenArgs) (o Opening, verdict Verdict) {
 	id, room := a.Key.id(), openRoomOf(a.Key.Domain)
-	var own int32
-	if a.Needs&AccessWrite != 0 {
-		o.Pass, own = m.ways.begin(&a.Key.Handle), 1
-	}
-	verdict = m.denying(a, id, own, func() (verdict Verdict) {
-		pass := o.Pass
+	verdict = m.denying(a, id, func(own *Hold) (verdict Verdict) {
+		pass, verdict := m.truncating(a, id, own)
+		if verdict != Granted {
+			return verdict
+		}
 		if !m.settled(a.Later, func(g *guard) { o, verdict = g.open(a, id, room) }) {
 			verdict = AfterDisk
 		}
-		o.Pass = pass
+		if o.Pass = pass; verdict != Granted {
+			pass.Done()
+			o.Pass = Pass{}
+		}
 		return verdict
 	})
-	if verdict != Granted {
-		o.Pass.Done()
-		o.Pass = Pass{}
-	}
 	return o, verdict
+}
+
+// truncating begins the truncation that belongs to the open, if one does. It begins after the open's own hold, so that
+// two such opens do not wait for each other, and no other hold may stop it. A file that the caller has just created
+// has no other holds that matter.
+func (m *Manager) truncating(a *OpenArgs, id fileID, own *Hold) (p Pass, v Verdict) {
+	if a.Needs&AccessWrite == 0 {
+		return p, Granted
+	}
+	p = m.ways.begin(&a.Key.Handle)
+	if a.Roomy || m.files.denials.held.Load() == 0 {
+		return p, Granted
+	}
+	i := Intent{Use: UseWrite, File: a.Key.Handle, Client: a.Client, Later: a.Later}
+	h := m.files.denials.heldBy(id, &i, own)
+	if h == nil {
+		return p, Granted
+	}
+	p.Done()
+	switch m.stopped(h, &i) {
+	case Delayed:
+		return Pass{}, AfterDisk
+	case No:
+		return Pass{}, OpenConflict
+	}
+	return Pass{}, TryLater
 }
 
 // grantWait is how long an OPEN that denies writing waits for changes that are under way.
 const grantWait = 5 * time.Second
 
 // denying opens a file by f. If the open denies writing, f runs when the changes of the file have ended that are under
-// way, and no others begin meanwhile. own is the number of changes that belong to the open.
-func (m *Manager) denying(a *OpenArgs, id fileID, own int32, f func() Verdict) Verdict {
+// way, and no others begin meanwhile: f gets the hold that stops them. For a file that the caller has just created
+// nothing is waited for: if the open failed now, the file would exist, and a repeated OPEN that has to create it would
+// fail.
+func (m *Manager) denying(a *OpenArgs, id fileID, f func(own *Hold) Verdict) Verdict {
 	if a.Deny&AccessWrite == 0 || m.conflicts(a, id) {
-		return f()
+		return f(nil)
 	}
 	h := &Hold{Key: a.Key, Stops: ofDenyWrite, Conflict: func(*Intent) Answer { return Delayed }}
 	long := grantWait
-	if a.Try {
+	if a.Try || a.Roomy {
 		long = 0
 	}
 	switch {
-	case m.announce(h, own, long):
+	case m.announce(h, long):
 		defer m.Lift(h)
-		return f()
+		return f(h)
+	case a.Roomy:
+		return f(nil)
 	case a.Try:
 		return WouldWait
 	}

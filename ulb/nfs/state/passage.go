@@ -67,10 +67,11 @@ func (w *way) next() <-chan struct{} {
 	return w.changed
 }
 
-// quiet reports whether no changes are under way but the caller's own. It waits for the end of the others for at
-// most this time. The caller has announced its hold, so that no more changes of the file begin.
-func (w *way) quiet(own int32, long time.Duration) bool {
-	if w.under.Load() <= own {
+// quiet reports whether no changes are under way. It waits for their end for at most this time. The caller has
+// announced its hold, so that no more changes of the file begin. But those of other files with the same hash count
+// too, and may begin.
+func (w *way) quiet(long time.Duration) bool {
+	if w.under.Load() == 0 {
 		return true
 	}
 	if long == 0 {
@@ -82,7 +83,7 @@ func (w *way) quiet(own int32, long time.Duration) bool {
 	defer late.Stop()
 	for {
 		next := w.next()
-		if w.under.Load() <= own {
+		if w.under.Load() == 0 {
 			return true
 		}
 		select {

@@ -236,3 +236,71 @@ func BenchmarkGate(b *testing.B) {
 		})
 	}
 }
+
+// Two OPENs that truncate a file and deny writing come while a WRITE is under way. They wait for it, and not for each
+// other: one is granted, and the other conflicts with it.
+func TestTruncatingOpensDoNotWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, Config{})
+		defer m.Close()
+		key := FileKey{aFS, fileKey(1).Handle}
+		write, _ := m.Ask(change(key))
+		got := make(chan Verdict, 2)
+		for _, name := range []string{"a", "b"} {
+			args := OpenArgs{Client: newClient(m, Sessions, name), OwnerName: []byte("owner"), Key: key, Access: AccessRead | AccessWrite, Deny: AccessWrite, Needs: AccessWrite}
+			var l Later
+			args.Later = &l
+			go func() {
+				for {
+					o, v := m.Open(&args)
+					if v != AfterDisk {
+						o.Pass.Done()
+						got <- v
+						return
+					}
+					again := make(chan struct{})
+					l.Await(func() { close(again) })
+					<-again
+				}
+			}()
+		}
+		synctest.Wait()
+		write.Done()
+		if a, b := <-got, <-got; min(a, b) != Granted || max(a, b) != OpenConflict {
+			t.Errorf("the OPENs: %v and %v", a, b)
+		}
+	})
+}
+
+// A hold stops the truncation by an OPEN, although the OPEN's own access does not conflict with it.
+func TestHoldStopsATruncatingOpen(t *testing.T) {
+	m := newManager(t)
+	key := FileKey{aFS, fileKey(1).Handle}
+	h := &Hold{Key: key, Stops: ofDenyWrite, Conflict: func(*Intent) Answer { return Delayed }}
+	if !m.Grant(h) {
+		t.Fatal("no hold")
+	}
+	var l Later
+	args := OpenArgs{Client: newClient(m, Sessions, "client"), OwnerName: []byte("owner"), Key: key, Access: AccessRead, Needs: AccessWrite, Later: &l}
+	_, v := m.Open(&args)
+	is(t, "OPEN during the hold", v, AfterDisk)
+	again := make(chan struct{})
+	l.Await(func() { close(again) })
+	args.Later = nil
+	_, v = m.Open(&args)
+	is(t, "OPEN that cannot wait", v, TryLater)
+	m.Lift(h)
+	<-again
+	o, v := m.Open(&args)
+	is(t, "OPEN after the hold", v, ok)
+	o.Pass.Done()
+}
+
+// An OPEN that has created its file is granted, whatever changes files with the same hash: the client could not repeat it.
+func TestOpenOfANewFileWaitsForNothing(t *testing.T) {
+	m := newManager(t)
+	key := FileKey{aFS, fileKey(1).Handle}
+	m.Ask(change(key)) // never ends
+	_, v := m.Open(&OpenArgs{Client: newClient(m, Sessions, "client"), OwnerName: []byte("owner"), Key: key, Access: AccessRead, Deny: AccessWrite, Roomy: true})
+	is(t, "OPEN", v, ok)
+}
