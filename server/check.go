@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// Check tells whether a daemon with a checked configuration could serve on this machine, and what it would
-// serve to whom. It writes a line for each capability, export and warning, and returns how many lines say
-// that something could not be served. It takes no port and no lock, makes no file, and disturbs no daemon
+// Check tells whether a daemon with a checked configuration could serve on this machine, and which exports it would
+// serve to which clients. It writes a line for each capability, export and warning. missing is the number of lines that
+// name something which the daemon could not serve. It takes no port and no lock, makes no file, and disturbs no daemon
 // that runs. The error joins the errors of the configuration that only the machine shows.
 func Check(w io.Writer, cfg *config.Config) (missing int, err error) {
 	warning, memory := cfg.CheckMemory()

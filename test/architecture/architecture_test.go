@@ -58,7 +58,7 @@ var rooms = map[string][]string{
 	// Clients import the wire types and the binding, and no server code.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/queue", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
 	"server": {"server/admin", "server/config", "server/exports", "server/logline", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/doorway", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
-	// The administrator's socket and its client know nothing of what they carry.
+	// server/admin only carries requests and answers. Package server knows the clients, opens and locks in them.
 	"server/admin": {},
 	// The configuration imports packages only for their names and defaults.
 	"server/config": {"rdmacm/providers", "internal/census", "ulb/nfs/export", "ulb/nfs/identity"},

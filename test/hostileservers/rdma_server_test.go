@@ -17,8 +17,8 @@ const (
 	receiveSize = 4096
 )
 
-// A spoiler of RDMA is one connection of a responder that gives a real server's replies, mangled. It takes calls without
-// Read chunks, and makes no RDMA Write: replies are inline.
+// A spoilRDMA is one connection of a responder, which gives a real server's replies, mangled. It drops calls with Read
+// chunks, and makes no RDMA Write: its replies are inline.
 type spoilRDMA struct {
 	*spoiler
 	ready chan struct{}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
@@ -75,13 +76,17 @@ func (p *tool) judge(t *testing.T, may ...int) {
 	t.Logf("%s: status %d\n%s", p.name, status, said)
 }
 
-// listen serves each connection with serve, on a goroutine of its own, until the test ends.
+// listen serves each connection with serve, on a goroutine of its own, until the test ends: see inert.
 func listen(t *testing.T, serve func(c net.Conn)) (address string) {
 	l, err := net.Listen("tcp", testserver.Loopback.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		close(ended)
+		l.Close()
+	})
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -90,6 +95,10 @@ func listen(t *testing.T, serve func(c net.Conn)) (address string) {
 			}
 			go func() {
 				defer c.Close()
+				if serve == nil {
+					<-ended
+					return
+				}
 				serve(c)
 			}()
 		}
@@ -215,7 +224,7 @@ func behindARelay(t *testing.T, address, mount string) {
 	at := l.Addr().String()
 	l.Close()
 	relay := start(t, "relay", "--listen", at, "--mount-port", port(mount), "--timeout", "1s", address)
-	if !relay.ready() {
+	if !relay.ready(t) {
 		relay.judge(t, 1)
 		return
 	}
@@ -231,18 +240,18 @@ func behindARelay(t *testing.T, address, mount string) {
 	}
 }
 
-// ready waits until a relay serves or has ended.
-func (p *tool) ready() bool {
-	for range 600 {
+// ready waits until a relay serves or has ended. It reports whether the relay serves.
+func (p *tool) ready(t *testing.T) (serves bool) {
+	t.Helper()
+	await.Until(t, "the relay serves or ends", func() bool {
+		serves = strings.Contains(p.Output(), "relaying ")
 		select {
 		case <-p.Done():
-			return false
-		default:
-		}
-		if strings.Contains(p.Output(), "relaying ") {
+			serves = false
 			return true
+		default:
+			return serves
 		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return false
+	})
+	return serves
 }

@@ -170,8 +170,8 @@ func TestErrorsEndCalls(t *testing.T) {
 	}
 }
 
-// What does not belong to a call leaves it alone: it ends with its own reply. Nothing is answered. Rows V2-51, V2-66,
-// V2-70 of docs/conformance.md.
+// The requester drops a message that belongs to no call, and does not answer it. The call under way still ends with its
+// own reply. Rows V2-51, V2-66, V2-70 of docs/conformance.md.
 func TestWhatLeavesCallsAlone(t *testing.T) {
 	for name, m := range map[string]func(xid uint32) []byte{
 		"a grant with the call's XID (V2-51)":   func(xid uint32) []byte { return message(xid, wire.TypeGrant) },

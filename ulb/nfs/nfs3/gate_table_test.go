@@ -6,7 +6,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Each procedure says what it asks before it uses a file. Only NULL asks for nothing.
+// Each procedure has a gate: the question that it asks the state manager before it uses a file. Only NULL asks none.
 func TestEachProcedureHasAGate(t *testing.T) {
 	for p := range procedures {
 		if g := procedures[p].gate; g == 0 || (g == gateNone) != (wire.Procedure(p) == wire.ProcNull) {

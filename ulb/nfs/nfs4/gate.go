@@ -12,7 +12,8 @@ type Gate uint8
 
 // Gates. The function perform asks for the first ones, of the current object, before it runs the operation.
 const (
-	// GateStat is for an operation that reads attributes, or what else stays as it is while nobody sets attributes.
+	// GateStat is for an operation that reads attributes, or something else that only a change of attributes changes, such
+	// as the target of a symbolic link.
 	GateStat Gate = iota + 1
 	// GateNames is for an operation that reads names in a directory.
 	GateNames

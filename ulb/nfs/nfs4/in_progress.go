@@ -2,7 +2,7 @@ package nfs4
 
 import "github.com/nfsrdmad/nfsrdmad/rpc"
 
-// What a Waiting operation waits for.
+// Reasons for which an operation returns Waiting: see rpc.Wait.
 const (
 	waitUser  = rpc.WaitUser
 	waitState = rpc.WaitState

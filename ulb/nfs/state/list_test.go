@@ -28,7 +28,8 @@ func isList(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// The lists show what clients of each kind hold and wait for, and what was taken from them.
+// For clients of each kind, the lists show their opens, their locks, the locks for which they wait, and the opens that
+// the server took from them.
 func TestListsShowWhatClientsHold(t *testing.T) {
 	m := newManager(t)
 	a, b, host := newClient(m, 1, "a"), newClient(m, 0, "b"), newHost(t, m, "h")
@@ -244,7 +245,8 @@ func TestRangesThatChangeDuringAList(t *testing.T) {
 	}
 }
 
-// What was taken from a client of minor version 0 is shown until the client has closed it. Its stateid stays known longer.
+// The list of opens shows an open that the server took from a client of minor version 0 until the client has closed it.
+// The Manager knows its stateid for longer.
 func TestOpenThatWasTakenIsShownUntilItsClose(t *testing.T) {
 	m := newManager(t)
 	c := newClient(m, 0, "c")
