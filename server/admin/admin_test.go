@@ -161,7 +161,7 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// A caller that goes ends its request, and more requests than there is room for are refused, not kept.
+// More requests than there is room for are refused, and orders go on while lists have stopped.
 func TestNoMoreRequestsThanThereIsRoomFor(t *testing.T) {
 	f := &fake{clients: 2, stall: make(chan struct{}), goesOn: make(chan struct{})}
 	c := serve(t, f)
@@ -322,7 +322,7 @@ func TestReleaseNamesThoseThatCannotBeTold(t *testing.T) {
 	}
 }
 
-// No request makes the handler panic or answer without a status; every refusal is one line for a terminal.
+// No request makes the handler panic, and every refusal is one line for a terminal.
 func FuzzRequests(f *testing.F) {
 	for _, r := range []string{"/status", "/clients?x=1", "/clients?client=%zz", "/clients?client=a&client=b", "/debug/pprof/../x", "/%2e%2e/status", "/opens?export=/x%00"} {
 		f.Add("GET", r)

@@ -109,6 +109,9 @@ type Choice struct {
 	Export, File string
 }
 
+// choices are the names of the parameters of a Choice.
+var choices = []string{"client", "export", "file"}
+
 func (q *query) choice() Choice {
-	return Choice{Client: q.text("client"), Export: q.text("export"), File: q.text("file")}
+	return Choice{Client: q.Get("client"), Export: q.Get("export"), File: q.Get("file")}
 }

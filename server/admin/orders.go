@@ -76,45 +76,25 @@ const graceWithin = 30 * time.Second
 // orders registers the requests that change something. Each is a POST.
 func orders(mux *http.ServeMux, d Daemon) {
 	answer(mux, "POST /evict", func(q *query) (any, error) {
-		of := Choice{Client: q.text("client")}
+		of := Choice{Client: q.Get("client")}
 		if of.Client == "" {
 			return nil, Refuse("evict takes a client: an ID of 'nfsrdmad clients', or an address")
 		}
-		if q.err() != nil {
-			return nil, nil
-		}
 		return d.Evict(of)
-	})
+	}, "client")
 	answer(mux, "POST /release", func(q *query) (any, error) {
 		of := q.choice()
 		if of == (Choice{}) {
 			return nil, Refuse("release takes at least one of client, export and file")
 		}
-		if q.err() != nil {
-			return nil, nil
-		}
 		return d.Release(of)
-	})
-	answer(mux, "POST /reload", func(q *query) (any, error) {
-		if q.err() != nil {
-			return nil, nil
-		}
-		return d.Reread(q.ctx)
-	})
+	}, choices...)
+	answer(mux, "POST /reload", func(q *query) (any, error) { return d.Reread(q.ctx) })
 	answer(mux, "POST /grace/end", func(q *query) (any, error) {
-		if q.err() != nil {
-			return nil, nil
-		}
 		ctx, cancel := context.WithTimeout(q.ctx, graceWithin)
 		defer cancel()
 		return d.EndGrace(ctx)
 	})
-	answer(mux, "POST /log-level", func(q *query) (any, error) {
-		level := q.text("level")
-		if q.err() != nil {
-			return nil, nil
-		}
-		return d.SetLevel(level)
-	})
+	answer(mux, "POST /log-level", func(q *query) (any, error) { return d.SetLevel(q.Get("level")) }, "level")
 	answer(mux, "GET /log-level", func(*query) (any, error) { return &Level{d.Status().LogLevel}, nil })
 }

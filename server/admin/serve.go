@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,8 +52,9 @@ func Refuse(format string, args ...any) error {
 	return &Error{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// mostRequests is the largest number of lists in progress, and that of other requests. A further one is refused. A list
-// stays in progress while its reader stops, as 'less' does, so lists take no place of an order.
+// mostRequests is the largest number of GET requests in progress, without those of /status, and also the largest number
+// of all others. A further one is refused. A list stays in progress while its reader stops, as 'less' does, so lists take
+// no place of an order.
 const mostRequests = 16
 
 // A Server answers on one socket.
@@ -65,10 +65,7 @@ func Serve(l net.Listener, d Daemon) *Server {
 	s := &Server{&http.Server{
 		Handler: handler(d), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if own, ok := c.(*conn); ok {
-				return context.WithValue(ctx, refusedKey{}, own.refused)
-			}
-			return ctx
+			return context.WithValue(ctx, refusedKey{}, c.(*conn).refused)
 		},
 	}}
 	go s.web.Serve(l)
@@ -89,8 +86,8 @@ func handler(d Daemon) http.Handler {
 	mux := http.NewServeMux()
 	answer(mux, "GET /status", func(*query) (any, error) { return d.Status(), nil })
 	list(mux, "GET /clients", func(*query) (iter.Seq[*Client], error) { return d.Clients(), nil })
-	list(mux, "GET /opens", func(q *query) (iter.Seq[*Open], error) { return d.Opens(q.choice()) })
-	list(mux, "GET /locks", func(q *query) (iter.Seq[*Lock], error) { return d.Locks(q.choice()) })
+	list(mux, "GET /opens", func(q *query) (iter.Seq[*Open], error) { return d.Opens(q.choice()) }, choices...)
+	list(mux, "GET /locks", func(q *query) (iter.Seq[*Lock], error) { return d.Locks(q.choice()) }, choices...)
 	list(mux, "GET /calls", func(*query) (iter.Seq[*Call], error) { return slices.Values(d.Calls()), nil })
 	list(mux, "GET /exports", func(*query) (iter.Seq[*Export], error) { return slices.Values(d.Exports()), nil })
 	mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) {
@@ -122,16 +119,16 @@ func handler(d Daemon) http.Handler {
 	})
 }
 
-// answer registers a request whose answer is one object.
-func answer(mux *http.ServeMux, pattern string, do func(q *query) (any, error)) {
+// answer registers a request whose answer is one object. names are those of its parameters.
+func answer(mux *http.ServeMux, pattern string, do func(q *query) (any, error), names ...string) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		q, err := readQuery(r)
+		q, err := readQuery(r, names)
 		if err != nil {
 			fail(w, err)
 			return
 		}
 		what, err := do(q)
-		if err := cmp.Or(q.err(), err); err != nil {
+		if err != nil {
 			fail(w, err)
 			return
 		}
@@ -140,16 +137,16 @@ func answer(mux *http.ServeMux, pattern string, do func(q *query) (any, error)) 
 	})
 }
 
-// list registers a request whose answer is an array. It is written as the list goes on.
-func list[E any](mux *http.ServeMux, pattern string, do func(q *query) (iter.Seq[E], error)) {
+// list registers a request whose answer is an array. It is written as the list goes on. names are those of its parameters.
+func list[E any](mux *http.ServeMux, pattern string, do func(q *query) (iter.Seq[E], error), names ...string) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		q, err := readQuery(r)
+		q, err := readQuery(r, names)
 		if err != nil {
 			fail(w, err)
 			return
 		}
 		all, err := do(q)
-		if err := cmp.Or(q.err(), err); err != nil {
+		if err != nil {
 			fail(w, err)
 			return
 		}
@@ -179,45 +176,29 @@ func fail(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
-// A query reads the parameters of a request, and notes those that are wrong.
+// A query has the parameters of a request, and the context that ends with it.
 type query struct {
-	ctx    context.Context
-	values url.Values
-	read   []string
-	wrong  error
+	url.Values
+	ctx context.Context
 }
 
-func readQuery(r *http.Request) (*query, error) {
+// readQuery returns the parameters of a request. It refuses one that is not among names, and one that is given twice.
+func readQuery(r *http.Request, names []string) (*query, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, Refuse("the parameters of %s cannot be read: %v", r.URL.Path, err)
 	}
-	return &query{ctx: r.Context(), values: values}, nil
-}
-
-// text returns a parameter, or "".
-func (q *query) text(name string) string {
-	q.read = append(q.read, name)
-	switch all := q.values[name]; len(all) {
-	case 0:
-		return ""
-	case 1:
-		return all[0]
+	use := "there are none"
+	if len(names) > 0 {
+		use = "use " + strings.Join(names, ", ")
 	}
-	q.wrong = cmp.Or(q.wrong, Refuse("parameter %s is given more than once", name))
-	return ""
-}
-
-// err returns what is wrong with the parameters. The request has read those that it knows.
-func (q *query) err() error {
-	for name := range q.values {
-		if !slices.Contains(q.read, name) {
-			use := "there are none"
-			if len(q.read) > 0 {
-				use = "use " + strings.Join(q.read, ", ")
-			}
-			return cmp.Or(q.wrong, Refuse("parameter %q is not known here: %s", name, use))
+	for name, all := range values {
+		switch {
+		case !slices.Contains(names, name):
+			return nil, Refuse("parameter %q is not known here: %s", name, use)
+		case len(all) > 1:
+			return nil, Refuse("parameter %s is given more than once", name)
 		}
 	}
-	return q.wrong
+	return &query{values, r.Context()}, nil
 }

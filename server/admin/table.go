@@ -126,9 +126,14 @@ func harmless(s string) string {
 	}, s)
 }
 
+// IsPlain reports whether s is UTF-8 that does nothing to a terminal.
+func IsPlain(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) })
+}
+
 // quoted returns a text of a client, which may have any bytes: as it is if it is harmless on a terminal, else quoted.
 func quoted(s string) string {
-	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) || strings.ContainsAny(s, `"\`) {
+	if s == "" || !IsPlain(s) || strings.ContainsAny(s, `"\`) {
 		return strconv.Quote(s)
 	}
 	return s
