@@ -1,12 +1,8 @@
 package server
 
 import (
-	"encoding/hex"
 	"fmt"
 	"iter"
-	"strconv"
-	"strings"
-	"unicode"
 
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -20,15 +16,6 @@ func (a *administration) file(key *state.FileKey, export uint32) admin.File {
 		f.Export = e.Name
 	}
 	return f
-}
-
-// plainPath returns an absolute path as it is if it is plain text, else in Go's quotes, from which its bytes can be had
-// again. No absolute path begins with a quote.
-func plainPath(path string) string {
-	if isPlain(path) {
-		return path
-	}
-	return strconv.QuoteToASCII(path)
 }
 
 // pathOf returns a file's path on the server, or "" if its file system cannot tell at once.
@@ -92,20 +79,6 @@ func (a *administration) Locks(choice admin.Choice) (iter.Seq[*admin.Lock], erro
 
 func (a *administration) holder(c *state.Client, address, owner string) admin.Holder {
 	return admin.Holder{Client: a.nameOfClient(c), Address: address, Kind: kindOfClient(c), Owner: plain(owner)}
-}
-
-// plain returns a client's text as it is if it is plain text, else "0x" and its bytes in hexadecimal. A text that begins
-// with "0x" itself counts as not plain.
-func plain(s string) string {
-	if isPlain(s) && !strings.HasPrefix(s, "0x") {
-		return s
-	}
-	return "0x" + hex.EncodeToString([]byte(s))
-}
-
-// isPlain reports whether s is UTF-8 that does nothing to a terminal.
-func isPlain(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) })
 }
 
 func accessText(a state.Access) (text string) {

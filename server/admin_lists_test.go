@@ -20,7 +20,8 @@ import (
 func TestOpensAndLocksOfARunningDaemon(t *testing.T) {
 	d := start(t, "rw,insecure,no_root_squash")
 	ctx := testContext(t)
-	one, other, third := d.open(t, "one"), d.open(t, "one"), d.open(t, "other")
+	one, other := d.open(t, "one"), d.open(t, "one")
+	d.open(t, "other")
 	held, err := one.Lock(ctx, one.File, one.StateID, []byte("holder"), wire.WriteLt, client.Range4{Offset: 5, Length: 10})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +72,6 @@ func TestOpensAndLocksOfARunningDaemon(t *testing.T) {
 	if _, err := one.Unlock(ctx, one.File, held, wire.WriteLt, client.Range4{Offset: 5, Length: 10}); err != nil {
 		t.Error(err)
 	}
-	_ = third
 }
 
 // A file is the same by every path that programs have, and by its digits. What is no file, or in no file system of an
@@ -79,7 +79,7 @@ func TestOpensAndLocksOfARunningDaemon(t *testing.T) {
 func TestNamesOfFilesAndClients(t *testing.T) {
 	d := start(t, "rw,insecure,no_root_squash")
 	d.open(t, "one")
-	gone := d.open(t, "gone")
+	d.open(t, "gone")
 	strange := "strange \u009b2J \"\\ name"
 	d.open(t, strange)
 	link := filepath.Join(t.TempDir(), "link")
@@ -116,7 +116,6 @@ func TestNamesOfFilesAndClients(t *testing.T) {
 			t.Errorf("%s as the list shows it: %+v", file, by)
 		}
 	}
-	_ = gone
 	for name, wrong := range map[string][]string{
 		"cannot be found":            {"release", "--file", filepath.Join(d.export, "gone")},
 		"is in no file system":       {"release", "--file", "/proc/self/status"},

@@ -123,12 +123,9 @@ var logLevels = []string{"debug", "info", "warn", "error"}
 
 // SetLevel implements admin.Daemon.
 func (a *administration) SetLevel(level string) (*admin.Level, error) {
-	if !slices.Contains(logLevels, level) {
-		return nil, admin.Refuse("%q is no level of the log: use one of %s", level, strings.Join(logLevels, ", "))
-	}
 	l, err := zapcore.ParseLevel(level)
-	if err != nil {
-		return nil, err
+	if err != nil || !slices.Contains(logLevels, level) {
+		return nil, admin.Refuse("%q is no level of the log: use one of %s", level, strings.Join(logLevels, ", "))
 	}
 	a.level.SetLevel(l)
 	return &admin.Level{Level: a.level.String()}, nil

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -10,8 +11,12 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	nlm "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 )
 
 // The command evict removes a client, and release takes its open files. The log has a line for each, and the client gets errors
@@ -124,5 +129,46 @@ func TestReportHasNoSecrets(t *testing.T) {
 		if strings.Contains(out, string(secret)) || strings.Contains(out, hex.EncodeToString(secret)) || strings.Contains(out, base64.StdEncoding.EncodeToString(secret)) {
 			t.Errorf("the report has %s", what)
 		}
+	}
+}
+
+// A release of a lock of NFSv3, which opens nothing, finds the file by a symbolic link, and says that the host is not told.
+func TestReleaseOfALockOfNFSv3(t *testing.T) {
+	d := start(t, "insecure")
+	ctx := testContext(t)
+	c, err := servertest.DialTCP(ctx, d.tcp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	root, err := c.Mount(ctx, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, link := filepath.Join(d.export, "file"), filepath.Join(t.TempDir(), "link")
+	if err := cmp.Or(os.WriteFile(name, nil, 0o600), os.Chmod(name, 0o666), os.Symlink(name, link)); err != nil {
+		t.Fatal(err)
+	}
+	file, err := c.Lookup(ctx, root, "file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := nlm.LockArgs4{Exclusive: true, Lock: nlm.Lock4{CallerName: []byte("a"), FileHandle: nlm.Object(file), SVID: 1}}
+	var res nlm.Res4
+	if err := rpc.Do(ctx, c.Caller, &rpc.Exchange{
+		Program: nlm.Program, Version: nlm.Version, Procedure: uint32(nlm.ProcLock), Cred: c.Cred,
+		Args: args.Encode, MaxArgs: nlm.LockArgs4MaxSize, MaxResults: nlm.Res4MaxSize,
+	}, func(d *xdr.Decoder) error {
+		res.Decode(d)
+		return d.Finish()
+	}); err != nil || res.Stat != nlm.Granted {
+		t.Fatal(res.Stat, err)
+	}
+	taken := asked[admin.Taken](t, d, "release", "--file", link)
+	if taken.Opens != 1 || len(taken.Clients) != 1 || len(taken.Untold) != 1 || taken.Untold[0] != taken.Clients[0] {
+		t.Errorf("release: %+v", taken)
+	}
+	if locks := asked[[]admin.Lock](t, d, "locks"); len(locks) != 0 {
+		t.Errorf("locks afterwards: %+v", locks)
 	}
 }

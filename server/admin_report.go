@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"runtime/pprof"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
 
@@ -67,16 +66,11 @@ func asJSON(w io.Writer, v any) {
 
 // writeMetrics writes all metrics as the endpoint for Prometheus does, whether there is one or not.
 func (a *administration) writeMetrics(w io.Writer) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{a.Server})
-	if a.durations != nil {
-		registry.MustRegister(a.durations)
-	}
 	r, err := http.NewRequest("GET", "/metrics", nil)
 	if err != nil {
 		return
 	}
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(&plainAnswer{Writer: w, header: make(http.Header)}, r)
+	promhttp.HandlerFor(a.registry(), promhttp.HandlerOpts{}).ServeHTTP(&plainAnswer{Writer: w, header: make(http.Header)}, r)
 }
 
 // A plainAnswer is the answer to an HTTP request of which only the body counts.

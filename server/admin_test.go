@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
@@ -159,7 +161,7 @@ func TestOtherUsersMayNotAsk(t *testing.T) {
 	}
 	as := func(uid uint32) string {
 		c := exec.CommandContext(testContext(t), binary(t), "status", "--socket", "/proc/self/fd/3")
-		f, err := os.OpenFile(socket, syscall.O_RDONLY|0x200000 /* O_PATH */, 0)
+		f, err := os.OpenFile(socket, unix.O_PATH, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

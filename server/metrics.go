@@ -380,10 +380,8 @@ func (s *Server) serveMetrics() (stop func(context.Context)) {
 		s.log.Warn(logline.MetricsUnserved, zap.String("metrics", s.cfg.Metrics), zap.Error(config.Cause(err)))
 		return func(context.Context) {}
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{s}, s.durations)
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 10 * time.Second}
 	go web.Serve(netutil.LimitListener(l, metricsConnections))
 	return func(ctx context.Context) {
@@ -393,6 +391,16 @@ func (s *Server) serveMetrics() (stop func(context.Context)) {
 			web.Close()
 		}
 	}
+}
+
+// registry returns a registry of all metrics of the server.
+func (s *Server) registry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collector{s})
+	if s.durations != nil {
+		r.MustRegister(s.durations)
+	}
+	return r
 }
 
 // durations are histograms of the durations of calls, one for each procedure that was called.
