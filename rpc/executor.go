@@ -216,7 +216,7 @@ func (x *executor) hire(now time.Time) bool {
 // begun notes that w has the call c of lane l. address is what turns.Line.Take returned with the call.
 func (x *executor) begun(w *worker, l *lane, c *Call, address *lanePlace, now time.Time) {
 	w.lane, w.address, w.since, w.facts = l, address, now, c.facts()
-	w.part.set(0, 0, nil)
+	w.part.number, w.part.group, w.part.n = 0, 0, 0 // no call uses w yet, and describe holds x.mu
 	c.state.worker = w
 	x.busy.Add(w)
 }

@@ -108,7 +108,7 @@ func (c *Call) Doing(number, group uint32, object []byte) {
 // WaitsFor says what the call waits for after the next Detach.
 func (c *Call) WaitsFor(w Wait) { c.state.wait = w }
 
-// detached holds the calls that their programs have detached.
+// detachedCalls holds the calls that their programs have detached.
 type detachedCalls struct {
 	mu  sync.Mutex
 	all map[*Call]detachedCall
@@ -170,9 +170,7 @@ func (x *executor) describe() (all []CallInProgress) {
 		p := w.facts.describe(Executing, w.since)
 		p.Lane = w.lane.key
 		w.part.mu.Lock()
-		if w.part.n > 0 || w.part.number != 0 {
-			p.Part, p.Group, p.Object = w.part.number, w.part.group, append([]byte(nil), w.part.object[:w.part.n]...)
-		}
+		p.Part, p.Group, p.Object = w.part.number, w.part.group, append([]byte(nil), w.part.object[:w.part.n]...)
 		w.part.mu.Unlock()
 		all = append(all, p)
 	}

@@ -29,7 +29,7 @@ func TestCallsInProgress(t *testing.T) {
 			t.Fatalf("%+v", all)
 		}
 		c := all[0]
-		if c.Stage != rpc.Executing || c.Conn != conn || c.Name != "STALL" && c.Name == "" || c.Procedure != rpctest.STALL || c.Lane != uint32(1) || !c.First.Equal(began) {
+		if c.Stage != rpc.Executing || c.Conn != conn || c.Name != "STALL" || c.Procedure != rpctest.STALL || c.Lane != uint32(1) || !c.First.Equal(began) {
 			t.Errorf("the call that runs: %+v", c)
 		}
 		if c.Part != 1 || c.Group != rpctest.STALL || string(c.Object) != "stalled" {

@@ -121,16 +121,13 @@ type Node[T any] struct {
 	of     int  // the number of addresses of a site that are in the tables
 }
 
-// has is Held, and 0 for nil.
-func (n *Node[T]) has() int64 {
+// Held returns the number of units that n holds; 0 if n is nil.
+func (n *Node[T]) Held() int64 {
 	if n == nil {
 		return 0
 	}
 	return n.held
 }
-
-// Held returns the number of units that n holds.
-func (n *Node[T]) Held() int64 { return n.held }
 
 // Surplus returns how many of the units that n holds are surplus.
 func (n *Node[T]) Surplus() int64 { return n.surplus }

@@ -214,7 +214,7 @@ func (t *Tree[T]) MayBorrow(n *Node[T], units int64) bool {
 	for _, c := range path[:2] {
 		p := of(part{may, 1}, at, c)
 		equal = equal && !beyond(p, c, units)
-		if may = max(p.units, (may-at.has()+c.has())*lentParts/(lentParts+1)); c.has() == 0 {
+		if may = max(p.units, (may-at.Held()+c.Held())*lentParts/(lentParts+1)); c.Held() == 0 {
 			may = max(may, units)
 		}
 		if beyond(part{units: may}, c, units) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Limit allows one line about each key in each period Every. It remembers each key, so there are few.
-// Any goroutine may call Due. See Clients for keys that others choose.
+// A Limit allows one line about each key in each period Every. It remembers each key for ever, so it is for few keys.
+// Any goroutine may call Due. Clients is for keys that others choose.
 type Limit[K comparable] struct {
 	Every time.Duration
 

@@ -1,7 +1,7 @@
 package local
 
 import (
-	"strconv"
+	"os"
 	"strings"
 	"unique"
 
@@ -22,7 +22,7 @@ func (fs *FS) PathOf(h vfs.Handle) string {
 		return ""
 	}
 	defer n.put()
-	path, root := descriptorPath(n.fd), descriptorPath(fs.root.fd)
+	path, root := n.path(), fs.root.path()
 	// The kernel may have opened the file by its handle, and not know in which directory it is.
 	if path != root && !strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/") || path == "/" && n != fs.root {
 		return ""
@@ -48,12 +48,8 @@ func (fs *FS) HandleAt(path string) (h vfs.Handle, ok bool, err error) {
 	return h, err == nil, err
 }
 
-// descriptorPath returns the path of a descriptor's file, or "".
-func descriptorPath(fd int) string {
-	var buf [unix.PathMax]byte
-	n, err := again(func() (int, error) { return unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), buf[:]) })
-	if err != nil {
-		return ""
-	}
-	return string(buf[:n])
+// path returns the path of n's descriptor, or "".
+func (n *node) path() string {
+	path, _ := os.Readlink(n.procPath())
+	return path
 }
