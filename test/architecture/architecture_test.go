@@ -49,8 +49,7 @@ var rooms = map[string][]string{
 	"ulb/nfs/state":      {"vfs", "internal/clientaddr", "internal/fair", "ulb/nfs/byterange"},
 	"ulb/nfs/mount3":     {"rpc", "vfs", "ulb/nfs", "ulb/nfs/mount3wire", "ulb/nfs/export", "ulb/nfs/pseudo"},
 	"ulb/nfs/nfs3":       {"rpc", "vfs", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/export", "ulb/nfs/pseudo", "ulb/nfs/state"},
-	// The program of NFSv3's locks names the state's answers, which are NFSv4's for now.
-	"ulb/nfs/nlm": {"rpc", "vfs", "internal/clientaddr", "ulb/nfs", "ulb/nfs/nlm4wire", "ulb/nfs/nsmwire", "ulb/nfs/export", "ulb/nfs/state"},
+	"ulb/nfs/nlm":        {"rpc", "vfs", "internal/clientaddr", "ulb/nfs", "ulb/nfs/nlm4wire", "ulb/nfs/nsmwire", "ulb/nfs/export", "ulb/nfs/state"},
 	"ulb/nfs/nfs4": {"rpc", "vfs", "ulb/nfs", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/pseudo", "ulb/nfs/identity",
 		"ulb/nfs/state"},
 	"ulb/nfs/nfs40": {"rpc", "internal/fair", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/state"},

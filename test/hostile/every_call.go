@@ -40,12 +40,12 @@ func procedure(name fmt.Stringer, program, version, number uint32, args encoder)
 	}}
 }
 
-// unserved is a program or procedure that no daemon serves.
-type unserved string
+// named is the name of a procedure that has no type of its own.
+type named string
 
-func (u unserved) String() string { return string(u) }
+func (n named) String() string { return string(n) }
 
-// EveryCall returns a call of each procedure of NFSv3, MOUNT and NLM, and of some that the daemon does not serve:
+// EveryCall returns a call of each procedure of NFSv3, MOUNT and NLM, NULL of NFSv4, and some that the daemon does not serve:
 // the callbacks, rpcbind, and numbers that the programs do not have.
 func (e Everything) EveryCall() (all []Call) {
 	for p := wire3.ProcNull; p <= wire3.ProcCommit; p++ {
@@ -63,13 +63,13 @@ func (e Everything) EveryCall() (all []Call) {
 		all = append(all, procedure(p, nlmwire.Program, nlmwire.Version, uint32(p), e.nlm(p)))
 	}
 	return append(all,
-		procedure(unserved("NFSPROC4_NULL"), nfsProgram, wire.Version, 0, nil),
-		procedure(unserved("NFSv4 procedure 2"), nfsProgram, wire.Version, 2, nil),
-		procedure(unserved("NFSv2"), nfsProgram, 2, 1, nil),
-		procedure(unserved("CB_NULL"), 0x40000000, 1, 0, nil),
-		procedure(unserved("CB_COMPOUND"), 0x40000000, 1, 1, nil),
-		procedure(unserved("rpcbind DUMP"), 100000, 2, 4, nil),
-		procedure(unserved("NSM"), 100024, 1, 2, nil),
+		procedure(named("NFSPROC4_NULL"), nfsProgram, wire.Version, 0, nil),
+		procedure(named("NFSv4 procedure 2"), nfsProgram, wire.Version, 2, nil),
+		procedure(named("NFSv2"), nfsProgram, 2, 1, nil),
+		procedure(named("CB_NULL"), 0x40000000, 1, 0, nil),
+		procedure(named("CB_COMPOUND"), 0x40000000, 1, 1, nil),
+		procedure(named("rpcbind DUMP"), 100000, 2, 4, nil),
+		procedure(named("NSM"), 100024, 1, 2, nil),
 	)
 }
 

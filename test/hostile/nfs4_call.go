@@ -10,7 +10,7 @@ import (
 // op4 is one operation of a compound (RFC 8881 §2.3).
 type op4 struct {
 	number wire.OpNum
-	args   interface{ Encode(w *xdr.Writer) }
+	args   encoder
 }
 
 // compound returns a call with operations of a minor version. If change is not nil, it may change

@@ -128,7 +128,7 @@ func firstStatus(d *xdr.Decoder) wire.NFSStat4 {
 // arguments.
 var drawn = []struct {
 	number wire.OpNum
-	args   interface{ Encode(w *xdr.Writer) }
+	args   encoder
 }{
 	{wire.OpAccess, &wire.Access4Args{}}, {wire.OpClose, &wire.Close4Args{}}, {wire.OpCommit, &wire.Commit4Args{}},
 	{wire.OpCreate, &wire.Create4Args{}}, {wire.OpDelegpurge, &wire.DelegPurge4Args{}}, {wire.OpDelegreturn, &wire.DelegReturn4Args{}},
@@ -161,7 +161,7 @@ func (d *drawing) op() op4 {
 	}
 	v := reflect.New(reflect.TypeOf(o.args).Elem())
 	d.fill(v.Elem())
-	return op4{o.number, v.Interface().(interface{ Encode(w *xdr.Writer) })}
+	return op4{o.number, v.Interface().(encoder)}
 }
 
 // drawnNumbers, drawnNames and drawnStates are special values, which random arguments have more

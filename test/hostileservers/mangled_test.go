@@ -1,14 +1,12 @@
 package hostileservers_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
-	"sync"
 )
 
 // A mangling changes the message of a reply: it returns the messages that are sent instead. For TCP, a message is an RPC
@@ -27,8 +25,8 @@ func set(at int, word uint32) mangling {
 	}
 }
 
-// ofWords overwrites a random word beyond the first with a length that is as long as can be.
-func ofWords(r *rand.Rand, m []byte) [][]byte {
+// wrongLength overwrites a random word beyond the first with a wrong length: very large, that of the message, or 0.
+func wrongLength(r *rand.Rand, m []byte) [][]byte {
 	if n := len(m) / 4; n > 1 {
 		lengths := []uint32{0xffffffff, 0x7fffffff, 1 << 30, uint32(len(m)), 0}
 		binary.BigEndian.PutUint32(m[4*(1+r.IntN(n-1)):], lengths[r.IntN(len(lengths))])
@@ -38,7 +36,7 @@ func ofWords(r *rand.Rand, m []byte) [][]byte {
 
 // mangled has the manglings for both transports.
 var mangled = map[string]mangling{
-	"wrong lengths": ofWords,
+	"wrong lengths": wrongLength,
 	"wrong octets": func(r *rand.Rand, m []byte) [][]byte {
 		for range 4 {
 			if len(m) > 8 {
@@ -112,9 +110,8 @@ func withLists(reads, writes, replies int) mangling {
 	}
 }
 
-// A spoiler mangles replies after the first whole ones.
+// A spoiler mangles the replies of one connection after the first whole ones.
 type spoiler struct {
-	mu    sync.Mutex
 	whole int
 	rand  *rand.Rand
 	do    mangling
@@ -125,8 +122,6 @@ func spoil(whole int, do mangling) *spoiler {
 }
 
 func (s *spoiler) of(message []byte) [][]byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.whole--; s.whole >= 0 || len(message) < 16 {
 		return one(message)
 	}
@@ -163,8 +158,8 @@ func record(m []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, 1<<31|uint32(len(m))), m...)
 }
 
-// spoilTCP passes calls of the connection to the real server, and its mangled replies back.
-func spoilTCP(real string, s *spoiler) func(c net.Conn) {
+// relayed passes the calls of a connection to the real server. send returns the octets that go back for a reply.
+func relayed(real string, send func(reply []byte) []byte) func(c net.Conn) {
 	return func(c net.Conn) {
 		to, err := net.Dial("tcp", real)
 		if err != nil {
@@ -174,14 +169,12 @@ func spoilTCP(real string, s *spoiler) func(c net.Conn) {
 		go func() {
 			defer c.Close()
 			for {
-				m, err := readRecord(to)
+				reply, err := readRecord(to)
 				if err != nil {
 					return
 				}
-				for _, m := range s.of(m) {
-					if _, err := c.Write(record(m)); err != nil {
-						return
-					}
+				if _, err := c.Write(send(reply)); err != nil {
+					return
 				}
 			}
 		}()
@@ -189,35 +182,22 @@ func spoilTCP(real string, s *spoiler) func(c net.Conn) {
 	}
 }
 
-// inFragments sends each reply of the real server in fragments of one octet.
-func inFragments(real string) func(c net.Conn) {
-	return func(c net.Conn) {
-		to, err := net.Dial("tcp", real)
-		if err != nil {
-			return
-		}
-		defer to.Close()
-		go func() {
-			defer c.Close()
-			for {
-				m, err := readRecord(to)
-				if err != nil {
-					return
-				}
-				var b bytes.Buffer
-				for i, octet := range m {
-					mark := uint32(1)
-					if i == len(m)-1 {
-						mark |= 1 << 31
-					}
-					b.Write(binary.BigEndian.AppendUint32(nil, mark))
-					b.WriteByte(octet)
-				}
-				if _, err := c.Write(b.Bytes()); err != nil {
-					return
-				}
-			}
-		}()
-		io.Copy(to, c)
+// records returns the octets of the messages that a spoiler sends for a reply.
+func (s *spoiler) records(reply []byte) (b []byte) {
+	for _, m := range s.of(reply) {
+		b = append(b, record(m)...)
 	}
+	return b
+}
+
+// fragments returns a reply in fragments of one octet.
+func fragments(reply []byte) (b []byte) {
+	for i, octet := range reply {
+		mark := uint32(1)
+		if i == len(reply)-1 {
+			mark |= 1 << 31
+		}
+		b = append(binary.BigEndian.AppendUint32(b, mark), octet)
+	}
+	return b
 }

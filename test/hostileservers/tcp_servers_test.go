@@ -80,7 +80,6 @@ func drip(c net.Conn) {
 	if _, err := c.Read(make([]byte, 4096)); err != nil {
 		return
 	}
-	c.(*net.TCPConn).SetNoDelay(true)
 	c.Write([]byte{0x80, 0, 0x10, 0})
 	for range 4095 {
 		if _, err := c.Write([]byte{0}); err != nil {

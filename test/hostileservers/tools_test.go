@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -61,12 +62,8 @@ func start(t *testing.T, args ...string) *tool {
 func (p *tool) judge(t *testing.T, may ...int) {
 	t.Helper()
 	status, said := p.Wait(), p.Output()
-	var allowed bool
-	for _, s := range may {
-		allowed = allowed || s == status
-	}
 	switch {
-	case !allowed, strings.Contains(said, "goroutine "), strings.Contains(said, "panic"):
+	case !slices.Contains(may, status), strings.Contains(said, "goroutine "), strings.Contains(said, "panic"):
 		t.Errorf("%s: ended with status %d, and may with %v. It said:\n%s", p.name, status, may, said)
 	case len(said) > mostOutput:
 		t.Errorf("%s: said %d bytes:\n%s", p.name, len(said), said[:mostOutput])
@@ -147,7 +144,7 @@ func TestToolsOfMangledRepliesOverTCP(t *testing.T) {
 	real := testserver.Start(t)
 	real.ServeNFS4(t, time.Minute)
 	each(t, mangled, func(t *testing.T, whole int, do mangling) {
-		address := listen(t, func(c net.Conn) { spoilTCP(real.TCP.String(), spoil(whole, do))(c) })
+		address := listen(t, func(c net.Conn) { relayed(real.TCP.String(), spoil(whole, do).records)(c) })
 		for _, tool := range []*tool{
 			probeOf(t, "tcp", address),
 			benchOf(t, "tcp", "3", address, real.TCP.String()),
@@ -157,7 +154,7 @@ func TestToolsOfMangledRepliesOverTCP(t *testing.T) {
 		}
 	})
 	t.Run("fragments of one octet", func(t *testing.T) {
-		address := listen(t, inFragments(real.TCP.String()))
+		address := listen(t, relayed(real.TCP.String(), fragments))
 		for _, tool := range []*tool{probeOf(t, "tcp", address), benchOf(t, "tcp", "3", address, address)} {
 			tool.judge(t, 0, 1)
 		}
@@ -217,14 +214,9 @@ func TestToolsOfMangledRepliesOverRDMA(t *testing.T) {
 
 // behindARelay measures a hostile server through a relay, if the relay takes it for a server.
 func behindARelay(t *testing.T, address, mount string) {
-	l, err := net.Listen("tcp", testserver.Loopback.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	l.Close()
-	relay := start(t, "relay", "--listen", at, "--mount-port", port(mount), "--timeout", "1s", address)
-	if !relay.ready(t) {
+	relay := start(t, "relay", "--listen", "127.0.0.1:0", "--mount-port", port(mount), "--timeout", "1s", address)
+	at, serves := relay.ready(t)
+	if !serves {
 		relay.judge(t, 1)
 		return
 	}
@@ -240,18 +232,20 @@ func behindARelay(t *testing.T, address, mount string) {
 	}
 }
 
-// ready waits until a relay serves or has ended. It reports whether the relay serves.
-func (p *tool) ready(t *testing.T) (serves bool) {
+// ready waits until a relay serves or has ended. It returns the address at which the relay serves.
+func (p *tool) ready(t *testing.T) (at string, serves bool) {
 	t.Helper()
 	await.Until(t, "the relay serves or ends", func() bool {
-		serves = strings.Contains(p.Output(), "relaying ")
-		select {
-		case <-p.Done():
-			serves = false
-			return true
-		default:
+		if _, said, ok := strings.Cut(p.Output(), "relaying "); ok {
+			at, _, serves = strings.Cut(said, " to ")
 			return serves
 		}
+		select {
+		case <-p.Done():
+			return true
+		default:
+			return false
+		}
 	})
-	return serves
+	return at, serves
 }

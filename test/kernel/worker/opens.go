@@ -48,7 +48,7 @@ func opens(dir string, count int, other string, refused bool) error {
 	}
 	fmt.Printf("%d files opened in %s; %v\n", len(files), time.Since(began).Round(time.Millisecond), last)
 	if refused != (last != nil) {
-		return fmt.Errorf("refused: %v", last)
+		return fmt.Errorf("opened %d of %d files, the last open ended with %v; a refusal was expected: %v", len(files), count, last, refused)
 	}
 	for i := 0; i < len(files); i += 97 {
 		got := make([]byte, 16)
