@@ -62,7 +62,7 @@ func (b *bench) prepare(ctx context.Context) error {
 		err = b.fit(step)
 	}
 	if err != nil {
-		return fmt.Errorf("bench: mounting %s of %s, for at most %v: %w", b.cfg.Export, b.cfg.Address(), b.cfg.Timeout, err)
+		return fmt.Errorf("bench: mounting %s of %s and asking for its limits, for at most %v: %w", b.cfg.Export, b.cfg.Address(), b.cfg.Timeout, err)
 	}
 	b.name = fmt.Sprintf(".nfsrdmad-bench-%d-%08x", os.Getpid(), rand.Uint32()) // no other bench uses this name
 	if b.dir, err = b.nfs.mkdir(step, b.root, b.name); err != nil {
