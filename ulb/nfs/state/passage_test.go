@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -27,6 +28,9 @@ func TestOpenThatDeniesWaitsForWrites(t *testing.T) {
 		c := newClient(m, Sessions, "client")
 		first, a := m.Ask(change(key))
 		is(t, "the first WRITE", a, Yes)
+		if m.Grant(&Hold{Key: key, Stops: changing}) {
+			t.Error("a hold is granted beside a WRITE")
+		}
 		opened := make(chan Verdict, 1)
 		args := OpenArgs{Client: c, OwnerName: []byte("owner"), Key: key, Access: AccessRead, Deny: AccessWrite}
 		try := args
@@ -48,6 +52,7 @@ func TestOpenThatDeniesWaitsForWrites(t *testing.T) {
 		if _, a := m.Ask(second); a != Delayed {
 			t.Errorf("a WRITE while the OPEN waits: answer %d", a)
 		}
+		is(t, "a WRITE that cannot wait", asks(m, change(key)), Repeat)
 		is(t, "a READ while the OPEN waits", asks(m, &Intent{Use: UseRead, FS: aFS, File: key.Handle, Op: &vfs.Op{}, Kind: Host}), Yes)
 		again := make(chan struct{})
 		l.Await(func() { close(again) })
@@ -58,7 +63,7 @@ func TestOpenThatDeniesWaitsForWrites(t *testing.T) {
 	})
 }
 
-// A WRITE that does not end keeps an OPEN that denies writing from no client for ever: the client is told to try again.
+// A WRITE that does not end does not make an OPEN that denies writing wait for ever: the client is told to try again.
 func TestOpenThatDeniesDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := manager(t, Config{})
@@ -99,14 +104,12 @@ func TestNoChangeBeginsDuringAHold(t *testing.T) {
 	var held atomic.Bool
 	var end atomic.Bool
 	var writers sync.WaitGroup
-	for n := range 32 {
+	for range 32 {
 		writers.Go(func() {
 			for !end.Load() {
 				i := change(key)
 				var l Later
-				if n%2 == 0 {
-					i.Later = &l
-				}
+				i.Later = &l
 				switch p, a := m.Ask(i); a {
 				case Yes:
 					under.Add(1)
@@ -119,19 +122,18 @@ func TestNoChangeBeginsDuringAHold(t *testing.T) {
 					again := make(chan struct{})
 					l.Await(func() { close(again) })
 					<-again
-				case Repeat:
 				default:
 					t.Errorf("answer %d", a)
 				}
 			}
 		})
 	}
-	for granted := 0; granted < 200; {
+	for range 200 {
 		h := &Hold{Key: key, Stops: changing, Conflict: func(*Intent) Answer { return Delayed }}
-		if !m.Grant(h) {
-			continue
+		if !m.announce(h, time.Minute) {
+			t.Error("the changes under way do not end")
+			break
 		}
-		granted++
 		held.Store(true)
 		for range 100 {
 			if n := under.Load(); n > 0 {
@@ -146,7 +148,7 @@ func TestNoChangeBeginsDuringAHold(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// A hold stops the accesses that it names, of everyone but its client: of the file, of its names, and of the names of a
+// A hold stops the accesses that it names, by all callers but its client: of the file, of its names, and of the names of a
 // directory.
 func TestHoldStopsWhatItNames(t *testing.T) {
 	m := newManager(t)
