@@ -146,9 +146,8 @@ type request struct {
 	values [wire.ProcCommit + 1]any
 	// later is what the call waits for, after errLater.
 	later state.Later
-	// passes are those of the changes that the procedure makes, and passed is their number.
-	passes [maxPasses]state.Pass
-	passed int
+	// passes are those of the changes that the procedure makes.
+	passes state.Passes
 }
 
 // Serve runs one procedure.
@@ -247,7 +246,7 @@ func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 // to the pool.
 // It is deferred, so that it runs even if the procedure panics.
 func (p *Program) recycle(r *request) {
-	r.pass()
+	r.passes.Done()
 	if r.export != nil {
 		r.export.Leave(r.call.Conn)
 	}

@@ -84,10 +84,7 @@ func (r *request) ask(use state.Use, fs vfs.FileSystem, h vfs.Handle, name []byt
 	pass, answer := r.program.state.Ask(&i)
 	switch answer {
 	case state.Yes:
-		if pass != (state.Pass{}) {
-			r.passes[r.passed] = pass
-			r.passed++
-		}
+		r.passes.Add(pass)
 		return nil
 	case state.AfterGrace, state.Repeat:
 		return vfs.ErrDelay
@@ -99,15 +96,4 @@ func (r *request) ask(use state.Use, fs vfs.FileSystem, h vfs.Handle, name []byt
 		return i.Err
 	}
 	return syscall.EACCES
-}
-
-// maxPasses is the largest number of changes that one procedure makes.
-const maxPasses = 4
-
-// pass ends the accesses of the call.
-func (r *request) pass() {
-	for i := range r.passed {
-		r.passes[i].Done()
-	}
-	r.passed = 0
 }

@@ -201,7 +201,7 @@ func (k *Compound) readySaved(n wire.OpNum) Status {
 // leave ends the operation's accesses, and undoes enter: the exports are no longer in use by the operation. perform
 // defers the call of leave. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
 func (k *Compound) leave() {
-	k.pass()
+	k.passes.Done()
 	if k.inside {
 		k.inside = false
 		k.Status = wire.NFS4ErrServerFault

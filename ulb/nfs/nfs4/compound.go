@@ -90,9 +90,8 @@ type running struct {
 	// owner.
 	given     []byte
 	postponed Status
-	// passes are those of the accesses of the operation, and passed is their number.
-	passes [maxPasses]state.Pass
-	passed int
+	// passes are those of the changes that the operation makes.
+	passes state.Passes
 	// lane is the executor lane in which a Blocked operation will wait, and start the function that
 	// begins the wait of a Waiting one.
 	lane  any

@@ -73,7 +73,7 @@ func (k *Compound) ask(use state.Use, o *Object, name []byte, by *state.State, s
 	pass, answer := k.Program.state.Ask(&i)
 	switch answer {
 	case state.Yes:
-		k.hold(pass)
+		k.passes.Add(pass)
 		return wire.NFS4OK
 	case state.AfterGrace:
 		if k.Minor == 0 && use == state.UseLink {
@@ -96,23 +96,4 @@ func (k *Compound) ask(use state.Use, o *Object, name []byte, by *state.State, s
 		return wire.NFS4ErrLocked
 	}
 	return wire.NFS4ErrDelay // the other operations have no status for it
-}
-
-// hold keeps the pass of an access until the operation ends.
-func (k *Compound) hold(p state.Pass) {
-	if p != (state.Pass{}) {
-		k.passes[k.passed] = p
-		k.passed++
-	}
-}
-
-// maxPasses is the largest number of changes that one operation makes.
-const maxPasses = 4
-
-// pass ends the accesses of the operation.
-func (k *Compound) pass() {
-	for i := range k.passed {
-		k.passes[i].Done()
-	}
-	k.passed = 0
 }

@@ -282,7 +282,7 @@ func (o *opening) share() Status {
 	switch o.state, v = k.Program.state.Open(&a); {
 	case v == state.Granted:
 		o.file = nil // it belongs to the state manager now
-		k.hold(o.state.Pass)
+		k.passes.Add(o.state.Pass)
 	case v == state.OpenConflict && o.reclaim:
 		return wire.NFS4ErrReclaimConflict
 	}
@@ -410,7 +410,7 @@ func (o *opening) create() Status {
 	if err != nil {
 		return o.notMade(err, c.Mode)
 	}
-	k.pass() // the directory's change has ended, and the open of the file must not wait for it
+	k.passes.Done() // the directory's change has ended, and the open of the file must not wait for it
 	o.object, o.made = Object{k.Current.Export, made.Handle}, made.Created
 	o.change = changeInfo(&ch)
 	if !made.HasAttr {

@@ -13,11 +13,33 @@ import (
 // not count, because it changes nothing.
 type Pass struct{ way *way }
 
-// Done ends the access. The caller calls it once, when it no longer changes the file, or it drops the pass.
+// Done ends the access. The caller calls it exactly once, when it no longer changes the file.
 func (p Pass) Done() {
-	if w := p.way; w != nil && w.under.Add(-1) >= 0 && w.awaited.Load() > 0 {
+	if w := p.way; w != nil && w.under.Add(-1) == 0 && w.awaited.Load() > 0 {
 		w.wake()
 	}
+}
+
+// Passes are those of the changes that one operation makes, at most four. The zero value has none.
+type Passes struct {
+	all [4]Pass
+	n   int
+}
+
+// Add keeps a pass until Done.
+func (p *Passes) Add(more Pass) {
+	if more != (Pass{}) {
+		p.all[p.n] = more
+		p.n++
+	}
+}
+
+// Done ends the accesses of all passes, and forgets them.
+func (p *Passes) Done() {
+	for _, x := range p.all[:p.n] {
+		x.Done()
+	}
+	p.n = 0
 }
 
 // A way counts the changes under way of the files whose handles have one hash.
@@ -26,7 +48,7 @@ type way struct {
 	// awaited is the number of callers of quiet that wait for the way.
 	awaited atomic.Int32
 	mu      sync.Mutex
-	changed chan struct{} // closed at the next end of a change; nil if no caller waits
+	changed chan struct{} // closed when next no change is under way; nil if no caller waits
 }
 
 // ways holds the ways by hash. There are so many that a change of one file rarely keeps a hold on another one
