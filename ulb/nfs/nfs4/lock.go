@@ -186,8 +186,7 @@ func unlock(k *Compound, args *wire.Locku4Args) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	return k.onState(&args.LockStateid, state.KindLock, args.Seqid, func(r *state.Ref) (state.StateID, Status) {
-		id, v := k.Program.state.Unlock(r, args.Offset, args.Length, claimer)
-		return id, k.Answer(v)
+	return k.onState(&args.LockStateid, state.KindLock, args.Seqid, func(r *state.Ref) (state.StateID, state.Verdict) {
+		return k.Program.state.Unlock(r, args.Offset, args.Length, claimer)
 	})
 }

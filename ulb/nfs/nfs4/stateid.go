@@ -1,6 +1,7 @@
 package nfs4
 
 import (
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -110,7 +111,7 @@ type useOfState struct {
 
 // onState runs an operation on a stateid of the given kind. run returns the stateid that replaces the old
 // one; onState writes it as the result and makes it the current stateid.
-func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run func(r *state.Ref) (state.StateID, Status)) Status {
+func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run func(r *state.Ref) (state.StateID, state.Verdict)) Status {
 	r, s := k.ref(id)
 	if s != wire.NFS4OK {
 		return s
@@ -120,13 +121,13 @@ func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run
 		return k.orOfType(s)
 	}
 	return k.numbered(owner, seqid, func() Status {
-		next, s := run(&r)
-		if s == wire.NFS4OK {
+		next, v := run(&r)
+		if v == state.Granted {
 			id := wire.StateID4(next)
 			id.Encode(k.W)
 			k.StateID = next
 		}
-		return k.orOfType(s)
+		return k.orOfType(k.Answer(v))
 	})
 }
 
@@ -176,7 +177,7 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 		return wire.NFS4ErrBadSeqID
 	case state.Wait:
 		lane := k.FS().Lane()
-		k.Call.WaitsFor(waitTurn)
+		k.Call.WaitsFor(rpc.WaitTurn)
 		return k.WaitFor(func() {
 			m.AfterTurn(o, func() { k.Resume(lane) })
 		})
@@ -196,24 +197,23 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 
 // closeFile is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2).
 func closeFile(k *Compound, args *wire.Close4Args) Status {
-	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, Status) {
+	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, state.Verdict) {
 		id, v := k.Program.state.CloseOpen(r, k.Op.Try)
 		if k.Minor > 0 {
 			id = state.InvalidID // RFC 8881 §18.2.4
 		}
-		return id, k.Answer(v)
+		return id, v
 	})
 }
 
 // openDowngrade is OPEN_DOWNGRADE (RFC 8881 §18.18, RFC 7530 §16.19).
 func openDowngrade(k *Compound, args *wire.OpenDowngrade4Args) Status {
-	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, Status) {
+	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, state.Verdict) {
 		access, deny, s := shareOf(args.ShareAccess, args.ShareDeny, k.Minor)
 		if s != wire.NFS4OK {
-			return state.StateID{}, s
+			return state.StateID{}, state.Invalid
 		}
-		id, v := k.Program.state.Downgrade(r, access, deny)
-		return id, k.Answer(v)
+		return k.Program.state.Downgrade(r, access, deny)
 	})
 }
 

@@ -77,9 +77,8 @@ func OwnerOperations() []Operation {
 
 // openConfirm is OPEN_CONFIRM (RFC 7530 §16.18).
 func openConfirm(k *Compound, args *wire.OpenConfirm4Args) Status {
-	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, Status) {
-		id, v := k.Program.state.ConfirmOpen(r)
-		return id, k.Answer(v)
+	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, state.Verdict) {
+		return k.Program.state.ConfirmOpen(r)
 	})
 }
 
