@@ -3,6 +3,7 @@ package nfs4
 import (
 	"errors"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -353,7 +354,7 @@ func (k *Compound) Failed(err error) Status {
 	}
 	if pending, ok := errors.AsType[export.Pending](err); ok {
 		lane := k.FS().Lane()
-		k.Call.WaitsFor(waitUser)
+		k.Call.WaitsFor(rpc.WaitUser)
 		return k.WaitFor(func() { pending.Await(func() { k.Resume(lane) }) })
 	}
 	return StatusOf(err)
@@ -374,7 +375,7 @@ func (k *Compound) afterDisk() Status {
 	if e := k.Current.Export; e != nil {
 		lane = e.FS.Lane()
 	}
-	k.Call.WaitsFor(waitState)
+	k.Call.WaitsFor(rpc.WaitState)
 	return k.WaitFor(func() { later.Await(func() { k.Resume(lane) }) })
 }
 

@@ -1,14 +1,5 @@
 package nfs4
 
-import "github.com/nfsrdmad/nfsrdmad/rpc"
-
-// Reasons for which an operation returns Waiting: see rpc.Wait.
-const (
-	waitUser  = rpc.WaitUser
-	waitState = rpc.WaitState
-	waitTurn  = rpc.WaitTurn
-)
-
 // tellWhat tells package rpc which operation begins, and on which object, for lists of the calls in progress. An operation
 // with Op.Try ends at once, and is in no list.
 func (k *Compound) tellWhat(op *Operation) {
