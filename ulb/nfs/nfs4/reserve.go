@@ -17,14 +17,14 @@ func (k *Compound) reserve(args *wire.Allocate4Args, do func(vfs.Sparse, *vfs.Op
 	if args.Length == 0 || args.Offset > 1<<64-1-args.Length {
 		return wire.NFS4ErrInvalid
 	}
+	if args.Length > reservePiece && k.Op.Try {
+		return k.Block(k.FS().Lane())
+	}
 	fs, f, s := k.borrowSparse(&args.Stateid, state.AccessWrite)
 	if s != wire.NFS4OK {
 		return s
 	}
 	defer f.giveBack()
-	if args.Length > reservePiece && k.Op.Try {
-		return k.Block(k.FS().Lane())
-	}
 	if k.Number == wire.OpAllocate && args.Length > reservePiece && k.reserved == 0 {
 		if s := k.roomFor(args.Offset, args.Length); s != wire.NFS4OK {
 			return s
@@ -48,13 +48,8 @@ func (k *Compound) reserve(args *wire.Allocate4Args, do func(vfs.Sparse, *vfs.Op
 	}
 }
 
-// allocate is ALLOCATE (RFC 7862 §15.1).
-func allocate(k *Compound, args *wire.Allocate4Args) Status {
-	return k.reserve(args, vfs.Sparse.Allocate)
-}
-
-// roomFor reports whether a range of the current file can be allocated, as far as the file system's free space and
-// largest file say. Without it, an ALLOCATE of more than there is would take all that is left, piece by piece.
+// roomFor returns NFS4_OK if a range of the current file can be allocated, as far as the file system's free space and
+// largest file say, or else NFS4ERR_FBIG or NFS4ERR_NOSPC. Without it, an ALLOCATE of more than there is would take all that is left, piece by piece.
 func (k *Compound) roomFor(offset, length uint64) Status {
 	fs, h := k.FS(), k.Current.Handle
 	info, err := fs.Info(&k.Op, h)
@@ -75,6 +70,11 @@ func (k *Compound) roomFor(offset, length uint64) Status {
 		return wire.NFS4ErrNoSpace
 	}
 	return wire.NFS4OK
+}
+
+// allocate is ALLOCATE (RFC 7862 §15.1).
+func allocate(k *Compound, args *wire.Allocate4Args) Status {
+	return k.reserve(args, vfs.Sparse.Allocate)
 }
 
 // deallocate is DEALLOCATE (RFC 7862 §15.4).
