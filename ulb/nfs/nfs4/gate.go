@@ -46,14 +46,13 @@ func (k *Compound) maySet(use state.Use, o *Object, name []byte, set *vfs.SetAtt
 	return k.ask(use, o, name, nil, set)
 }
 
-// mayList returns NFS4_OK if a listing may show attributes of o, which is not the current object. The listing does not
+// may returns NFS4_OK if the listing may show what it shows of o, which is not the current object. The listing does not
 // wait.
-func (k *Compound) mayList(o Object) Status {
-	s := k.may(state.UseStat, &o, nil, nil)
-	if s != wire.NFS4OK {
+func (l *lister) may(o Object) Status {
+	if l.plus && l.k.may(state.UseStat, &o, nil, nil) != wire.NFS4OK {
 		return wire.NFS4ErrDelay
 	}
-	return s
+	return wire.NFS4OK
 }
 
 // ask asks the state manager about an access, and translates its answer.

@@ -248,7 +248,7 @@ func (l *lister) enterJunction(e *export.Export) Status {
 		return wire.NFS4ErrDelay
 	}
 	defer e.Leave(k.Call.Conn)
-	if s := k.mayList(Object{e, e.FS.Root()}); l.plus && s != wire.NFS4OK {
+	if s := l.may(Object{e, e.FS.Root()}); s != wire.NFS4OK {
 		return s
 	}
 	dir, try := k.Current, k.Op.Try
@@ -291,7 +291,7 @@ func (l *lister) lookAgain(name []byte) Status {
 	case err != nil:
 		return k.notFound(err)
 	}
-	if s := k.mayList(Object{k.Current.Export, o.Handle}); l.plus && s != wire.NFS4OK {
+	if s := l.may(Object{k.Current.Export, o.Handle}); s != wire.NFS4OK {
 		return s
 	}
 	k.Attr = o.Attr
