@@ -85,16 +85,13 @@ func (r *request) wait(err error) rpc.Outcome {
 	}
 	// From Await on, the call may belong to another goroutine.
 	c := r.call
-	pending, users := errors.AsType[export.Pending](err)
-	if c.WaitsFor(rpc.WaitState); users {
-		c.WaitsFor(rpc.WaitUser)
+	reason, await := rpc.WaitState, r.later.Await
+	if pending, ok := errors.AsType[export.Pending](err); ok {
+		reason, await = rpc.WaitUser, pending.Await
 	}
+	c.WaitsFor(reason)
 	c.Detach()
-	if users {
-		pending.Await(func() { c.Resume(lane) })
-	} else {
-		r.later.Await(func() { c.Resume(lane) })
-	}
+	await(func() { c.Resume(lane) })
 	return rpc.Outcome{Pending: true}
 }
 
