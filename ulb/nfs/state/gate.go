@@ -174,22 +174,18 @@ func (m *Manager) answer(i *Intent) Answer {
 	case d.all.Load() == 0:
 		return Yes
 	}
-	held := d.held.Load() > 0
-	if held {
-		key := FileKey{DomainOf(i.FS), i.File}
-		if h := d.heldBy(key.id(), i, nil); h != nil {
-			return m.stopped(h, i)
-		}
-	}
-	named := i.Name != nil && i.Use != UseCreate
 	if i.By.allows(deny) {
 		deny = 0
 	}
-	if deny == 0 && !(held && named) {
+	if deny == 0 && d.held.Load() == 0 {
 		return Yes
 	}
 	key := FileKey{DomainOf(i.FS), i.File}
-	if named {
+	id := key.id()
+	if h := d.heldBy(id, i, nil); h != nil {
+		return h.stopped(i)
+	}
+	if i.Name != nil && i.Use != UseCreate {
 		var attr vfs.Attr
 		switch o, err := i.FS.Lookup(i.Op, i.File, i.Name, &attr); {
 		case errors.Is(err, vfs.ErrWouldBlock):
@@ -202,11 +198,9 @@ func (m *Manager) answer(i *Intent) Answer {
 		default:
 			key.Handle = o.Handle
 		}
-	}
-	id := key.id()
-	if held && named {
+		id = key.id()
 		if h := d.heldBy(id, i, nil); h != nil {
-			return m.stopped(h, i)
+			return h.stopped(i)
 		}
 	}
 	if deny == 0 {

@@ -85,6 +85,9 @@ func (d *denials) hold(h *Hold, add bool) {
 // heldBy returns a hold on a file that stops an access, or nil. If the caller has a hold itself, own, only earlier ones
 // count: so of two callers with holds, one goes on.
 func (d *denials) heldBy(id fileID, i *Intent, own *Hold) *Hold {
+	if d.held.Load() == 0 {
+		return nil
+	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for _, h := range d.holds[id] {
@@ -104,7 +107,7 @@ func (i *Intent) isOf(c *Client) bool {
 }
 
 // stopped returns the answer to an access that h stops.
-func (m *Manager) stopped(h *Hold, i *Intent) Answer {
+func (h *Hold) stopped(i *Intent) Answer {
 	copied := *i // which escapes, so that the caller's need not
 	switch a := h.Conflict(&copied); {
 	case a != Delayed:
@@ -112,6 +115,6 @@ func (m *Manager) stopped(h *Hold, i *Intent) Answer {
 	case i.Later == nil:
 		return Repeat
 	}
-	*i.Later = Later{m: m, hold: h}
+	*i.Later = Later{hold: h}
 	return Delayed
 }

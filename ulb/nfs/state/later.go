@@ -14,7 +14,7 @@ import (
 //
 // A request may also wait for the end of a Hold.
 type Later struct {
-	m      *Manager
+	m      *Manager // nil if the request waits for a Hold
 	record *Client
 	expel  []*Client
 	hold   *Hold

@@ -205,7 +205,7 @@ func (m *Manager) truncating(a *OpenArgs, id fileID, own *Hold) (p Pass, v Verdi
 		return p, Granted
 	}
 	p = m.ways.begin(&a.Key.Handle)
-	if a.Roomy || m.files.denials.held.Load() == 0 {
+	if a.Roomy {
 		return p, Granted
 	}
 	i := Intent{Use: UseWrite, File: a.Key.Handle, Client: a.Client, Later: a.Later}
@@ -214,7 +214,7 @@ func (m *Manager) truncating(a *OpenArgs, id fileID, own *Hold) (p Pass, v Verdi
 		return p, Granted
 	}
 	p.Done()
-	switch m.stopped(h, &i) {
+	switch h.stopped(&i) {
 	case Delayed:
 		return Pass{}, AfterDisk
 	case No:
