@@ -22,7 +22,7 @@ func (a *administration) Clients() iter.Seq[*admin.Client] {
 
 func (a *administration) describeClient(e *state.ClientEntry) *admin.Client {
 	c := &admin.Client{
-		ID: a.nameOfClient(e.Client), Kind: kindOfClient(e.Client), Address: e.Address.String(), Name: clientsName(e.Client), Principal: plain(e.Client.Principal),
+		ID: a.nameOfClient(e.Client), Kind: kindOfClient(e.Client), Address: e.Client.Address().String(), Name: clientsName(e.Client), Principal: plain(e.Client.Principal),
 		Confirmed: e.Confirmed, Seen: time.Now().Add(-e.Silent), Expired: e.Expired, Sessions: e.Sessions, Running: e.Running,
 		Opens: e.Opens, Locks: e.Locks, Ranges: e.Ranges, Waiting: e.Waiting, Revoked: e.Revoked, Memory: e.Memory,
 	}

@@ -38,7 +38,7 @@ func (a *administration) Opens(choice admin.Choice) (iter.Seq[*admin.Open], erro
 				continue
 			}
 			o := &admin.Open{
-				Holder: a.holder(e.Client, e.Address.String(), e.Owner), File: a.file(&e.Key, e.Export),
+				Holder: a.holder(e.Client, e.Owner), File: a.file(&e.Key, e.Export),
 				Access: accessText(e.Access), Deny: accessText(e.Deny), Locks: e.Locks, Revoked: e.Revoked,
 			}
 			if !yield(o) {
@@ -60,14 +60,14 @@ func (a *administration) Locks(choice admin.Choice) (iter.Seq[*admin.Lock], erro
 				continue
 			}
 			l := &admin.Lock{
-				Holder: a.holder(e.Client, e.Address.String(), e.Owner), File: a.file(&e.Key, e.Export),
+				Holder: a.holder(e.Client, e.Owner), File: a.file(&e.Key, e.Export),
 				First: e.Range.First, Last: e.Range.Last, Write: e.Range.Write, Waits: e.Waits,
 			}
 			if e.Waits {
 				l.Asked = &e.Asked
 			}
 			if e.By != nil {
-				by := a.holder(e.By, e.ByAddress.String(), e.ByOwner)
+				by := a.holder(e.By, e.ByOwner)
 				l.By = &by
 			}
 			if !yield(l) {
@@ -77,8 +77,8 @@ func (a *administration) Locks(choice admin.Choice) (iter.Seq[*admin.Lock], erro
 	}, nil
 }
 
-func (a *administration) holder(c *state.Client, address, owner string) admin.Holder {
-	return admin.Holder{Client: a.nameOfClient(c), Address: address, Kind: kindOfClient(c), Owner: plain(owner)}
+func (a *administration) holder(c *state.Client, owner string) admin.Holder {
+	return admin.Holder{Client: a.nameOfClient(c), Address: c.Address().String(), Kind: kindOfClient(c), Owner: plain(owner)}
 }
 
 func accessText(a state.Access) (text string) {

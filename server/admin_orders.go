@@ -43,10 +43,11 @@ func (a *administration) Release(choice admin.Choice) (*admin.Taken, error) {
 	}
 	taken := &admin.Taken{}
 	var keys []*state.FileKey
-	note := func(c *state.Client, key *state.FileKey, export uint32, address string, has bool) {
+	note := func(c *state.Client, key *state.FileKey, export uint32, has bool) {
 		if !of.has(c, key, export) {
 			return
 		}
+		address := c.Address().String()
 		if !slices.Contains(taken.Clients, address) {
 			taken.Clients = append(taken.Clients, address)
 		}
@@ -58,10 +59,10 @@ func (a *administration) Release(choice admin.Choice) (*admin.Taken, error) {
 		}
 	}
 	for e := range a.clients.Opens() {
-		note(e.Client, &e.Key, e.Export, e.Address.String(), true)
+		note(e.Client, &e.Key, e.Export, true)
 	}
 	for e := range a.clients.Locks() {
-		note(e.Client, &e.Key, e.Export, e.Address.String(), !e.Waits)
+		note(e.Client, &e.Key, e.Export, !e.Waits)
 	}
 	if of.files == nil {
 		keys = []*state.FileKey{nil}

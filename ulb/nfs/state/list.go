@@ -2,7 +2,6 @@ package state
 
 import (
 	"iter"
-	"net/netip"
 	"runtime"
 	"slices"
 	"time"
@@ -21,9 +20,7 @@ const pieceSteps = 256
 
 // A ClientEntry describes one client.
 type ClientEntry struct {
-	Client *Client
-	// Address is where the client came from, by clientaddr.Of.
-	Address   netip.Addr
+	Client    *Client
 	Confirmed bool
 	// Silent is the time since the client last renewed its lease. A host has no lease: its time counts from its last lock.
 	Silent time.Duration
@@ -41,7 +38,6 @@ type ClientEntry struct {
 // An OpenEntry describes what one open-owner has open in a file.
 type OpenEntry struct {
 	Client       *Client
-	Address      netip.Addr
 	Owner        string
 	ID           StateID
 	Key          FileKey
@@ -55,20 +51,18 @@ type OpenEntry struct {
 
 // A LockEntry describes a byte range that one lock-owner has locked, or for which it waits.
 type LockEntry struct {
-	Client  *Client
-	Address netip.Addr
-	Owner   string
-	Key     FileKey
-	Export  uint32
-	Range   byterange.Range
+	Client *Client
+	Owner  string
+	Key    FileKey
+	Export uint32
+	Range  byterange.Range
 	// Waits is true if the owner does not have the lock, but waits for it, and has last asked for it at Asked. By then is the
-	// client of a lock that is in the way, at ByAddress, and ByOwner its owner. By is nil if none is: the lock has just become free,
+	// client of a lock that is in the way, and ByOwner its owner. By is nil if none is: the lock has just become free,
 	// an earlier waiter comes first, or a process of this machine has it.
-	Waits     bool
-	Asked     time.Time
-	By        *Client
-	ByAddress netip.Addr
-	ByOwner   string
+	Waits   bool
+	Asked   time.Time
+	By      *Client
+	ByOwner string
 }
 
 // Clients lists all clients, in no particular order.
@@ -99,7 +93,7 @@ func (m *Manager) Clients() iter.Seq[*ClientEntry] {
 func (g *guard) describe(c *Client, held heldCount) *ClientEntry {
 	now, h := g.now(), &c.holding
 	return &ClientEntry{
-		Client: c, Address: c.known.address, Confirmed: c.known.confirmed,
+		Client: c, Confirmed: c.known.confirmed,
 		Silent: now - time.Duration(c.known.renewed.Load()), Expired: g.expired(c, now),
 		Sessions: int(c.known.sessions.Load()), Running: int(c.known.running.Load()),
 		Opens: held.opens, Locks: held.locks, Ranges: h.ranges, Waiting: h.waiters, Revoked: len(h.revoked), Memory: c.memory(),
@@ -135,7 +129,7 @@ func (m *Manager) Opens() iter.Seq[*OpenEntry] {
 		var piece []*OpenEntry
 		m.walk(func(_ *guard, s *State, _ uint64, _ int) (uint64, int) {
 			if _, taken := s.Client.holding.revoked[s]; s.Kind == KindOpen && !s.carriesOnly() && (s.file != nil || taken) {
-				e := &OpenEntry{Client: s.Client, Address: s.Client.known.address, Owner: s.Owner.key.name, ID: s.ID(), Key: s.Key, Export: s.Export,
+				e := &OpenEntry{Client: s.Client, Owner: s.Owner.key.name, ID: s.ID(), Key: s.Key, Export: s.Export,
 					Locks: len(s.locks), Revoked: taken}
 				if s.file != nil {
 					e.Access, e.Deny = s.modes.union()
@@ -176,7 +170,7 @@ func (m *Manager) locks(yield func(*LockEntry) bool) pieces {
 			if i == room {
 				return r.First, room
 			}
-			piece = append(piece, &LockEntry{Client: s.Client, Address: s.Client.known.address, Owner: s.Owner.key.name, Key: s.Key, Export: s.Export, Range: r})
+			piece = append(piece, &LockEntry{Client: s.Client, Owner: s.Owner.key.name, Key: s.Key, Export: s.Export, Range: r})
 		}
 		return 0, max(1, len(ranges)-first)
 	}, func() bool { return yieldAll(&piece, yield) })
@@ -191,9 +185,9 @@ func (s *State) listWaits() (all []*LockEntry, steps int) {
 		if w.open != s {
 			continue
 		}
-		e := &LockEntry{Client: w.Client, Address: w.Client.known.address, Owner: w.Owner, Key: s.Key, Export: s.Export, Range: w.want, Waits: true, Asked: w.asked}
+		e := &LockEntry{Client: w.Client, Owner: w.Owner, Key: s.Key, Export: s.Export, Range: w.want, Waits: true, Asked: w.asked}
 		s.file.locked.Conflicts(&w.want, w.Client.holding.owners[ownerKey{true, w.Owner}], func(other *State, _ *byterange.Range) bool {
-			e.By, e.ByAddress, e.ByOwner = other.Client, other.Client.known.address, other.Owner.key.name
+			e.By, e.ByOwner = other.Client, other.Owner.key.name
 			return false
 		})
 		all = append(all, e)
