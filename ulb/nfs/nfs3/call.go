@@ -198,7 +198,7 @@ func (p *Program) execute(c *rpc.Call, w *xdr.Writer, e *export.Export, o *expor
 	}
 	out = procedures[c.Header.Procedure].begin(r)
 	if out.Pending {
-		later, r.later = r.later, state.Later{}
+		later = r.later
 	}
 	return out, later
 }
@@ -243,15 +243,14 @@ func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 }
 
 // recycle ends the accesses of the call, calls Leave of the export, because the call no longer uses it, and returns r
-// to the pool.
-// It is deferred, so that it runs even if the procedure panics.
+// to the pool. It is deferred, so that it runs even if the procedure panics.
 func (p *Program) recycle(r *request) {
 	r.passes.Done()
 	if r.export != nil {
 		r.export.Leave(r.call.Conn)
 	}
 	r.program, r.call, r.args, r.w = nil, nil, nil, nil
-	r.looked = export.Looked{}
+	r.looked, r.later = export.Looked{}, state.Later{}
 	r.export, r.cred.Groups, r.data[0], r.list, r.view = nil, nil, nil, lister{}, pseudo.View{}
 	p.requests.Put(r)
 }
@@ -290,7 +289,7 @@ var (
 	errGarbage  = errors.New("nfs3: the arguments contradict each other")
 	errNoMemory = errors.New("nfs3: the call has no memory for its results")
 	// errLater means that the call waits for what request.later says, and then runs again.
-	errLater = errors.New("nfs3: the call waits for the records of clients")
+	errLater = errors.New("nfs3: the call waits for the records of clients, or for the end of a hold")
 )
 
 // outcome returns the outcome of a call whose procedure returned err. send is false if the results are
