@@ -24,10 +24,12 @@ func (t *Table) Serves(c *rpc.Conn, cred *rpc.Cred) bool {
 // Knows reports whether a call with the handle of o makes the caller's peer a known one (rpc.Conn.Known): the handle is
 // genuine, and an export serves the caller.
 func (t *Table) Knows(o *Opened, c *rpc.Conn, cred *rpc.Cred) bool {
-	if c.Known() || !o.Proven() {
-		return c.Known()
-	}
-	if o.Export == t.Root() {
+	switch {
+	case c.Known():
+		return true
+	case !o.Proven():
+		return false
+	case o.Export == t.Root():
 		return t.Serves(c, cred)
 	}
 	return o.Export.Serves(c, cred)
