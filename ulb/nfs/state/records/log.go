@@ -171,7 +171,7 @@ func read(b []byte) (c content, to end, err error) {
 	v, length, marked := head.uint32(), head.uint64(), head.uint32()
 	switch {
 	case crc32.Checksum(b[:headSize-4], castagnoli) != head.uint32():
-		return c, to, errors.New("the head of the file is truncated")
+		return c, to, errors.New("the checksum of its head is wrong: the file is damaged")
 	case v < 1 || v > version:
 		return c, to, errLater
 	case length > uint64(len(b)):
