@@ -209,7 +209,7 @@ func (held) Remove([]state.Record) error { return nil }
 func TestNamesStayDuringGrace(t *testing.T) {
 	s := treeSiteWith(t, func(cfg *nfs4test.Config) { cfg.State.Records = held{} }, "/data")
 	if !s.State.InGrace() {
-		t.Fatal("there is no time of grace")
+		t.Fatal("there is no grace period")
 	}
 	again := step{"LINK", append(saved([]string{"data", "file"}, []string{"data"}), link("x")), wire.NFS4ErrDelay, wire.NFS4ErrGrace}
 	runSteps(t, s, []step{

@@ -10,7 +10,7 @@ import (
 
 const (
 	// announceFirst is the time after which the server tells a host again that did not answer. The time doubles, up to
-	// announceMost. After announceFor the server gives up: the time of grace is over long before.
+	// announceMost. After announceFor the server gives up: the grace period is over long before.
 	announceFirst = 5 * time.Second
 	announceMost  = 5 * time.Minute
 	announceFor   = 15 * time.Minute

@@ -72,7 +72,7 @@ func (h *host) freeAll(name string, restarts int32) {
 }
 
 // A host is recorded before its first lock. After a restart of the server it alone may reclaim, and no host locks
-// anything else until the time of grace is over. Reclaiming ends then (NLM-30, NLM-31).
+// anything else until the grace period is over. Reclaiming ends then (NLM-30, NLM-31).
 func TestReclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		records, f := &notes{}, &far{t: t, port: 4045}
@@ -88,7 +88,7 @@ func TestReclaim(t *testing.T) {
 
 		s = newSite(t, options{records: records, dial: f.dial})
 		a, b := s.host("a", "10.0.0.2:900", 1000), s.host("b", "10.0.0.3:900", 1000)
-		is(t, "LOCK in the time of grace", b.lock(want{1, 100, 1, false}), wire.DeniedGracePeriod)
+		is(t, "LOCK in the grace period", b.lock(want{1, 100, 1, false}), wire.DeniedGracePeriod)
 		is(t, "TEST", b.test(want{1, 100, 1, false}).Stat, wire.DeniedGracePeriod)
 		is(t, "reclaiming by another", b.reclaim(w), wire.DeniedGracePeriod)
 		is(t, "LOCK of the one that held it", a.lock(w), wire.DeniedGracePeriod)

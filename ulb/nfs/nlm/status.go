@@ -40,7 +40,7 @@ var verdicts = [state.Verdicts]wire.Stat4{
 	state.NameTaken:      wire.DeniedNoLocks,
 	state.OtherVerifier:  wire.DeniedNoLocks,
 	state.OtherPrincipal: wire.DeniedNoLocks,
-	// The time of grace is not over, or it is and nothing can be reclaimed any more. Linux's server and its client
+	// The grace period is not over, or it is and nothing can be reclaimed any more. Linux's server and its client
 	// use one status for both.
 	state.InGracePeriod:   wire.DeniedGracePeriod,
 	state.MayNotReclaim:   wire.DeniedGracePeriod,

@@ -85,7 +85,7 @@ func TestNameOfAClientThatMayClaimIsKept(t *testing.T) {
 					is(t, "the thief, after", s, c.after)
 					synctest.Wait()
 					if !m.InGrace() || !d.has(kind, "client") {
-						t.Error("the thief ends the time of grace, or the record")
+						t.Error("the thief ends the grace period, or the record")
 					}
 					mayClaim(t, m, client)
 				})
@@ -166,7 +166,7 @@ func TestStrangersInGrace(t *testing.T) {
 		mayClaim(t, m, c)
 		pass(leaseTime)
 		if m.InGrace() {
-			t.Error("strangers make the time of grace longer")
+			t.Error("strangers make the grace period longer")
 		}
 	})
 }

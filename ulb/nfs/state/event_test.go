@@ -40,7 +40,7 @@ func TestGraceIsTold(t *testing.T) {
 			holds(t, m)
 			m.Close()
 			if all := e.take(); len(all) != 0 {
-				t.Errorf("without a time of grace: %+v", all)
+				t.Errorf("without a grace period: %+v", all)
 			}
 			m = manager(t, Config{Records: d, Event: e.event})
 			defer m.Close()

@@ -298,7 +298,7 @@ func TestGuardedClientIsKnownByIntegrityAloneAfterARestart(t *testing.T) {
 			is(t, "EXCHANGE_ID without integrity", m.ExchangeID(request(verifier, false, false), false).Verdict, delay)
 		}
 		if !m.InGrace() {
-			t.Error("requests without integrity have ended the time of grace")
+			t.Error("requests without integrity have ended the grace period")
 		}
 	}
 	lives(t, &disk{}, holds(1, true, true), refused, func(t *testing.T, m *Manager) {

@@ -147,7 +147,7 @@ func (m *Manager) Clear(u Use) bool {
 // when the changes of the file have ended that began before. Reads are not counted, because what they have read was
 // true when the hold came.
 //
-// Only OPEN and LOCK do not call Ask for the file that they open or lock: the methods Open and Lock check for
+// OPEN asks, with UseOpen, only whether a Hold stops it, and LOCK does not ask: the methods Open and Lock check for
 // conflicts and grant the state in one step. As long as an open exists, a request with its stateid gets Yes for the
 // accesses of that open, unless a Hold stops it.
 //

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Hold keeps accesses of others from a file or a directory. An OPEN with a deny mode has one until it is granted;
-// then its deny bits stop the others. A delegation would have one for as long as it lasts.
+// A Hold keeps accesses of others from a file or a directory. An OPEN, or a SHARE of NLM, that denies writing has one
+// until it is granted; then its deny bits stop the others. A delegation would have one for as long as it lasts.
 type Hold struct {
 	// Key is the file, or the directory of names.
 	Key FileKey

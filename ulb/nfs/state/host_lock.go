@@ -11,7 +11,7 @@ import (
 const LocalRetry = 2 * time.Second
 
 // HostLock locks a range of a file for an owner (a.OwnerName) of the host a.Host, which has no stateids: of a.Ref
-// only the file counts. It first has the host recorded. The statuses are those of Lock and of Record. If a.Wait is
+// only the file counts. It first has the host recorded. The verdicts are those of Lock and of Record. If a.Wait is
 // true and the verdict is LockConflict, the owner waits for the lock (NotifyHosts), unless its host or its address
 // waits for too many. No notice comes if the Denied is of a process of this machine (its ClientID is 0): the caller
 // tries again after LocalRetry, with IfWaits.

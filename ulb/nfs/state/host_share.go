@@ -8,7 +8,7 @@ import (
 func shareOwner(owner []byte) []byte { return bytes.Join([][]byte{[]byte("share "), owner}, nil) }
 
 // HostShare opens a file for an owner (a.OwnerName) of the host a.Client, with access and deny bits, in place of the
-// owner's earlier share of the file. It first has the host recorded. The statuses are those of Open and of Record.
+// owner's earlier share of the file. It first has the host recorded. The verdicts are those of Open and of Record.
 func (m *Manager) HostShare(a *OpenArgs) (verdict Verdict) {
 	a.OwnerName = shareOwner(a.OwnerName)
 	switch s, first := m.MayHold(a.Client, KindOpen, a.Deny, a.Claimed); {

@@ -7,12 +7,10 @@ import (
 	"time"
 )
 
-// A request waits for the disk of the records if a client's record must be written, or if clients whose
-// leases ran out must be evicted. A Later says for which clients. A method of the Manager that gets a Later
-// does not wait for that disk: it returns AfterDisk, and the caller calls Await. So such a request keeps no
-// goroutine, least of all one that works for a file system.
-//
-// A request may also wait for the end of a Hold.
+// A Later says what a request waits for: for the disk of the records, because a client's record must be written or
+// clients whose leases ran out must be evicted, or for the end of a Hold. A method of the Manager that gets a Later
+// does not wait: it returns AfterDisk (Ask: Delayed), and the caller calls Await. So such a request keeps no goroutine,
+// least of all one that works for a file system.
 type Later struct {
 	m      *Manager // nil if the request waits for a Hold
 	record *Client

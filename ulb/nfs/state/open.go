@@ -68,7 +68,7 @@ func (m *Manager) MayHold(c *Client, kind Kind, deny Access, claimed bool) (s Ve
 }
 
 // mayHold is MayHold under the mutex. claimed is true if c reclaims state from before the restart. The
-// errors are MayNotReclaim if c may not reclaim, NeverHeld if c held no such state,
+// verdicts are MayNotReclaim if c may not reclaim, NeverHeld if c held no such state,
 // InGracePeriod if c may not get new state yet, and TryLater if the records of clients with revoked
 // state are not on stable storage yet.
 func (g *guard) mayHold(c *Client, kind Kind, deny Access, claimed bool) Verdict {
@@ -142,8 +142,8 @@ type OpenArgs struct {
 	// Access has the accesses that the client asks for, Deny those that it denies to others, and
 	// Needs those that the OPEN itself uses once: truncation needs write access.
 	Access, Deny, Needs Access
-	// Later, if not nil, makes Open return AfterDisk where it would have to wait for the disk. Try makes it return
-	// WouldWait where an open that denies writing would have to wait for changes that are under way.
+	// Later, if not nil, makes Open return AfterDisk where it would have to wait for the disk, or for the end of a Hold.
+	// Try makes it return WouldWait where an open that denies writing would have to wait for changes that are under way.
 	Later *Later
 	Try   bool
 	// Claimed is true if the client reclaims an open that it had before the server's restart.

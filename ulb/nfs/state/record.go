@@ -251,6 +251,8 @@ func (m *Manager) rewrite() {
 	}
 }
 
+// hasMarked reports whether rewrite has something to write. The sweep asks first, because rewrite waits for a write that
+// is under way even if it has nothing to write.
 func (m *Manager) hasMarked() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -37,7 +37,7 @@ func TestEvictionLeavesTheRecordToTheNextIncarnation(t *testing.T) {
 		open(t, m, next, "o", fileKey(1), AccessBoth, AccessBoth)
 	}, func(t *testing.T, m *Manager) {
 		if !m.InGrace() {
-			t.Error("there is no time of grace")
+			t.Error("there is no grace period")
 		}
 		c := confirmed(t, m, identity("client", 2, "me"))
 		is(t, "a claim of the client that has the file open", m.mayHoldNow(c, true), ok)
