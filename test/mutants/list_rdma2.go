@@ -155,6 +155,8 @@ var rdma2Mutants = []mutant{
 		"transport/rdma/wire", "TestJudgeVersion"},
 	{"V2-9: a server sends one message more than it may", "transport/rdma", "version2.mayLocked",
 		"int32(v.sent-v.limit) < 0 &&", "int32(v.sent-v.limit) <= 0 &&", "transport/rdma", "TestFirstMessageIsACall"},
+	{"V2-N4: a limit that has begun again at 0 permits nothing", "transport/rdma", "version2.mayLocked",
+		"int32(v.sent-v.limit) < 0 &&", "v.sent < v.limit &&", "transport/rdma", "TestCountsWrap"},
 	{"V2-9: a client sends one message more than it may", "transport/rdma", "version2.mayCall",
 		"int32(v.sent+uint32(len(v.queue))-v.limit) < 0", "int32(v.sent+uint32(len(v.queue))-v.limit) <= 0",
 		"transport/rdma", "TestClientKeepsTheLimit"},

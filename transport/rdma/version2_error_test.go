@@ -34,8 +34,8 @@ func join(lists ...[]uint32) (all []uint32) {
 }
 
 // Each bad message gets the error that the draft has for it, with the message's XID and version. It is not
-// served, and the connection continues (V2-21, V2-49, V2-52, V2-53, V2-57, V2-59, V2-67 to V2-69, V2-77, V2-78, V2-82, V2-83,
-// V2-85, V2-87, V2-89, V2-91, V2-94).
+// served, and the connection continues (V2-21, V2-49, V2-52, V2-53, V2-57, V2-67 to V2-69, V2-77, V2-78, V2-82, V2-83,
+// V2-85, V2-87, V2-89, V2-91, V2-94). The error permits another message in the place of the bad one (V2-N17).
 func TestBadMessagesOfVersion2(t *testing.T) {
 	const xid = 0x2222
 	none := []uint32{0}
@@ -83,9 +83,13 @@ func TestBadMessagesOfVersion2(t *testing.T) {
 			p := b.peer2()
 			p.open()
 			replies := b.server.Stats().Replies.Load()
+			permitted := p.permits - p.sent
 			p.send(c.message)
 			if e := p.wantError2(xid, wire.Version2, c.code); e.Max != c.max {
 				t.Errorf("the error has the limit %d", e.Max)
+			}
+			if n := p.permits - p.sent; n != permitted {
+				t.Errorf("%d messages were permitted before the error, %d with it", permitted, n)
 			}
 			if n := b.server.Stats().Replies.Load(); n != replies {
 				t.Error("the message was served")
@@ -137,7 +141,7 @@ func TestPropertiesOfVersion2(t *testing.T) {
 }
 
 // A message without a whole prefix, an error, a grant and a reply to no call are never answered (V2-66,
-// V2-70, V2-N17). They still count: the peer gets their credits back.
+// V2-70). They still count: the peer gets their credits back.
 func TestUnansweredMessagesOfVersion2(t *testing.T) {
 	for name, m := range map[string][]byte{
 		"empty":          {},

@@ -223,7 +223,7 @@ func TestGrantBetweenParts(t *testing.T) {
 }
 
 // A client sends a call that is a little too long in parts, and takes a reply in parts. A server that breaks
-// the order of a reply ends that call, and gets an error (V2-55, V2-61, V2-79).
+// the order of a reply ends that call, and gets an error (V2-55, V2-61).
 func TestPartsOfAClient(t *testing.T) {
 	s, _ := newScript2(t, DialConfig{}, accepts2(64))
 	x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(9000)) })

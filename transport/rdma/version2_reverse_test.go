@@ -89,7 +89,8 @@ func TestCallsToAClient(t *testing.T) {
 }
 
 // Each RDMA2_ERROR ends its call with an error that says which one it is, except one with an unknown code (V2-70, V2-90, V2-92,
-// V2-95, V2-99, V2-102, V2-106). A call with the refused form is not repeated (V2-76, V2-79).
+// V2-95, V2-99, V2-102, V2-106). The client does not
+// send such a call again.
 func TestErrorsEndCallsOfVersion2(t *testing.T) {
 	s, _ := newScript2(t, DialConfig{}, accepts2(64))
 	for _, body := range []wire.ErrorBody2{

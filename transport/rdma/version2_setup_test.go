@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"encoding/binary"
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -82,8 +83,8 @@ func TestVersionsMeet(t *testing.T) {
 	}
 }
 
-// The client sends no message that the server does not permit, across the end of the numbers too; only a
-// call that was permitted is sent (V2-7, V2-9, V2-N4, V2-N5).
+// The client sends no message that the server does not permit, and prepares no call before that (V2-7, V2-9,
+// V2-N5).
 func TestClientKeepsTheLimit(t *testing.T) {
 	s, _ := newScript2(t, DialConfig{}, accepts2(3)) // the proposal and two calls
 	var all []<-chan result
@@ -117,6 +118,19 @@ func TestClientKeepsTheLimit(t *testing.T) {
 	}
 	for _, done := range all[2:] {
 		ended(t, done)
+	}
+}
+
+// Counts go on from 0 after 2^32-1: a limit that has begun again may be ahead of a count that has not (V2-N4).
+func TestCountsWrap(t *testing.T) {
+	for _, c := range []struct {
+		sent, limit uint32
+		may         bool
+	}{{math.MaxUint32, 0, true}, {math.MaxUint32, math.MaxUint32, false}, {0, math.MaxUint32, false}, {1, 0, false}} {
+		v := &version2{sent: c.sent, limit: c.limit, released: true}
+		if v.mayLocked() != c.may {
+			t.Errorf("%d messages sent, limit %d: a message may be sent: %v", c.sent, c.limit, !c.may)
+		}
 	}
 }
 
