@@ -68,7 +68,7 @@ func (c *capture) send(side int, message []byte) {
 	c.segment(side, fpdu)
 }
 
-// version2Fields are the fields of the dissector of version 2, and two fields of tshark's own.
+// version2Fields are the fields of the dissector of version 2, without the prefix of their names.
 var version2Fields = []string{
 	"xid", "version", "credit", "htype", "err", "vers_low", "vers_high", "max_chunks", "max_segments", "chunk_index", "length_needed",
 	"inv_handle", "remaining", "segments", "position", "handle", "length", "offset", "properties", "property", "property_length",

@@ -141,7 +141,7 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 }
 
 // connectWith makes a connection. Its caller calls start. If propose is true, the framing is that of
-// version 2, and its caller proposes that version (negotiate).
+// version 2, and its caller proposes that version (connect).
 func (c *Client) connectWith(ctx context.Context, propose bool) (*connection, error) {
 	k := newConnection(c.own, &c.stats, nil)
 	k.dialed, k.version2 = true, propose

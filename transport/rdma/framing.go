@@ -10,8 +10,9 @@ import (
 // connection are the same for all versions, and know headers only through the framing.
 //
 // Sizes are in bytes. Received calls read, which nothing else may call at the same time. Any
-// goroutine may call the other methods. None of the methods allocates memory, except for faulty
-// messages.
+// goroutine may call the other methods. While messages need
+// neither parts nor a place in a queue, none of the methods allocates memory, except for the set-up of
+// version 2 and for faulty messages.
 type framing interface {
 	// read decodes the header of a message, and decides what kind of message it is.
 	read(r *rdmacm.Recv) inbound
@@ -48,8 +49,9 @@ type framing interface {
 	discard()
 	// permit makes this side ready to receive n more messages, and permits the peer to send them.
 	permit(n int)
-	// mayCall reports whether the peer permits another message now. Version 1 counts only calls, which
-	// the requester does itself.
+	// mayCall reports whether the peer permits another message now. If not, the framing lets the
+	// requester try again (requester.resume) when the peer permits more. Version 1 counts only calls,
+	// which the requester does itself.
 	mayCall() bool
 	// closed is called once, when the connection has ended.
 	closed()

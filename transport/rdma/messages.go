@@ -36,7 +36,8 @@ type messages struct {
 	granted atomic.Uint32
 
 	// sent counts the chains (rdmacm.Chain) given to the device, and back the chains that the
-	// device has completed: replies, calls and RDMA Reads.
+	// device has completed: replies, calls and RDMA Reads. In version 2, sent also counts the messages that
+	// wait until the peer permits them, and an RPC message of the peer of which not all parts have come.
 	sent, back atomic.Uint64
 	// eased, if not nil, is called after each completed chain, because calls that are held (see
 	// held) may start after it.

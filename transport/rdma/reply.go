@@ -33,8 +33,9 @@ func (r *reply) reset() {
 	r.pieces, r.slots, r.used = r.pieces[:0], r.slots[:0], r.used[:0]
 }
 
-// Room implements rpc.Way. Inline is the size of the largest RPC message that fits into a Send: the
-// inline threshold less the header, which returns the chunks that the call offered.
+// Room implements rpc.Way. Inline is the size of the largest RPC message that travels without a Reply chunk. In
+// version 1 it fits into one Send: it is the inline threshold less the header, which returns the chunks that the
+// call offered. In version 2 it may travel in parts.
 func (c *call) Room() rpc.Room {
 	k := c.responder.k
 	return rpc.Room{
@@ -44,7 +45,7 @@ func (c *call) Room() rpc.Room {
 }
 
 // longest returns the length of the longest Payload stream that may travel without a chunk behind a header
-// of the given length. A reply to the side that opened no calls with chunks is one Send.
+// of the given length. A reply to a call in the reverse direction (responder.noChunks) is one Send.
 func (c *call) longest(header int) int {
 	s, sends := c.responder, replySends
 	if s.noChunks {

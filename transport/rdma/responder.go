@@ -220,7 +220,7 @@ func (s *responder) overrun(n int64) bool {
 
 // answers returns the number of posted answers that the device has not completed: all its
 // incomplete chains except RDMA Reads. If chains are posted or completed meanwhile, the
-// number may be too high.
+// number may be too high. It also is in version 2, by what messages.sent counts there in addition.
 func (s *responder) answers() int64 {
 	back := s.k.back.Load()
 	reads := s.reads.posted()

@@ -133,7 +133,7 @@ func (v *version2) properties(m inbound, p wire.Prefix2) inbound {
 		return v.refuse(m, p, f)
 	}
 	m.recv.Release()
-	v.staged.HostAuth = nil // it aliases the message
+	v.staged.HostAuth = nil // nothing uses the token, and it may be long
 	if p.Type == wire.TypeConnpropFinal {
 		v.peer = v.staged
 		v.unapplied = true

@@ -7,7 +7,7 @@ type Refusal struct {
 	// Answer is the body of the RDMA2_ERROR to send. If its Code is 0, nothing goes back: the receiver
 	// drops the message.
 	Answer ErrorBody2
-	// Why describes the fault for logs. It is a constant, and not empty.
+	// Why describes the fault to tests; no log has it. It is a constant, and not empty.
 	Why string
 }
 

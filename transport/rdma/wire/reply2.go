@@ -50,7 +50,8 @@ func (h *Reply2) Parse(b []byte) Refusal {
 
 // JudgeMessage checks the start of a whole RPC message against the prefix of the message that carried it, or
 // its last part: the XIDs are the same, and a call is a call (§7.2). A whole RPC message has at least the two
-// words that are compared.
+// words that are compared. Only tests call JudgeMessage: the transport makes these checks when it decodes the RPC
+// message.
 func (p Prefix2) JudgeMessage(message []byte) Refusal {
 	const call, reply = 0, 1 // msg_type of RFC 5531 §9
 	want := uint32(call)
