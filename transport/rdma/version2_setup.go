@@ -130,6 +130,11 @@ func (v *version2) properties(m inbound, p wire.Prefix2) inbound {
 		if refusal.Answer.Code == wire.Err2BadXDR {
 			f = faultHeader
 		}
+		if v.announcedFor() {
+			m.recv.Release()
+			v.sendError(&m, f, 0)
+			return m
+		}
 		return v.refuse(m, p, f)
 	}
 	m.recv.Release()
@@ -139,12 +144,16 @@ func (v *version2) properties(m inbound, p wire.Prefix2) inbound {
 		v.unapplied = true
 		v.apply()
 	}
-	if v.k.dialed || v.received > 1 { // takeLimit has answered the first one
+	if !v.announcedFor() {
 		v.discard()
 	}
 	v.resume()
 	return m
 }
+
+// announcedFor reports whether the message at hand is the first one of a client. The server's announcement
+// has permitted another message in its place (takeLimit), so nothing else may.
+func (v *version2) announcedFor() bool { return !v.k.dialed && v.received == 1 }
 
 // apply puts the peer's properties into effect, or the defaults before it has announced any. Calls under
 // way and a goroutine that sends calls read what apply writes. While there are any, apply does nothing, and
