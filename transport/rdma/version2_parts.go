@@ -93,11 +93,17 @@ func (v *version2) readPart(m inbound, p wire.Prefix2) inbound {
 	if h.Parse(m.recv.Bytes).Refused() {
 		v.sequence.Fail(p)
 		v.endRun()
+		if p.Type.IsReply() {
+			return v.badReply(m)
+		}
 		return v.refuse(m, p, faultHeader)
 	}
 	part := m.recv.Bytes[wire.PartSize:]
 	if v.sequence.Add(p, len(part), h.Remaining).Refused() {
 		v.endRun()
+		if p.Type.IsReply() {
+			return v.brokenReply(m)
+		}
 		return v.refuse(m, p, faultContinuation)
 	}
 	if v.run.stream == nil {
@@ -168,5 +174,18 @@ func (v *version2) badReply(m inbound) inbound {
 	}
 	m.recv.Release()
 	v.k.note(faultHeader, answerDrop, m.xid)
+	return m
+}
+
+// brokenReply handles a message that breaks the order of a reply in parts. As in badReply, a call that ends
+// has permitted the message. The peer gets an error all the same (§6.3.9).
+func (v *version2) brokenReply(m inbound) inbound {
+	permits := 1
+	if v.failReply(m.xid) {
+		permits = 0
+	}
+	m.kind = kindDone
+	m.recv.Release()
+	v.sendError(&m, faultContinuation, permits)
 	return m
 }

@@ -267,3 +267,51 @@ func TestPartsOfAClient(t *testing.T) {
 		}
 	}
 }
+
+// A part of a reply that cannot be taken ends its call. It was the answer that the call permitted, so no other
+// message is permitted in its place. The parts behind it are dropped.
+func TestBadPartsOfReplies(t *testing.T) {
+	for name, c := range map[string]struct {
+		begun     bool // a good part comes before
+		remaining []uint32
+		bytes     int
+		refused   bool // the server gets an error
+	}{
+		"a wrong length":   {true, []uint32{4000}, 400, true},
+		"3 bytes":          {true, []uint32{397}, 3, true},
+		"3 bytes at first": {false, []uint32{397}, 3, true},
+		"too long":         {false, []uint32{mostParts}, 400, true},
+		"half a header":    {true, nil, 0, false},
+		"no header":        {false, nil, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newScript2(t, DialConfig{}, accepts2(64))
+			done := s.start(null())
+			q, _ := s.next2()
+			stream := opaqueReply(q.XID, pattern(2000))
+			if c.begun {
+				s.sendRaw(permits(part(wire.TypeReplyMiddle, q.XID, 400, stream[:400]), 64))
+			}
+			s.sendRaw(permits(message2(wire.TypeReplyMiddle, q.XID, c.remaining, stream[:c.bytes]), 64))
+			if r := ended(t, done); r.err != errBrokenReply {
+				t.Errorf("the call ends with %v", r.err)
+			}
+			if c.refused {
+				e, m := s.next2()
+				if body, ok := wire.ParseErrorBody2(m); !ok || e.XID != q.XID || body.Code != wire.Err2InvalCont {
+					t.Errorf("the client answers % x", m)
+				}
+			}
+			s.sendRaw(permits(message2(wire.TypeReplyInline, q.XID, nil, stream[:400]), 64))
+			done = s.start(null())
+			q, _ = s.next2()
+			s.sendRaw(permits(message2(wire.TypeReplyInline, q.XID, nil, opaqueReply(q.XID, pattern(4))), 64))
+			if r := ended(t, done); r.err != nil {
+				t.Errorf("the next call ends with %v", r.err)
+			}
+			if n := end(s.p).Promised(); n != spareReceives+window2 {
+				t.Errorf("%d receives are promised", n)
+			}
+		})
+	}
+}

@@ -242,14 +242,7 @@ func (v *version2) readReply(m inbound, p wire.Prefix2) inbound {
 	m.kind, m.external = kindReply, p.Type == wire.TypeReplyExternal
 	m.offer, m.size = wire.Offer{Writes: h.Writes, Reply: h.Reply}, h.Size
 	if !m.external && !v.complete(&m, p) {
-		permits := 1
-		if v.failReply(p.XID) {
-			permits = 0
-		}
-		m.kind = kindDone
-		m.recv.Release()
-		v.sendError(&m, faultContinuation, permits)
-		return m
+		return v.brokenReply(m)
 	}
 	m.refusal = errBrokenReply
 	return m
