@@ -7,6 +7,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -313,5 +314,28 @@ func TestBadPartsOfReplies(t *testing.T) {
 				t.Errorf("%d receives are promised", n)
 			}
 		})
+	}
+}
+
+// If the peer needs a grant while the device still has the one before, it gets it after that.
+func TestGrantAfterGrant(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true, Credits: 4}})
+	p := b.peer2()
+	p.open()
+	v := b.server.connections()[0].framing.(*version2)
+	v.mu.Lock()
+	v.granting = true // as if the device had not completed a grant
+	v.mu.Unlock()
+	for p.sent < p.permits {
+		p.send(message2(wire.TypeReplyInline, 1, nil, success(1))) // is dropped
+	}
+	await.Until(t, "the peer needs a grant", func() bool {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return v.owed && v.permitted == p.sent+4
+	})
+	v.grantSent(nil, -1)
+	if q, m := p.next(); q.Type != wire.TypeGrant || p.permits != p.sent+4 {
+		t.Errorf("the server sends % x", m)
 	}
 }

@@ -184,6 +184,7 @@ func (v *version2) grantSent(error, int) {
 	v.mu.Lock()
 	v.granting = false
 	v.mu.Unlock()
+	v.kick() // the peer may need another one meanwhile
 }
 
 // creditPatience is how long messages may wait although the peer permits none. A test makes it shorter.
