@@ -54,7 +54,7 @@ func (h *Call2) Parse(b []byte) Refusal {
 	}
 	reads := ReadList{b[at : at+n]}
 	at += n + 4
-	offer, n, err := parseOffer2(b[at:])
+	offer, n, err := parseOffer(b[at:])
 	if err != nil {
 		return h.badXDR(why(err))
 	}

@@ -42,43 +42,22 @@ func (h *Header) Parse(b []byte) error {
 	}
 	reads := ReadList{b[at : at+n]}
 	at += n + 4
-	offer := at
-	n, count, err := parseList(b[at:], sizeOfChunk)
+	offer, size, err := parseOffer(b[at:])
 	if err != nil {
 		return err
 	}
-	writes := WriteList{b[at : at+n], count}
-	at += n + 4
-	reply, n, err := parseReplyChunk(b[at:])
-	if err != nil {
-		return err
-	}
-	h.Reads, h.Size = reads, at+n
-	h.Offer = Offer{writes, reply, b[offer:h.Size]}
+	h.Reads, h.Offer, h.Size = reads, offer, at+size
 	return nil
 }
 
 // segments calls yield for each segment of the lists, until yield returns false.
 func (h *Header) segments(yield func(Segment) bool) {
-	chunk := func(c WriteChunk) bool {
-		for i := range c.Len() {
-			if !yield(c.At(i)) {
-				return false
-			}
-		}
-		return true
-	}
 	for i := range h.Reads.Len() {
 		if !yield(h.Reads.At(i).Segment) {
 			return
 		}
 	}
-	for l := h.Writes; l.Len() > 0; {
-		if !chunk(l.Next()) {
-			return
-		}
-	}
-	chunk(h.Reply.WriteChunk)
+	h.Offer.segments(yield)
 }
 
 // SoleHandle returns the handle of the segments of h. ok is false if there are none, or if they have
@@ -113,6 +92,40 @@ type Offer struct {
 	Writes  WriteList
 	Reply   ReplyChunk
 	encoded []byte // both, as in the message
+}
+
+// parseOffer reads a Write list and a Reply chunk from the start of b, and returns their length.
+func parseOffer(b []byte) (o Offer, n int, err error) {
+	at, count, err := parseList(b, sizeOfChunk)
+	if err != nil {
+		return Offer{}, 0, err
+	}
+	writes := WriteList{b[:at], count}
+	at += 4
+	reply, n, err := parseReplyChunk(b[at:])
+	if err != nil {
+		return Offer{}, 0, err
+	}
+	return Offer{writes, reply, b[:at+n]}, at + n, nil
+}
+
+// segments calls yield for each segment of the chunks, until yield returns false.
+func (o *Offer) segments(yield func(Segment) bool) {
+	for l := o.Writes; ; {
+		c := o.Reply.WriteChunk
+		last := l.Len() == 0
+		if !last {
+			c = l.Next()
+		}
+		for i := range c.Len() {
+			if !yield(c.At(i)) {
+				return
+			}
+		}
+		if last {
+			return
+		}
+	}
 }
 
 // ReplySize returns the length of the header of a reply to the call, in bytes. That header

@@ -4,40 +4,6 @@ package wire
 // and rdma_provisional_reply (§6.3.5, §6.3.7). A reply of version 2 always returns the Write list, and returns the
 // Reply chunk only if it uses it (§6.3.8, §6.3.10).
 
-// parseOffer2 reads a Write list and a Reply chunk from the start of b, and returns their length.
-func parseOffer2(b []byte) (o Offer, n int, err error) {
-	at, count, err := parseList(b, sizeOfChunk)
-	if err != nil {
-		return Offer{}, 0, err
-	}
-	writes := WriteList{b[:at], count}
-	at += 4
-	reply, n, err := parseReplyChunk(b[at:])
-	if err != nil {
-		return Offer{}, 0, err
-	}
-	return Offer{writes, reply, b[:at+n]}, at + n, nil
-}
-
-// segments calls yield for each segment of the chunks, until yield returns false.
-func (o *Offer) segments(yield func(Segment) bool) {
-	for l := o.Writes; ; {
-		c := o.Reply.WriteChunk
-		last := l.Len() == 0
-		if !last {
-			c = l.Next()
-		}
-		for i := range c.Len() {
-			if !yield(c.At(i)) {
-				return
-			}
-		}
-		if last {
-			return
-		}
-	}
-}
-
 // ReplySize2 returns the length, in bytes, of the header of a reply of type t to the call: RDMA2_REPLY_INLINE, or
 // RDMA2_REPLY_EXTERNAL if the call offers a Reply chunk.
 func (o *Offer) ReplySize2(t HeaderType) int {
