@@ -160,7 +160,7 @@ var rdma2Mutants = []mutant{
 	{"V2-9: a client sends one message more than it may", "transport/rdma", "version2.mayCall",
 		"int32(v.sent+uint32(len(v.queue))-v.limit) < 0", "int32(v.sent+uint32(len(v.queue))-v.limit) <= 0",
 		"transport/rdma", "TestClientKeepsTheLimit"},
-	{"V2-9: an answer permits a message before it is sent", "transport/rdma", "version2.answer",
+	{"V2-9: an answer permits a message before it is sent", "transport/rdma", "version2.post",
 		"o.permits = 1", "v.permit(1)", "transport/rdma", "TestBeyondTheLimit"},
 	{"V2-41: a server calls whatever the client announces", "transport/rdma", "version2.mayCall",
 		"(v.k.dialed || v.reverse)", "(v.k.dialed || true)", "transport/rdma", "TestCallsOfAServer"},

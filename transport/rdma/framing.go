@@ -40,10 +40,9 @@ type framing interface {
 	// the longest Send. Version 1 has only messages of one Send.
 	longest(header, limit, sends int) int
 
-	// answer sends a reply or an RDMA_ERROR, and call sends a call. First they make this side ready
-	// to receive the messages that the peer may then send. The result is that of messages.send.
-	answer(o *outbound) bool
-	call(o *outbound) bool
+	// post sends a call, a reply or an RDMA_ERROR. First it makes this side ready to receive the message
+	// that the peer may then send. The result is that of messages.send.
+	post(o *outbound) bool
 	// discard is called for each received message that gets no answer, except replies and
 	// RDMA_ERRORs that end a call.
 	discard()

@@ -132,7 +132,7 @@ func (o *outbound) setHeaderSize(n int) {
 	o.local = append(o.local[:0], o.head)
 }
 
-// send hands o to the device; framing.answer and framing.call say when. If o is a Send without RDMA
+// send hands o to the device; framing.post says when. If o is a Send without RDMA
 // Writes, and the device copies it, send returns true: o is sent and may be reused. Otherwise it posts
 // o as a chain and returns false, and o.sent is called.
 func (m *messages) send(o *outbound) bool {

@@ -279,7 +279,7 @@ func (c *call) post() {
 	if o.invalidate != 0 {
 		s.k.stats.Invalidated.Add(1)
 	}
-	if s.k.framing.answer(o) {
+	if s.k.framing.post(o) {
 		c.finish()
 	}
 }

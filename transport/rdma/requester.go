@@ -158,7 +158,7 @@ func (q *requester) send(e *exchange) {
 	}
 	q.mu.Unlock()
 	e.putCall(q.k.framing, q.credits.requested)
-	if q.k.framing.call(&e.out) {
+	if q.k.framing.post(&e.out) {
 		e.part(q)
 	}
 }

@@ -166,13 +166,8 @@ func (version1) putCall(head []byte, xid uint32, l *wire.Lists, requested uint32
 
 func (version1) longest(header, limit, _ int) int { return limit - header }
 
-// answer implements framing. RFC 8166 §3.3.1 requires that this side is ready before it sends.
-func (v version1) answer(o *outbound) bool {
-	v.k.promise(1)
-	return v.k.send(o)
-}
-
-func (v version1) call(o *outbound) bool {
+// post implements framing. RFC 8166 §3.3.1 requires that this side is ready before it sends.
+func (v version1) post(o *outbound) bool {
 	v.k.promise(1)
 	return v.k.send(o)
 }

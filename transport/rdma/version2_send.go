@@ -27,12 +27,7 @@ func (v *version2) permitLocked(n int) {
 	v.permitted += uint32(n)
 }
 
-func (v *version2) answer(o *outbound) bool {
-	o.permits = 1
-	return v.sendAll(o)
-}
-
-func (v *version2) call(o *outbound) bool {
+func (v *version2) post(o *outbound) bool {
 	o.permits = 1
 	return v.sendAll(o)
 }

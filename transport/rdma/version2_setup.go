@@ -50,7 +50,7 @@ func (v versionOpen) unknown(r *rdmacm.Recv, whole bool) inbound {
 	o := new(outbound)
 	o.init(wire.MaxErrorSize, func(error, int) {})
 	k.note(m.fault, v.putError(o, &m, m.fault), m.xid)
-	v.version1.answer(o)
+	v.version1.post(o)
 	return inbound{kind: kindDone}
 }
 
