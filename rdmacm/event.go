@@ -32,7 +32,8 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind EventKind
 	Peer netip.AddrPort
-	// Dialed is true if Dial failed, which returns the same error to its caller.
+	// Dialed is true if a call of Dial failed, which returns Err to its caller too. It is false for all other
+	// events, also those of connections that Dial made.
 	Dialed bool
 	// Err is the reason; nil after an orderly end.
 	Err error

@@ -8,10 +8,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// Provider.memory counts the memory that the messages of connections take, in bytes. When a connection begins, it
-// reserves memory for all messages that it may have promised at a time. It reserves more for messages that the ULP
-// keeps; if it gets none, it copies them. So it never waits for memory. Provider.mu guards it.
-
 // room returns the size of the buffer for a message of size bytes: the next multiple of 64.
 func room(size int) int { return (size + 63) &^ 63 }
 

@@ -65,9 +65,12 @@ type Provider struct {
 	mu      sync.Mutex
 	sinks   map[uint64]sink // by the number of the ID
 	devices map[uint64]*rnic
-	arena   []byte              // set when devices has its first entry
-	memory  fair.Tree[struct{}] // bytes: see memory.go
-	leaving sync.WaitGroup      // counts devices that are open, and IDs that are being closed
+	arena   []byte // set when devices has its first entry
+	// memory counts the memory that the messages of connections take, in bytes. When a connection begins, it
+	// reserves memory for all messages that it may have promised at a time. It reserves more for messages that
+	// the ULP keeps; if it gets none, it copies them. So it never waits for memory.
+	memory  fair.Tree[struct{}]
+	leaving sync.WaitGroup // counts devices that are open, and IDs that are being closed
 }
 
 // A sink gets the events of an ID. The caller holds Provider.mu. A sink must not wait.

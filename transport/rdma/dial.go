@@ -63,6 +63,9 @@ func (c DialConfig) withDefaults() (DialConfig, error) {
 	c.Credits = cmp.Or(c.Credits, DefaultCredits)
 	c.InlineSend = cmp.Or(c.InlineSend, DefaultInlineSize)
 	c.InlineReceive = cmp.Or(c.InlineReceive, DefaultInlineSize)
+	if c.Version2 {
+		c.InlineReceive = max(c.InlineReceive, leastReceive2)
+	}
 	c.maxSegment = cmp.Or(c.maxSegment, 1<<30)
 	c.callbackCredits = cmp.Or(c.callbackCredits, defaultCallbackCredits)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
@@ -116,10 +119,6 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 		return nil, err
 	}
 	c := &Client{provider: provider, addr: addr, config: config, failed: newFailedXIDs()}
-	if config.Version2 {
-		config.InlineReceive = max(config.InlineReceive, leastReceive2)
-		c.config = config
-	}
 	c.own = wire.PrivateData{
 		RemoteInvalidation: config.RemoteInvalidation && provider.Limits().RemoteInvalidation,
 		SendSize:           config.InlineSend,

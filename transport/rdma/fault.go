@@ -169,8 +169,6 @@ func (m *messages) note(f Fault, a Answer, xid uint32) {
 		m.stats.ErrVers.Add(1)
 	case answerChunk:
 		m.stats.ErrChunk.Add(1)
-	case answerError:
-		m.stats.Errors2.Add(1)
 	}
 	if m.event != nil {
 		m.event(Event{Peer: m.device.Peer(), Fault: f, Answer: a, XID: xid})

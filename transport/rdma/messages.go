@@ -121,6 +121,9 @@ func (o *outbound) init(head int, sent func(err error, failed int)) {
 	o.chain.Done, o.chain.Context = outboundDone, o
 }
 
+// ignoreOutcome is the function sent of an outbound that is used once.
+func ignoreOutcome(error, int) {}
+
 // setHeaderSize begins the message with a header of n bytes, which the caller writes to head. The
 // buffer grows only for a reply that returns many segments of the peer, or for a call with long
 // chunk lists.

@@ -23,8 +23,6 @@ type Stats struct {
 	Dropped atomic.Int64
 	// ErrVers and ErrChunk count the RDMA_ERRORs that were sent with these codes.
 	ErrVers, ErrChunk atomic.Int64
-	// Errors2 counts the RDMA2_ERRORs that were sent on connections of version 2.
-	Errors2 atomic.Int64
 	// Discarded counts messages that were neither served nor answered.
 	Discarded atomic.Int64
 	// faults has the number of occurrences of each Fault.

@@ -1,8 +1,6 @@
 package rdma
 
 import (
-	"errors"
-
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
@@ -67,7 +65,7 @@ func (v *version2) split(o *outbound, left, limit int) []*outbound {
 	for i := 0; len(stream) > limit; i++ {
 		n := min(size, len(stream)-wire.MinFragment)
 		part := &parts[i]
-		part.sent, part.middle = partSent, true
+		part.sent, part.middle = ignoreOutcome, true
 		part.chain.Done, part.chain.Context = outboundDone, part
 		part.head = buffer[i*wire.PartSize : (i+1)*wire.PartSize]
 		part.local, part.work = append(local[2*i:2*i:2*i+2], part.head, stream[:n:n]), work[i:i:i+1]
@@ -77,8 +75,6 @@ func (v *version2) split(o *outbound, left, limit int) []*outbound {
 	o.local = append(o.local[:1], stream)
 	return append(all, o)
 }
-
-func partSent(error, int) {}
 
 // A run is an RPC message of the peer of which parts have come. Only the receiving goroutine uses it.
 type run struct {
@@ -110,8 +106,6 @@ func (v *version2) readPart(m inbound, p wire.Prefix2) inbound {
 		// The connection waits for its peer now (holder.Progress): if memory is short and the next
 		// part does not come, the pool may end the connection.
 		v.k.sent.Add(1)
-	}
-	if v.run.stream == nil {
 		v.run.stream = make([]byte, 0, min(len(part)+int(h.Remaining), mostAhead))
 	}
 	v.run.stream = append(v.run.stream, part...)
@@ -152,40 +146,4 @@ func (v *version2) charge(n int) {
 		s.ledger.Add(n - v.run.charged)
 	}
 	v.run.charged = n
-}
-
-var errBrokenReply = errors.New("rdma: the reply breaks the rules of version 2 for the order of messages or for headers")
-
-// failReply ends the call of a reply that cannot be used. The result is false if there is no such call.
-func (v *version2) failReply(xid uint32) bool {
-	q := v.k.requester
-	if q == nil || !q.end(&inbound{xid: xid, credits: noLimit, refusal: errBrokenReply}) {
-		return false
-	}
-	q.resume()
-	return true
-}
-
-// badReply handles a reply whose header is bad. If its call ends, the message was the answer that the call
-// permitted, so the peer is permitted no other one.
-func (v *version2) badReply(m inbound) inbound {
-	if !v.failReply(m.xid) {
-		return drop(m, faultHeader)
-	}
-	m.recv.Release()
-	v.k.note(faultHeader, answerDrop, m.xid)
-	return m
-}
-
-// brokenReply handles a message that breaks the order of a reply in parts. As in badReply, a call that ends
-// has permitted the message. The peer gets an error all the same (§6.3.9).
-func (v *version2) brokenReply(m inbound) inbound {
-	permits := 1
-	if v.failReply(m.xid) {
-		permits = 0
-	}
-	m.kind = kindDone
-	m.recv.Release()
-	v.sendError(&m, faultContinuation, permits)
-	return m
 }

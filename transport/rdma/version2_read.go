@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -32,10 +33,7 @@ func (v *version2) read(r *rdmacm.Recv) inbound {
 		return v.refuse(m, p, faultHeaderType)
 	}
 	step := v.sequence.Admit(p)
-	ended := step.Interrupted && v.interrupted(step, p.Version)
-	if _, _, incomplete := v.sequence.Left(); !incomplete {
-		v.endRun()
-	}
+	ended := step.Interrupted && v.interrupted(step)
 	switch {
 	case step.Drop:
 		return drop(m, faultBrokenRun)
@@ -177,12 +175,13 @@ func (v *version2) sendError(m *inbound, f Fault, permits int) {
 	}
 }
 
-// interrupted tells the peer, unless the refusal of the message itself does, that an RPC message which it has
-// begun will not be served, because another message came before its end. The result is true if that was a reply, and
-// its call has ended.
-func (v *version2) interrupted(s wire.Step, version uint32) bool {
+// interrupted forgets the parts of an RPC message, because another message came before its end. Unless the
+// refusal of that message does, interrupted tells the peer that the RPC message will not be served. The result
+// is true if it was a reply, and its call has ended.
+func (v *version2) interrupted(s wire.Step) bool {
+	v.endRun()
 	if s.Inform {
-		v.sendError(&inbound{xid: s.XID, version: version}, faultContinuation, 0)
+		v.sendError(&inbound{xid: s.XID, version: wire.Version2}, faultContinuation, 0)
 	}
 	return s.Reply && v.failReply(s.XID)
 }
@@ -245,5 +244,41 @@ func (v *version2) readReply(m inbound, p wire.Prefix2) inbound {
 		return v.brokenReply(m)
 	}
 	m.refusal = errBrokenReply
+	return m
+}
+
+var errBrokenReply = errors.New("rdma: the reply breaks the rules of version 2 for the order of messages or for headers")
+
+// failReply ends the call of a reply that cannot be used. The result is false if there is no such call.
+func (v *version2) failReply(xid uint32) bool {
+	q := v.k.requester
+	if q == nil || !q.end(&inbound{xid: xid, credits: noLimit, refusal: errBrokenReply}) {
+		return false
+	}
+	q.resume()
+	return true
+}
+
+// badReply handles a reply whose header is bad. If its call ends, the message was the answer that the call
+// permitted, so the peer is permitted no other one.
+func (v *version2) badReply(m inbound) inbound {
+	if !v.failReply(m.xid) {
+		return drop(m, faultHeader)
+	}
+	m.recv.Release()
+	v.k.note(faultHeader, answerDrop, m.xid)
+	return m
+}
+
+// brokenReply handles a message that breaks the order of a reply in parts. As in badReply, a call that ends
+// has permitted the message. The peer gets an error all the same (§6.3.9).
+func (v *version2) brokenReply(m inbound) inbound {
+	permits := 1
+	if v.failReply(m.xid) {
+		permits = 0
+	}
+	m.kind = kindDone
+	m.recv.Release()
+	v.sendError(&m, faultContinuation, permits)
 	return m
 }

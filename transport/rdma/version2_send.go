@@ -35,8 +35,8 @@ func (v *version2) post(o *outbound) bool {
 // discard implements framing. If the peer may send less than half of what this side is ready for, and no
 // other message tells it that there is more, it gets a grant (§4.2.1.1).
 func (v *version2) discard() {
-	v.permit(1)
 	v.mu.Lock()
+	v.permitLocked(1)
 	v.owed = v.owed || v.permitted-v.said >= max(1, v.ready/2)
 	v.mu.Unlock()
 	v.kick()

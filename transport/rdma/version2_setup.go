@@ -48,16 +48,13 @@ func (v versionOpen) unknown(r *rdmacm.Recv, whole bool) inbound {
 		return inbound{kind: kindDone}
 	}
 	o := new(outbound)
-	o.init(wire.MaxErrorSize, func(error, int) {})
+	o.init(wire.MaxErrorSize, ignoreOutcome)
 	k.note(m.fault, v.putError(o, &m, m.fault), m.xid)
 	v.version1.post(o)
 	return inbound{kind: kindDone}
 }
 
 var errNoVersion = errors.New("rdma: the client proposes no version that this server knows")
-
-// errNoVersionAnswer is why a client ends a connection whose server does not answer the proposal of version 2.
-var errNoVersionAnswer = errors.New("rdma: the server did not answer the proposal of version 2")
 
 // announcedProperties are the properties that a side tells of itself.
 var announcedProperties = [...]wire.PropertyID{
@@ -81,7 +78,7 @@ func (v *version2) announce(permits int) {
 	}
 	o := new(outbound)
 	size := own.Size(which...)
-	o.init(size, func(error, int) {})
+	o.init(size, ignoreOutcome)
 	o.setHeaderSize(size)
 	own.Put(o.head, wire.Prefix2{XID: 1 + rand.Uint32N(math.MaxUint32), Version: wire.Version2, Type: wire.TypeConnpropFinal}, which...)
 	o.permits = permits

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -23,6 +24,9 @@ const silentLife = 10 * time.Minute
 
 // answerWait is how long a client waits for the answer to its proposal. A test makes it shorter.
 var answerWait = 10 * time.Second
+
+// errNoVersionAnswer is why a client ends a connection whose server does not answer the proposal of version 2.
+var errNoVersionAnswer = errors.New("rdma: the server did not answer the proposal of version 2")
 
 // proposes reports whether a new connection begins with version 2.
 func (m *versionMemory) proposes() bool {
