@@ -83,14 +83,17 @@ var fileMistakes = []mistake{
 	{"rdma = [\"none\", \":20049\"]\n@", 1, `"none", `, `either "none" or addresses`, ""},
 	{"[kerberos]\naccount = \"joe\"\n@", 2, "joe", `"%u"`, "%u"},
 	{"[kerberos]\nprincipals = [\"backup\"]\n@", 2, `"backup"`, `"backup/host@EXAMPLE.ORG=backup"`, `"backup/host@EXAMPLE.ORG=backup"`},
-	// What is no TOML.
+	// Text that is not TOML.
 	{"log_level = info\n@", 1, "info", `write log_level = "info"`, `"info"`},
 	{"log_level = “info”\n@", 1, "“info”", `write log_level = "info"`, `"info"`},
 	{"log_level = \"info\n@", 1, `"info`, "a quote is missing", `"info"`},
 	{"\ufefflog_level = \"info\"\n@", 1, "\ufeff", "byte order mark", ""},
 	{"; comment\n@", 1, ";", "write # instead of ;", "#"},
+	{";\n@", 1, ";", "write # instead of ;", "#"},
 	{"// comment\n@", 1, "//", "write # instead of //", "#"},
 	{"log_level: \"info\"\n@", 1, ":", `write log_level = "info"`, " ="},
+	{"log_level = \"info\"\nlog_level = \"debug\"\n@", 2, "log_level = \"debug\"\n", "leave one of the two out", ""},
+	{"[nfs]\nlease_time = \"60s\"\n[nfs]\ngrace_time = \"60s\"\n@", 3, "[nfs]\ngrace_time", "leave one of the two out", "grace_time"},
 	{"rpcbind = yes\n@", 1, "yes", "write rpcbind = true", "true"},
 	{"log_level =\n@", 1, "log_level =\n", "remove the line", ""},
 	{"/srv *(rw)\n@", 1, "/srv *(rw)\n", "nfsrdmad exports convert", ""},

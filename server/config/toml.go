@@ -34,6 +34,9 @@ func checkTOML(text []byte) (line int, err error) {
 	if line < 1 || line > len(lines) {
 		return line, errors.New(said)
 	}
+	if strings.Contains(said, " already ") && !strings.Contains(said, "array") { // "already defined", "already exists"
+		return line, fmt.Errorf("%s is there twice: leave one of the two out", strings.TrimSpace(lines[line-1]))
+	}
 	if hint := tomlHint(strings.TrimSpace(lines[line-1])); hint != "" {
 		return line, errors.New(hint)
 	}
@@ -56,8 +59,10 @@ func tomlHint(line string) string {
 	key, value, assigned := strings.Cut(line, "=")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	switch {
-	case strings.HasPrefix(line, ";") || strings.HasPrefix(line, "//"):
-		return "a comment begins with '#': write # instead of " + line[:1+strings.Count(line[:2], "/")/2]
+	case strings.HasPrefix(line, ";"):
+		return "a comment begins with '#': write # instead of ;"
+	case strings.HasPrefix(line, "//"):
+		return "a comment begins with '#': write # instead of //"
 	case strings.ContainsAny(line, "“”„‘’«»"):
 		return fmt.Sprintf("%s: these are not the quotes of TOML: write %s", line, strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "‘", `"`, "’", `"`, "«", `"`, "»", `"`).Replace(line))
 	case strings.HasPrefix(line, "/") && strings.Contains(line, "("):
