@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
@@ -20,16 +19,17 @@ type askFlags struct {
 	json                   bool
 }
 
-func (a *askFlags) add(f *pflag.FlagSet, lists bool) {
+// add defines the flags. --json is for commands whose answer has that form.
+func (a *askFlags) add(f *pflag.FlagSet, answersJSON bool) {
 	f.StringVar(&a.socket, "socket", "", "the daemon's admin_socket (default: as its configuration says)")
 	f.StringVar(&a.file, "config", "", "the daemon's configuration file (default "+config.DefaultConfigFile+", if it is there)")
 	f.StringVar(&a.stateDir, "state-dir", "", "the daemon's state directory, if it was started with this flag")
-	if lists {
+	if answersJSON {
 		f.BoolVar(&a.json, "json", false, "print JSON")
 	}
 }
 
-// caller returns what asks the daemon that the flags mean.
+// caller returns the caller of the daemon that the flags name.
 func (a *askFlags) caller() (*admin.Caller, error) {
 	if a.socket != "" {
 		return admin.NewCaller(a.socket), nil
@@ -53,15 +53,16 @@ func (a *askFlags) caller() (*admin.Caller, error) {
 	return admin.NewCaller(cfg.AdminPath()), nil
 }
 
-// ask makes a request, and passes the answer to show.
-func (a *askFlags) ask(c *cobra.Command, method, what string, with url.Values, show func(io.Reader) error) error {
+// ask sends the daemon a request, such as GET for /clients, with parameters, and passes the answer to show. With
+// --json it prints the answer as it is.
+func (a *askFlags) ask(method, path string, with url.Values, show func(io.Reader) error) error {
 	from, err := a.caller()
 	if err != nil {
 		return err
 	}
 	ctx, stop := untilSignal()
 	defer stop()
-	body, err := from.Ask(ctx, method, what, with)
+	body, err := from.Ask(ctx, method, path, with)
 	if err != nil {
 		return orEnded(ctx, err)
 	}

@@ -22,12 +22,12 @@ output. Host names are replaced by their present addresses.
 
 If a client or an export cannot be served as the file says, it is left out, a line
 on standard error says why, and the exit status is 1.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOne("one file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file := cmp.Or(append(args, "/etc/exports")...)
 			b, err := os.ReadFile(file)
 			if err != nil {
-				return usageError{fmt.Errorf("cannot read the file: %w", err)}
+				return usageError{fmt.Errorf("cannot read %s: %w: name the file to convert", file, config.Cause(err))}
 			}
 			if refused := printConverted(os.Stdout, os.Stderr, file, config.ConvertExports(string(b), config.LookupHost)); refused > 0 {
 				return errors.New("some clients or exports are left out: see the lines above")

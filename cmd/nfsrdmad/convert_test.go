@@ -12,7 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// What convert prints is a configuration, and serves what 'serve --exports' serves of the same file.
+// The output of convert is a configuration file. Its exports are those that 'serve --exports' serves from the same
+// input.
 func TestConvertedExportsAreAConfiguration(t *testing.T) {
 	const text = "/srv/a 192.0.2.0/24(rw,no_subtree_check)\n\"/srv/b c\" *(ro,sec=krb5)\n/srv/d @group(rw)\n"
 	var out, left strings.Builder

@@ -33,6 +33,16 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
+// atMostOne allows one argument, or none.
+func atMostOne(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usageError{fmt.Errorf("'%s' takes %s at most; see '%s --help'", c.CommandPath(), what, c.CommandPath())}
+		}
+		return nil
+	}
+}
+
 // A durationFlag is a duration in the form of the configuration file: with a unit, and within a
 // range.
 type durationFlag struct {

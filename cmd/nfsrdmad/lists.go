@@ -2,13 +2,17 @@ package main
 
 import (
 	"encoding/hex"
+	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
 )
@@ -16,28 +20,46 @@ import (
 // listCommand returns a command that asks the daemon for something and prints it.
 func listCommand(name, short, long string, show func(io.Reader) error, choices ...string) *cobra.Command {
 	var flags askFlags
-	given := make(map[string]*string)
+	given := make(choiceFlags)
 	c := &cobra.Command{
 		Use: name, Short: short, Long: long, Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			with := url.Values{}
-			for choice, value := range given {
-				if !c.Flags().Changed(choice) {
-					continue
-				}
-				if choice == "file" {
-					*value = fileNamed(*value)
-				}
-				with.Set(choice, *value)
+			with, err := given.values(c.Flags())
+			if err != nil {
+				return err
 			}
-			return flags.ask(c, "GET", "/"+name, with, show)
+			return flags.ask("GET", "/"+name, with, show)
 		},
 	}
 	for _, choice := range choices {
-		given[choice] = c.Flags().String(choice, "", choiceHelp[choice])
+		given.add(c.Flags(), choice, choiceHelp[choice])
 	}
 	flags.add(c.Flags(), true)
 	return c
+}
+
+// choiceFlags are the flags that choose some of what the daemon has, by name: client, export, file.
+type choiceFlags map[string]*string
+
+func (f choiceFlags) add(set *pflag.FlagSet, name, help string) { f[name] = set.String(name, "", help) }
+
+// values returns the flags that the user gave, for the request. A flag that is given empty, as by a variable of a
+// script that is not set, chooses nothing: without it the command would be about more than the user meant.
+func (f choiceFlags) values(set *pflag.FlagSet) (url.Values, error) {
+	with := url.Values{}
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		value := *f[name]
+		switch {
+		case !set.Changed(name):
+			continue
+		case value == "":
+			return nil, usageError{fmt.Errorf("--%s is empty: give it a value, or leave the flag out", name)}
+		case name == "file":
+			value = fileNamed(value)
+		}
+		with.Set(name, value)
+	}
+	return with, nil
 }
 
 var choiceHelp = map[string]string{

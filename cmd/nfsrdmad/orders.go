@@ -24,7 +24,7 @@ open. The client may come again: to keep it away, change the option clients= of 
 exports first, and reload.`,
 		Args: oneArgument("one client: an ID of 'nfsrdmad clients', or an address"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return flags.ask(c, "POST", "/evict", url.Values{"client": args}, admin.PrintOne[admin.Taken](os.Stdout))
+			return flags.ask("POST", "/evict", url.Values{"client": args}, admin.PrintOne[admin.Taken](os.Stdout))
 		},
 	}
 	flags.add(c.Flags(), true)
@@ -33,7 +33,7 @@ exports first, and reload.`,
 
 func releaseCommand() *cobra.Command {
 	var flags askFlags
-	var of admin.Choice
+	of := make(choiceFlags)
 	c := &cobra.Command{
 		Use:   "release [--client CLIENT] [--export NAME] [--file FILE]",
 		Short: "Take open files and locks from clients of the running daemon",
@@ -45,24 +45,19 @@ cannot be told: after a restart of the daemon they lose all their locks, until t
 restart themselves or have held nothing for an hour.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			with := url.Values{}
-			for name, value := range map[string]string{"client": of.Client, "export": of.Export, "file": of.File} {
-				if value != "" {
-					with.Set(name, value)
-				}
-			}
-			if of.File != "" {
-				with.Set("file", fileNamed(of.File))
+			with, err := of.values(c.Flags())
+			if err != nil {
+				return err
 			}
 			if len(with) == 0 {
 				return usageError{errors.New("say what to take: --client, --export or --file")}
 			}
-			return flags.ask(c, "POST", "/release", with, admin.PrintOne[admin.Taken](os.Stdout))
+			return flags.ask("POST", "/release", with, admin.PrintOne[admin.Taken](os.Stdout))
 		},
 	}
-	c.Flags().StringVar(&of.Client, "client", "", "what this client has: an ID of 'nfsrdmad clients', an address, or an IPv6 network (/64)")
-	c.Flags().StringVar(&of.Export, "export", "", "what clients have by the export with this name")
-	c.Flags().StringVar(&of.File, "file", "", "what clients have in this file: its path on the server, or the digits that 'nfsrdmad opens' shows")
+	of.add(c.Flags(), "client", "what this client has: an ID of 'nfsrdmad clients', an address, or an IPv6 network (/64)")
+	of.add(c.Flags(), "export", "what clients have by the export with this name")
+	of.add(c.Flags(), "file", "what clients have in this file: its path on the server, or the digits that 'nfsrdmad opens' shows")
 	flags.add(c.Flags(), true)
 	return c
 }
@@ -77,7 +72,7 @@ until it has. If the configuration is wrong, print why, and exit with status 1: 
 daemon then serves as before.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return flags.ask(c, "POST", "/reload", nil, admin.PrintOne[admin.Reloaded](os.Stdout))
+			return flags.ask("POST", "/reload", nil, admin.PrintOne[admin.Reloaded](os.Stdout))
 		},
 	}
 	flags.add(c.Flags(), true)
@@ -95,7 +90,7 @@ restart lose it: programs there get I/O errors. 'nfsrdmad status' says whether t
 is a grace period.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return flags.ask(c, "POST", "/grace/end", nil, admin.PrintOne[admin.Grace](os.Stdout))
+			return flags.ask("POST", "/grace/end", nil, admin.PrintOne[admin.Grace](os.Stdout))
 		},
 	}
 	flags.add(end.Flags(), true)
@@ -109,19 +104,14 @@ func logLevelCommand() *cobra.Command {
 		Use:   "log-level [debug|info|warn|error]",
 		Short: "Show or set the level of the running daemon's log",
 		Long:  "Show the level of the running daemon's log, or set it until the daemon ends.",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError{errors.New("'nfsrdmad log-level' takes one level: debug, info, warn or error")}
-			}
-			return nil
-		},
+		Args:  atMostOne("one level: debug, info, warn or error,"),
 		RunE: func(c *cobra.Command, args []string) error {
 			method, with := "GET", url.Values{}
 			if len(args) > 0 {
 				method = "POST"
 				with.Set("level", args[0])
 			}
-			return flags.ask(c, method, "/log-level", with, admin.PrintOne[admin.Level](os.Stdout))
+			return flags.ask(method, "/log-level", with, admin.PrintOne[admin.Level](os.Stdout))
 		},
 	}
 	flags.add(c.Flags(), true)

@@ -18,7 +18,7 @@ the last lines of the log, metrics, goroutines, and what 'nfsrdmad doctor' finds
 It has no keys, but names and addresses of clients and paths of files.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return flags.ask(c, "GET", "/report", nil, func(body io.Reader) error {
+			return flags.ask("GET", "/report", nil, func(body io.Reader) error {
 				_, err := io.Copy(os.Stdout, body)
 				return err
 			})

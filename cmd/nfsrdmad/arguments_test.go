@@ -1,0 +1,41 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Wrong arguments are told before the daemon is asked, and end the command with status 2. A flag that chooses some
+// of what the daemon has is never ignored because it is empty.
+func TestWrongArgumentsEndWithStatusTwo(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "socket")
+	for words, want := range map[string]string{
+		"release|--export|/a|--client|":   "--client is empty",
+		"release|--export|":               "--export is empty",
+		"release|--file|":                 "--file is empty",
+		"release":                         "say what to take",
+		"opens|--client|":                 "--client is empty",
+		"locks|--file|":                   "--file is empty",
+		"log-level|debug|info":            "takes one level",
+		"exports|convert|/a|/b":           "takes one file at most",
+		"exports|convert|" + nowhere:      "cannot read " + nowhere + ": no such file or directory: name the file to convert",
+		"evict|a|b":                       "takes one client",
+		"status|x":                        "not understood",
+		"release|--export|/a|--socket|/b": "",
+	} {
+		args := strings.Split(words, "|")
+		if want != "" && args[1%len(args)] != "convert" {
+			args = append(args, "--socket", nowhere)
+		}
+		root := rootCommand()
+		root.SetArgs(args)
+		err := root.Execute()
+		switch {
+		case err == nil || !strings.Contains(err.Error(), want):
+			t.Errorf("%q: %v, want %q", args, err, want)
+		case (exitStatus(err) == 2) != (want != ""):
+			t.Errorf("%q ends with status %d", args, exitStatus(err))
+		}
+	}
+}
