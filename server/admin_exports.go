@@ -2,7 +2,7 @@ package server
 
 import (
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
-	"github.com/nfsrdmad/nfsrdmad/server/exports"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
@@ -41,7 +41,7 @@ func (a *administration) Exports() []*admin.Export {
 // inForce adds the options of an export to its description. e may be nil.
 func inForce(e *export.Export, as *admin.Export) *admin.Export {
 	if e != nil {
-		as.Options, as.Everybody = exports.OptionsOf(e), len(e.Clients) == 0
+		as.Options, as.Everybody = config.OptionsOf(e), len(e.Clients) == 0
 	}
 	return as
 }

@@ -36,9 +36,11 @@ func Check(w io.Writer, cfg *config.Config) (missing int, err error) {
 			fmt.Fprintf(w, "%-8s %-28s %v\n", "no", what, c.Err)
 			continue
 		}
+		var as export.Export
+		e.Options.Apply(&as)
 		to := "to every client"
-		if _, clients, some := strings.Cut(e.Options.String(), "clients="); some {
-			to = "to " + strings.ReplaceAll(clients, ",", " ")
+		if len(as.Clients) > 0 {
+			to = "to " + strings.Trim(fmt.Sprint(as.Clients), "[]")
 		}
 		fmt.Fprintf(w, "%-8s %-28s %s, %s, with %s\n", "yes", what, e.Path.Path, to, e.Options.String())
 		for _, text := range c.Warnings {
@@ -48,19 +50,17 @@ func Check(w io.Writer, cfg *config.Config) (missing int, err error) {
 	return missing, nil
 }
 
-// servedOptions returns the options of the exports that a configuration names, with the exports' names (and
-// those in tree, where they differ), and the names of those that every client may change.
-func servedOptions(cfg *config.Config, tree *export.Tree) (options, open []string) {
-	for i := range cfg.Exports {
-		e := &cfg.Exports[i]
-		name, _ := e.ExportName() // cfg was checked
-		shown := name
-		if path := tree.PathOf(name); path != "" && path != name {
+// servedOptions returns the options of the exports that are served, with the exports' names (and those in the tree of
+// version 4, where they differ), and the names of those that every client may change.
+func servedOptions(table *export.Table) (options, open []string) {
+	for _, e := range table.All() {
+		shown := e.Name
+		if path := table.Tree().PathOf(e.Name); path != "" && path != e.Name {
 			shown += " (version 4: " + path + ")"
 		}
-		options = append(options, shown+" "+e.Options.String())
-		if e.Options.Open() {
-			open = append(open, name)
+		options = append(options, shown+" "+config.OptionsOf(e))
+		if config.OpenToAll(e) {
+			open = append(open, e.Name)
 		}
 	}
 	return options, open

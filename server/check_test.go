@@ -95,14 +95,18 @@ func TestStateThatWasLost(t *testing.T) {
 }
 
 // The line that says what is served has the options of each export, and a warning names those that every
-// machine can change.
+// machine can change. Neither has an export that is not served, because its directory is missing.
 func TestServingShowsOptions(t *testing.T) {
-	d := startReloading(t, t.TempDir()+" /open rw", t.TempDir()+" /closed clients=192.0.2.0/24", t.TempDir()+" /still ro")
+	missing := filepath.Join(t.TempDir(), "missing")
+	d := startReloading(t, t.TempDir()+" /open rw", t.TempDir()+" /closed clients=192.0.2.0/24", t.TempDir()+" /still ro", missing+" /missing rw")
 	d.Signal(syscall.SIGTERM)
 	d.Wait()
 	for _, s := range []string{"/closed rw,sync,no_root_squash,insecure,sec=sys,clients=192.0.2.0/24", "/still ro,sync,no_root_squash", `"exports": ["/open"]`} {
 		if !strings.Contains(d.Output(), s) {
 			t.Errorf("no %s in\n%s", s, d.Output())
 		}
+	}
+	if strings.Contains(d.Output(), "/missing rw") {
+		t.Errorf("the options of an export that is not served:\n%s", d.Output())
 	}
 }

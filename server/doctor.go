@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/exports"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
@@ -24,7 +25,7 @@ import (
 type Finding struct {
 	What string
 	OK   bool
-	// Needed is true if the server cannot run without the capability.
+	// Needed is true if the server cannot start without the capability, or cannot serve an export as configured.
 	Needed bool
 	// Detail describes the capability, or says what to do if the machine lacks it.
 	Detail string
@@ -188,7 +189,11 @@ func checkState(cfg *config.Config) error {
 // findKeytab tries the keytab. It is needed if an export accepts Kerberos.
 func findKeytab(cfg *config.Config) Finding {
 	mechanism := krb5.New(krb5.Config{Keytab: cfg.Kerberos.Keytab})
-	wanted := slices.ContainsFunc(cfg.Exports, func(e config.Export) bool { return strings.Contains(e.Options.String(), "krb5") })
+	wanted := slices.ContainsFunc(cfg.Exports, func(e config.Export) bool {
+		var as export.Export
+		e.Options.Apply(&as)
+		return exports.WantsKerberos(&as)
+	})
 	f := Finding{What: "Kerberos keytab", Needed: wanted, OK: true, Detail: cfg.Kerberos.Keytab + " has a key of the principal nfs/HOST"}
 	switch err := cmp.Or(mechanism.Check(), mechanism.Exposed()); {
 	case err != nil && wanted:

@@ -346,12 +346,12 @@ func (s *Server) announce() {
 			s.log.Warn(logline.StateListUnwritten, zap.Error(err))
 		}
 	}
-	options, open := servedOptions(s.cfg, s.exports.Table.Tree())
+	options, open := servedOptions(s.exports.Table)
 	s.log.Info(logline.Serving,
 		zap.Strings("exports", names), zap.Strings("options", options),
 		zap.String("rdma", join(s.RDMAAddrs())), zap.String("tcp", join(s.TCPAddrs())),
 		zap.Int64("memory_ceiling", int64(s.cfg.Memory.Ceiling)))
-	if len(open) > 0 {
+	if s.daemon && len(open) > 0 {
 		s.log.Warn(logline.OpenToAll, zap.Strings("exports", open),
 			zap.String("remedy", "name the clients with the option clients=, or give the option ro or sec=krb5"))
 	}

@@ -19,8 +19,8 @@ func doctorCommand() *cobra.Command {
 flags are those of serve, for a server that is to have other ports or another state
 directory. Without --config, ` + config.DefaultConfigFile + ` is read where it exists.
 
-The exit status is 1 if something is missing without which nothing can be served:
-the lines marked 'no'.`,
+The exit status is 1 if something is missing without which the server cannot start,
+or cannot serve an export as configured: the lines marked 'no'.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := flags.read(false)

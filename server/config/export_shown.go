@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
@@ -10,72 +11,63 @@ import (
 
 // String returns the options in the form that UnmarshalText reads: all that have an effect, the defaults
 // included. Without clients= the export serves every client.
-func (o *ExportOptions) String() string {
-	e := new(export.Export)
-	o.Apply(e)
-	either := func(on bool, yes, no string) string {
-		if on {
-			return yes
-		}
-		return no
-	}
-	words := []string{either(e.ReadOnly, "ro", "rw"), either(e.Async, "async", "sync"),
-		[...]string{export.RootSquash: "root_squash", export.NoSquash: "no_root_squash", export.AllSquash: "all_squash"}[e.Squash],
-		either(e.Secure, "secure", "insecure"), "sec=" + flavors(e.Security)}
-	for _, n := range e.Networks {
-		words = append(words, fmt.Sprintf("sec=%s@%s", flavors(n.Security), n.Network))
-	}
-	for _, id := range []struct {
-		name  string
-		value uint32
-	}{{"anonuid", e.AnonUID}, {"anongid", e.AnonGID}} {
-		if id.value != export.Nobody {
-			words = append(words, fmt.Sprintf("%s=%d", id.name, id.value))
-		}
-	}
-	for _, flag := range []struct {
-		on   bool
-		name string
-	}{{e.Root, "fsid=0"}, {e.ManageGIDs, "manage_gids"}, {e.RequireAccount, "require_account"}, {e.Nested, "nested"}, {e.CrossMount, "crossmnt"}, {e.UTF8, "utf8"}} {
-		if flag.on {
-			words = append(words, flag.name)
-		}
-	}
-	if len(e.Clients) > 0 {
-		words = append(words, "clients="+networks(e.Clients))
-	}
-	return strings.Join(words, ",")
-}
+func (o *ExportOptions) String() string { return OptionsOf(o.applied()) }
 
 // Open reports whether every machine that reaches the server may change files of an export with these
 // options.
-func (o *ExportOptions) Open() bool {
+func (o *ExportOptions) Open() bool { return OpenToAll(o.applied()) }
+
+func (o *ExportOptions) applied() *export.Export {
 	e := new(export.Export)
 	o.Apply(e)
-	everybody := len(e.Clients) == 0
-	for _, p := range e.Clients {
-		everybody = everybody || p.Bits() == 0
-	}
-	for _, s := range e.Security {
-		if s == export.Sys {
-			return everybody && !e.ReadOnly
+	return e
+}
+
+// OptionsOf returns the options of an export in the form that ExportOptions.UnmarshalText reads: all that have
+// an effect, the defaults included.
+func OptionsOf(e *export.Export) string {
+	words := []string{either(e.ReadOnly, "ro", "rw"), either(e.Async, "async", "sync"),
+		[...]string{export.RootSquash: "root_squash", export.NoSquash: "no_root_squash", export.AllSquash: "all_squash"}[e.Squash],
+		either(e.Secure, "secure", "insecure")}
+	add := func(given bool, word string) {
+		if given {
+			words = append(words, word)
 		}
 	}
-	return false
-}
-
-func flavors(all []export.Security) string {
-	var words []string
-	for _, s := range all {
-		words = append(words, s.String())
+	add(len(e.Security) > 0, "sec="+join(e.Security, ":", export.Security.String))
+	for _, n := range e.Networks {
+		add(true, "sec="+join(n.Security, ":", export.Security.String)+"@"+n.Network.String())
 	}
-	return strings.Join(words, ":")
-}
-
-func networks(all []netip.Prefix) string {
-	var words []string
-	for _, p := range all {
-		words = append(words, p.String())
-	}
+	add(e.AnonUID != export.Nobody, fmt.Sprintf("anonuid=%d", e.AnonUID))
+	add(e.AnonGID != export.Nobody, fmt.Sprintf("anongid=%d", e.AnonGID))
+	add(e.Root, "fsid=0")
+	add(e.ManageGIDs, "manage_gids")
+	add(e.RequireAccount, "require_account")
+	add(e.Nested, "nested")
+	add(e.CrossMount, "crossmnt")
+	add(e.UTF8, "utf8")
+	add(len(e.Clients) > 0, "clients="+join(e.Clients, ",", netip.Prefix.String))
 	return strings.Join(words, ",")
+}
+
+// OpenToAll reports whether every machine that reaches the server may change files of an export.
+func OpenToAll(e *export.Export) bool {
+	everybody := len(e.Clients) == 0 || slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Bits() == 0 })
+	unproven := len(e.Security) == 0 || slices.Contains(e.Security, export.Sys)
+	return everybody && unproven && !e.ReadOnly
+}
+
+func either(is bool, word, other string) string {
+	if is {
+		return word
+	}
+	return other
+}
+
+func join[T any](all []T, by string, text func(T) string) string {
+	words := make([]string, len(all))
+	for i, e := range all {
+		words[i] = text(e)
+	}
+	return strings.Join(words, by)
 }

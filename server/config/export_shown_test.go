@@ -21,17 +21,19 @@ func TestOptionsAreShownAsTheyAreRead(t *testing.T) {
 		if o.String() != want {
 			t.Errorf("%q is shown as %s", text, o.String())
 		}
-		if err := again.UnmarshalText([]byte(o.String())); err != nil || !reflect.DeepEqual(again.given, o.given) {
+		if err := again.UnmarshalText([]byte(o.String())); err != nil || !reflect.DeepEqual(again.given, o.given) || OptionsOf(again.given) != want {
 			t.Errorf("%s is read as %+v, %v", &o, again.given, err)
 		}
 	}
 	// Each option is shown.
 	for i := range exportOptions {
-		if x := &exportOptions[i]; x.takes == "" {
-			var o ExportOptions
-			if err := o.UnmarshalText([]byte(x.name)); err != nil || !strings.Contains(","+o.String()+",", ","+x.name+",") {
-				t.Errorf("%s is shown as %s, %v", x.name, &o, err)
-			}
+		text := exportOptions[i].name
+		if value := map[string]string{"anonuid": "5", "anongid": "6", "clients": "192.0.2.0/24", "sec": "krb5p:krb5", "fsid": "0"}[text]; value != "" {
+			text += "=" + value
+		}
+		var o ExportOptions
+		if err := o.UnmarshalText([]byte(text)); err != nil || !strings.Contains(","+o.String()+",", ","+text+",") {
+			t.Errorf("%s is shown as %s, %v", text, &o, err)
 		}
 	}
 }

@@ -226,13 +226,14 @@ func (c *Change) Fields() (fields []zap.Field) {
 }
 
 // WantKerberos reports whether any export accepts Kerberos.
-func (s *Set) WantKerberos() bool {
+func (s *Set) WantKerberos() bool { return slices.ContainsFunc(s.Table.All(), WantsKerberos) }
+
+// WantsKerberos reports whether an export accepts Kerberos, from all clients or from some.
+func WantsKerberos(e *export.Export) bool {
 	gss := func(all []export.Security) bool {
 		return slices.ContainsFunc(all, func(s export.Security) bool { return s.GSSService() != 0 })
 	}
-	return slices.ContainsFunc(s.Table.All(), func(e *export.Export) bool {
-		return gss(e.Security) || slices.ContainsFunc(e.Networks, func(n export.NetworkSecurity) bool { return gss(n.Security) })
-	})
+	return gss(e.Security) || slices.ContainsFunc(e.Networks, func(n export.NetworkSecurity) bool { return gss(n.Security) })
 }
 
 // CrossMount reports whether any export includes the file systems mounted below it.
