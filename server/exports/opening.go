@@ -235,7 +235,8 @@ func (o *Offer) tellChange(name string, is, was *root) {
 func explain(dir string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && strings.Contains(filepath.Base(dir), ":"):
-		path, name, _ := strings.Cut(dir, ":")
+		at := strings.LastIndexByte(dir, ':')
+		path, name := dir[:at], dir[at+1:]
 		return fmt.Errorf("directory %s is not there: if %q is meant as the name of the export, write %s:/%s", dir, name, path, name)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("directory %s is not there: create it (mkdir -p %s), mount its file system, or correct the path", dir, dir)
@@ -243,7 +244,7 @@ func explain(dir string, err error) error {
 		return fmt.Errorf("%s is not a directory: export the directory that holds it", dir)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("directory %s cannot be opened by user %d: let this user search it and the directories above it (chmod, setfacl), mount it with allow_other if it is a FUSE, or run the daemon as root", dir, os.Geteuid())
+		return fmt.Errorf("directory %s cannot be opened by user %d: let this user search it and the directories above it (chmod, setfacl), mount it with allow_other if it is a FUSE file system, or run the daemon as root", dir, os.Geteuid())
 	}
 	if _, lost := errors.AsType[*lostRoot](err); lost {
 		return err
