@@ -23,7 +23,7 @@ func findPorts(what string, listen []config.Listen, daemon int) (all []Finding) 
 	listeners := readListeners()
 	for _, a := range addresses(listen) {
 		f := Finding{What: fmt.Sprintf("port %d (%s)", a.Port(), what), Needed: true, OK: true, Detail: "free"}
-		i := slices.IndexFunc(listeners, func(l takenPort) bool { return l.takes(a) })
+		i := slices.IndexFunc(listeners, func(l takenPort) bool { return config.Collide(l.AddrPort, a) })
 		owner := 0
 		if i >= 0 {
 			owner = ownerOf(listeners[i].inode)
@@ -79,13 +79,6 @@ func firstFreePort() int {
 type takenPort struct {
 	netip.AddrPort
 	inode uint64
-}
-
-// takes reports whether nothing else can listen at a.
-func (l *takenPort) takes(a netip.AddrPort) bool {
-	own, other := l.Addr().Unmap(), a.Addr().Unmap()
-	covers := func(a, b netip.Addr) bool { return a == b || a.IsUnspecified() && (a.Is6() || b.Is4()) }
-	return a.Port() != 0 && l.Port() == a.Port() && (covers(own, other) || covers(other, own))
 }
 
 // readListeners returns the addresses at which sockets of this network namespace listen, those of IPv6 too (proc(5), net/tcp).
@@ -147,7 +140,7 @@ func nameOfProcess(pid int) string {
 // not try to take the lock.
 func lockHolder(stateDir string) int {
 	var st unix.Stat_t
-	if unix.Stat(filepath.Join(stateDir, "lock"), &st) != nil {
+	if unix.Stat(filepath.Join(stateDir, lockFile), &st) != nil {
 		return 0
 	}
 	b, _ := os.ReadFile("/proc/locks")

@@ -22,8 +22,12 @@ type stateDir struct {
 	lock *os.File
 }
 
-// keyFile holds the key that seals handles.
-const keyFile = "handle.key"
+// Files of the state directory: lockFile is locked by the daemon that uses it, keyFile holds the key that seals
+// handles.
+const (
+	lockFile = "lock"
+	keyFile  = "handle.key"
+)
 
 func openState(path string) (*stateDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -32,7 +36,7 @@ func openState(path string) (*stateDir, error) {
 	if err := checkStateDir(path); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("state directory %s cannot be written: %w; name another with --state-dir", path, config.Cause(err))
 	}

@@ -327,7 +327,7 @@ func (c *Config) CheckListening() error {
 	for i, a := range all {
 		for _, b := range all[:i] {
 			switch {
-			case !a.collides(b.Listen):
+			case !Collide(a.Addr, b.Addr):
 			case a.key == b.key:
 				return c.badValue(a.key, fmt.Sprintf("%q and %q", b, a), "these are one port of one address: leave one of them out")
 			default:
@@ -339,10 +339,10 @@ func (c *Config) CheckListening() error {
 	return nil
 }
 
-// collides reports whether the server cannot listen on both addresses. The unspecified IPv6 address
-// [::] also covers all IPv4 addresses.
-func (l Listen) collides(with Listen) bool {
-	a, b := l.Addr.Addr().Unmap(), with.Addr.Addr().Unmap()
+// Collide reports whether one machine cannot listen for TCP at both addresses. The unspecified IPv6 address [::]
+// also covers all IPv4 addresses. Port 0 is one that the kernel chooses.
+func Collide(a, b netip.AddrPort) bool {
 	covers := func(a, b netip.Addr) bool { return a == b || a.IsUnspecified() && (a.Is6() || b.Is4()) }
-	return l.Addr.Port() != 0 && l.Addr.Port() == with.Addr.Port() && (covers(a, b) || covers(b, a))
+	one, other := a.Addr().Unmap(), b.Addr().Unmap()
+	return a.Port() != 0 && a.Port() == b.Port() && (covers(one, other) || covers(other, one))
 }
