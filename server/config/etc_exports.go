@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -150,8 +150,8 @@ func (c *Converted) client(host string, lookup func(string) ([]netip.Addr, error
 	if p, err := ParseNetwork(host); err == nil {
 		to.networks = []string{p.String()}
 		return to, true
-	} else if p, ok := masked(host); ok {
-		to.networks = []string{p}
+	} else if p, ok := maskedNetwork(host); ok {
+		to.networks = []string{p.String()}
 		return to, true
 	} else if strings.Trim(host, "0123456789abcdefABCDEF.:/") == "" && strings.ContainsAny(host, ":/") {
 		c.note(true, "%s is left out: %v", host, err)
@@ -173,24 +173,6 @@ func (c *Converted) client(host string, lookup func(string) ([]netip.Addr, error
 	return to, true
 }
 
-// masked returns a network in CIDR notation, for an address with a mask (192.0.2.7/255.255.255.0) or with bits
-// beyond the length, which exports(5) ignores.
-func masked(s string) (string, bool) {
-	address, length, found := strings.Cut(s, "/")
-	a, err := netip.ParseAddr(address)
-	if !found || err != nil {
-		return "", false
-	}
-	bits, err := strconv.Atoi(length)
-	if mask, maskErr := netip.ParseAddr(length); maskErr == nil && mask.Is4() {
-		bits, err = maskLength(mask)
-	}
-	if err != nil || bits < 0 || bits > a.BitLen() {
-		return "", false
-	}
-	return netip.PrefixFrom(a, bits).Masked().String(), true
-}
-
 // options converts the options of one client. Those of exports(5) are ro,sync,root_squash,secure unless given.
 func (c *Converted) options(given, sec string) (options, flavors string, ok bool) {
 	chosen := map[string]string{"changes": "ro", "durability": "sync", "identity": "root_squash", "ports": "secure"}
@@ -198,19 +180,18 @@ func (c *Converted) options(given, sec string) (options, flavors string, ok bool
 	for _, word := range strings.FieldsFunc(given, func(r rune) bool { return r == ',' }) {
 		name, value, _ := strings.Cut(word, "=")
 		foreign := linuxOption(name)
-		i := slices.IndexFunc(exportOptions, func(o exportOption) bool { return o.name == name })
+		option := findOption(name)
 		switch {
 		case name == "sec":
 			sec = value
 		case word == "fsid=root":
-			i, word = slices.IndexFunc(exportOptions, func(o exportOption) bool { return o.name == "fsid" }), "fsid=0"
+			word = "fsid=0"
 			fallthrough
-		case i >= 0 && (name != "fsid" || word == "fsid=0"):
-			about := exportOptions[i].about
-			if _, found := chosen[about]; !found {
-				order = append(order, about)
+		case option != nil && (name != "fsid" || word == "fsid=0"):
+			if _, found := chosen[option.about]; !found {
+				order = append(order, option.about)
 			}
-			chosen[about] = word
+			chosen[option.about] = word
 		case foreign != nil && word == "xprtsec=none":
 		case foreign != nil && !foreign.refused:
 			c.note(false, "%s is ignored: %s", word, strings.TrimSuffix(foreign.why, ": leave the option out"))
@@ -240,7 +221,7 @@ func LookupHost(host string) ([]netip.Addr, error) {
 func (c *Config) readEtcExports(file string) (faults []error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return []error{&Error{File: "--exports " + file, Err: fmt.Errorf("cannot read the file: %w", Cause(err))}}
+		return []error{&Error{File: "--exports " + file, Err: fmt.Errorf("cannot read the file: %w; for a directory write --export", Cause(err))}}
 	}
 	for _, one := range ConvertExports(string(b), LookupHost) {
 		for _, n := range one.Notes {
@@ -253,8 +234,8 @@ func (c *Config) readEtcExports(file string) (faults []error) {
 		if one.Refused {
 			continue
 		}
-		e := Export{Path: Dir{Path: one.Path}}
-		if err := e.Options.UnmarshalText([]byte(one.Options)); err != nil {
+		var e Export
+		if err := cmp.Or(e.Path.UnmarshalText([]byte(one.Path)), e.Options.UnmarshalText([]byte(one.Options))); err != nil {
 			faults = append(faults, &Error{File: file, Line: one.Line, Err: err})
 			continue
 		}

@@ -1,9 +1,6 @@
 package config
 
 import (
-	"errors"
-	"net"
-	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -71,13 +68,4 @@ func exportWords(line string) (words []string) {
 	}
 	end()
 	return words
-}
-
-// maskLength returns the length of the network that a mask such as 255.255.255.0 stands for.
-func maskLength(mask netip.Addr) (int, error) {
-	ones, bits := net.IPMask(mask.AsSlice()).Size()
-	if bits == 0 {
-		return 0, errors.New("the ones of the mask are not together")
-	}
-	return ones, nil
 }

@@ -62,7 +62,7 @@ var exportOptions = []exportOption{
 	{name: "clients", takes: "CIDR[,CIDR]", about: "clients", meaning: "the clients that the export serves: networks such as `192.0.2.0/24` or `2001:db8::/32`, or single addresses, separated by `,` or `;`. Without this option it serves all clients",
 		set: func(e *export.Export, value string) (err error) {
 			if e.Clients, err = parseClients(value); err != nil {
-				return fmt.Errorf("clients=%w", err)
+				return fmt.Errorf("clients=%s: %w", value, err)
 			}
 			return nil
 		}},
@@ -82,6 +82,24 @@ var exportOptions = []exportOption{
 	{name: "nested", about: "nesting", set: always(func(e *export.Export) { e.Nested = true }), meaning: "the directory may lie in an outer export (in its directory, or in a mount that is part of it) that serves more clients, or accepts weaker flavors. Without this option the daemon refuses such an export, because clients of the outer export can access its files, too: see [security.md](security.md#handles)"},
 	{name: "crossmnt", about: "mounts", set: always(func(e *export.Export) { e.CrossMount = true }), meaning: "file systems that are mounted below the directory are served as well, with the options of this export: see [below](#mounts-below-an-export). Without this option, clients get an error where another file system is mounted"},
 	{name: "utf8", about: "names", set: always(func(e *export.Export) { e.UTF8 = true }), meaning: "names that are not UTF-8 are refused over NFSv4, as RFC 7530 §12.7 says. Without this option they are accepted, because local programs create such names"},
+}
+
+// findOption returns the option with a name, or nil.
+func findOption(name string) *exportOption {
+	for i := range exportOptions {
+		if exportOptions[i].name == name {
+			return &exportOptions[i]
+		}
+	}
+	return nil
+}
+
+// optionNames returns the names of all options.
+func optionNames() (all []string) {
+	for i := range exportOptions {
+		all = append(all, exportOptions[i].name)
+	}
+	return all
 }
 
 // always returns the function set of an option without a value.
@@ -152,11 +170,10 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 	said := make(map[string]string) // by subject: the option that was given
 	for _, word := range optionWords(string(b)) {
 		name, value, valued := strings.Cut(word, "=")
-		i := slices.IndexFunc(exportOptions, func(o exportOption) bool { return o.name == name })
-		if i < 0 || valued != (exportOptions[i].takes != "") {
+		option := findOption(name)
+		if option == nil || valued != (option.takes != "") {
 			return unknownOption(word)
 		}
-		option := &exportOptions[i]
 		about := option.about
 		if option.alone != nil {
 			about += option.alone(value)
@@ -204,26 +221,23 @@ func takesNetworks(word string) bool {
 // unknownOption returns the error for a word that is no option, with the option that was probably meant.
 func unknownOption(word string) error {
 	name, value, valued := strings.Cut(word, "=")
-	names := make([]string, len(exportOptions))
-	for i := range exportOptions {
-		names[i] = exportOptions[i].name
-	}
-	near := Nearest(name, names)
-	switch i := slices.Index(names, near); {
+	near := Nearest(name, optionNames())
+	switch option := findOption(near); {
 	case slices.Contains(export.SecurityNames, name):
 		return fmt.Errorf("unknown export option %q: flavors are separated by ':', as in sec=sys:%s", word, name)
 	case linuxOption(name) != nil:
 		return fmt.Errorf("unknown export option %q: %s", word, linuxOption(name).why)
+	case option == nil:
+		return fmt.Errorf("unknown export option %q: the options are %s", word, strings.Join(optionNames(), " "))
 	case near == name && valued:
 		return fmt.Errorf("%q: the option %s has no value: write %s", word, name, name)
 	case near == name:
-		return fmt.Errorf("%q: the option %s needs a value: write %s", word, name, exportOptions[i].usage())
-	case i >= 0 && valued && exportOptions[i].takes != "":
+		return fmt.Errorf("%q: the option %s needs a value: write %s", word, name, option.usage())
+	case valued && option.takes != "":
 		return fmt.Errorf("unknown export option %q: did you mean %q?", word, near+"="+value)
-	case i >= 0:
+	default:
 		return fmt.Errorf("unknown export option %q: did you mean %q?", word, near)
 	}
-	return fmt.Errorf("unknown export option %q: the options are %s", word, strings.Join(names, " "))
 }
 
 func parseID(name, value string) (uint32, error) {
@@ -273,7 +287,7 @@ func noOptions(path string) error {
 	}
 	word := strings.TrimSuffix(path[at+1:], ")")
 	name, _, _ := strings.Cut(word, "=")
-	if !slices.ContainsFunc(exportOptions, func(o exportOption) bool { return o.name == name }) {
+	if findOption(name) == nil {
 		return nil
 	}
 	path = strings.TrimRight(path[:at], " \t:(")

@@ -55,7 +55,7 @@ func TestSecOption(t *testing.T) {
 		"sec=sys:": "no flavor", "sec=sys,sec=krb5": "contradict",
 		"sec=krb5@192.0.2.0/24":                                     "add sec=FLAVOR without a network",
 		"sec=sys,sec=krb5@192.0.2.0":                                "", // a single address
-		"sec=sys,sec=krb5@":                                         `after the '@', : no network`,
+		"sec=sys,sec=krb5@":                                         `after the '@', no network`,
 		"sec=sys,sec=krb5@host":                                     `"host" is not a network`,
 		"sec=sys,sec=@10.0.0.0/8":                                   "no flavor",
 		"sec=sys,sec=krb5@10.0.0.1/8":                               "write 10.0.0.0/8",

@@ -27,12 +27,12 @@ var linuxOptions = []foreignOption{
 	{name: "no_pnfs", why: "there is no pNFS here: leave the option out"},
 	{name: "pnfs", why: "there is no pNFS here, and clients use NFS without it: leave the option out"},
 	{name: "security_label", why: "security labels are not served: leave the option out"},
-	{name: "mountpoint", refused: true, why: "the daemon does not check that a file system is mounted: export a directory inside of that file system instead, which is missing while it is not mounted"},
-	{name: "mp", refused: true, why: "the daemon does not check that a file system is mounted: export a directory inside of that file system instead, which is missing while it is not mounted"},
+	{name: "mountpoint", refused: true, why: "the daemon does not check that a file system is mounted, but a directory inside of it is missing while it is not: export such a directory instead"},
+	{name: "mp", refused: true, why: "the daemon does not check that a file system is mounted, but a directory inside of it is missing while it is not: export such a directory instead"},
 	{name: "refer", refused: true, why: "the daemon does not refer clients to other servers: mount the other server on the clients"},
 	{name: "replicas", refused: true, why: "the daemon names no replicas: leave the option out"},
 	{name: "xprtsec", refused: true, why: "TLS is not served: use sec=krb5p to encrypt"},
-	{name: "fsid", why: "file systems are told apart by their UUIDs: leave the option out; only fsid=0 has a meaning"},
+	{name: "fsid", why: "file systems are told apart by their UUIDs, and only fsid=0 has a meaning: leave the option out"},
 }
 
 // linuxOption returns the option of exports(5) with the name, or nil.

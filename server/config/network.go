@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -16,12 +17,12 @@ func parseClients(value string) ([]netip.Prefix, error) {
 	for _, s := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' }) {
 		p, err := ParseNetwork(strings.TrimSpace(s))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", value, err)
+			return nil, err
 		}
 		all = append(all, p)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no network is given: write CIDR such as 192.0.2.0/24", value)
+		return nil, errors.New("no network is given: write CIDR such as 192.0.2.0/24")
 	}
 	return all, nil
 }
@@ -42,6 +43,28 @@ func ParseNetwork(s string) (p netip.Prefix, err error) {
 	return p, nil
 }
 
+// maskedNetwork parses an address with a length in bits, or with a mask (192.0.2.7/255.255.255.0). Bits beyond the
+// length are ignored, as exports(5) does.
+func maskedNetwork(s string) (p netip.Prefix, ok bool) {
+	address, length, _ := strings.Cut(s, "/")
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return p, false
+	}
+	bits, err := strconv.Atoi(length)
+	if mask, other := netip.ParseAddr(length); other == nil && mask.Is4() {
+		ones, all := net.IPMask(mask.AsSlice()).Size()
+		if all == 0 {
+			return p, false // the ones of the mask are not together
+		}
+		bits, err = ones, nil
+	}
+	if err != nil || bits < 0 || bits > a.BitLen() {
+		return p, false
+	}
+	return netip.PrefixFrom(a, bits).Masked(), true
+}
+
 // leadingZeros matches zeros before a number.
 var leadingZeros = regexp.MustCompile(`\b0+(\d)`)
 
@@ -55,10 +78,8 @@ func notNetwork(s string) error {
 	case err == nil && strings.HasPrefix(address, "["):
 		meant = strings.NewReplacer("[", "", "]", "").Replace(s)
 	case err == nil:
-		if mask, err := netip.ParseAddr(length); err == nil && mask.Is4() {
-			if ones, bits := net.IPMask(mask.AsSlice()).Size(); bits > 0 {
-				meant = netip.PrefixFrom(a, ones).Masked().String()
-			}
+		if p, ok := maskedNetwork(s); ok {
+			meant = p.String()
 		} else if n, err := strconv.Atoi(length); err == nil && n > a.BitLen() {
 			return fmt.Errorf("%q: the length of a network is %d at most: write %s/%d for the one address", s, a.BitLen(), a, a.BitLen())
 		}
