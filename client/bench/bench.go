@@ -173,7 +173,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	b := &bench{cfg: cfg, kind: work}
 	m, err := b.measure(ctx)
 	if err != nil && client.Refused(err) {
-		err = fmt.Errorf("%w: the server does not take sec=%v here: 'nfsrdmad probe' tells what it takes", err, cfg.Flavor())
+		err = fmt.Errorf("%w: the server refuses sec=%v for this export: use --sec with a flavor that 'nfsrdmad probe' lists for it", err, cfg.Flavor())
 	}
 	return m, err
 }
