@@ -3,9 +3,9 @@
 // exports metrics; only it and server/exports log.
 //
 // Transports, programs and metrics each have a registry (a table of all of them) in this package.
-// The settings and the options of exports have theirs in server/config. Help texts, checks and
-// their errors, doctor, metrics and the tables of docs/configuration.md and docs/running.md are
-// generated from these tables.
+// The settings and the options of exports have theirs in server/config, and the lines of the log in
+// server/logline. Help texts, checks and their errors, doctor, metrics and the tables of
+// docs/configuration.md and docs/running.md are generated from these tables.
 //
 // New checks a configuration and opens the directories and listeners that it names. Serve runs
 // until its context ends, and then drains: it answers calls in progress, and closes the file

@@ -28,7 +28,7 @@ func serveCommand() *cobra.Command {
 SIGTERM or SIGINT. Then calls in progress are answered. A second signal stops at once.
 
 Flags override the configuration file. Without --config, the file is
-` + config.DefaultConfigFile + `, if it exists and no --export is given.
+` + config.DefaultConfigFile + `, if it exists and neither --export nor --exports is given.
 
 With --check, nothing is served: all errors of the configuration are shown, what
 this machine lacks, and each export with its options and clients. A daemon that

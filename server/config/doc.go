@@ -5,6 +5,7 @@
 // export. Flags, defaults, checks and the tables of docs/configuration.md are generated from the
 // entries. An error names the file and line, or the flag, the cause and the remedy.
 //
-// The package reads the configuration file, checks that the directories of exports exist, and
-// reads from the kernel how much memory this process can have. It opens no other files.
+// The package reads the configuration file, and the files in the form of /etc/exports that flags name,
+// whose host names it looks up. It reads from the kernel how much memory this process can have. It does
+// not look at the directories of exports.
 package config
