@@ -127,8 +127,9 @@ lint:
 clean:
 	rm -rf bin
 
-# make install installs what 'make build' made, with the unit, its user and completions, below DESTDIR.
-# It keeps a configuration that exists. The unit names /usr/bin/nfsrdmad, so PREFIX is /usr.
+# make install builds the program, and installs it below DESTDIR with the units of systemd, the user of the
+# service, completions for bash and zsh, and the sample configuration, unless there is a configuration. The
+# service runs /usr/bin/nfsrdmad, so PREFIX is /usr.
 PREFIX  := /usr
 PROGRAM := bin/nfsrdmad$(if $(VERBS),-verbs)
 install: build

@@ -37,7 +37,8 @@ on standard error says why, and the exit status is 1.`,
 	}
 }
 
-// printConverted prints exports to out, and what is left out to left. It returns how many lines left got.
+// printConverted writes exports to out as [[export]] tables, with the notes as comments, and the notes on what is left
+// out to left as well. It returns the number of lines that it wrote to left.
 func printConverted(out, left io.Writer, file string, all []config.Converted) (refused int) {
 	for _, e := range all {
 		for _, n := range e.Notes {

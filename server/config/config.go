@@ -118,8 +118,8 @@ var NFSVersions = []string{"3", "4.0", "4.1", "4.2"}
 // Serves reports whether the daemon serves a version, which is one of NFSVersions.
 func (c *Config) Serves(version string) bool { return slices.Contains(c.NFS.Versions, version) }
 
-// Notes returns what a user should know about exports that were converted from another server's file, a
-// line each.
+// Notes returns the notes on the exports that came from files in the form of /etc/exports. Each is one line that
+// begins with the file and the line number.
 func (c *Config) Notes() []Note { return c.notes }
 
 // Says reports whether the user set the key, even to zero.

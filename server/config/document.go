@@ -42,7 +42,7 @@ func readDocument(c *Config, b []byte) (faults []error, whole bool) {
 			d.keyValue(inside, table, e)
 		}
 	}
-	// Of a number that is too large, for example, d says more than the TOML decoder.
+	// If d has an error in the same line, it says more than that of the TOML decoder, as for a number that is too large.
 	if told := func(f error) bool { return f.(*Error).Line == line }; err != nil && !slices.ContainsFunc(d.faults, told) {
 		d.faults = append(d.faults, &Error{File: c.file, Line: line, Err: err})
 	}
@@ -219,8 +219,8 @@ var examples = map[reflect.Type]string{
 func usual(t reflect.Type) string { return cmp.Or(examples[t], `"..."`) }
 
 // misfit checks that the value v is of the kind that the key, of Go type t, takes. If it is not, misfit
-// returns an error text that says what to write instead; otherwise it returns "". What the text says to
-// write is right: see quote.
+// returns an error text that says what to write instead; otherwise it returns "". The key accepts what the
+// text says to write: see quote.
 func misfit(t reflect.Type, key string, v *unstable.Node) string {
 	found := shown(v)
 	switch {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A Note is what a user should know about an export of another server's file that was converted.
+// A Note says what the conversion of a line of /etc/exports ignored, replaced or left out.
 type Note struct {
 	Line int
 	Text string

@@ -5,7 +5,7 @@ type foreignOption struct {
 	name string
 	// refused is true if an export without the option would be served in a way that the option prevents.
 	refused bool
-	// why says what to do.
+	// why says why there is no such option here, and after a colon what the user does about it.
 	why string
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A mistake is a configuration that a user may write by mistake. The remedy is a part of the error, and
-// fixed what the user then has in place of wrong.
+// A mistake is a configuration that a user may write by mistake. The error has the text remedy. A user who follows it
+// writes fixed in place of wrong, which is a part of text.
 type mistake struct {
 	text   string // the file; @ stands for the exports that follow in most files
 	line   int

@@ -11,11 +11,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// A Checked is what Check found out about an export.
+// A Checked is the result of Check for one export.
 type Checked struct {
 	// Err is why the export cannot be served, or nil. It names the place in the configuration.
 	Err error
-	// Warnings has what a user should know who serves it.
+	// Warnings has a sentence for each thing that may surprise a user who serves the export.
 	Warnings []string
 }
 

@@ -1,6 +1,6 @@
 package logline
 
-// Lines about clients and what they hold.
+// Lines about clients: mounts, Kerberos, groups of users, the grace period, opens and locks.
 var (
 	MountRefused = warn("mount refused",
 		"`reason` names the option of the export that refused the mount, or says that no export has the path; `remedy` says what to do; [configuration.md](configuration.md#export) explains the options. With version 4 `path` is the first name of the path that the client cannot see; it is empty if no export serves the client")

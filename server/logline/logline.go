@@ -1,6 +1,3 @@
-// Package logline has the lines of the daemon's log: the text of each, its level, and what an administrator
-// should do about it. The table in docs/running.md is generated from it. Lines at the level debug are not
-// part of it.
 package logline
 
 import (
@@ -13,7 +10,7 @@ import (
 // A Line is one line of the log.
 type Line struct {
 	Level zapcore.Level
-	// Text is the message. It says what happened. The line's fields say to what.
+	// Text is the message: the event that happened. The fields of the line name the client, the export or the file.
 	Text string
 	// Do says what to do about the line, and what its fields mean, in Markdown, for docs/running.md.
 	Do string

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// hard matches words and forms that readers of the log had to read twice, or that are not the field's own.
+// hard matches words and forms that are hard to read, or for which the protocols have another word.
 var hard = regexp.MustCompile(`(?i)\b(time of grace|whoever|whom|somebody|of before|untold|are told|is told|parted|told)\b`)
 
 // Each line says in one sentence what happened, and an administrator what to do.
@@ -17,7 +17,7 @@ func TestLinesAreReadOnce(t *testing.T) {
 		case seen[l.Text]:
 			t.Errorf("%q is there twice", l.Text)
 		case l.Do == "":
-			t.Errorf("%q says not what to do", l.Text)
+			t.Errorf("%q does not say what to do", l.Text)
 		case len(l.Text) > 180:
 			t.Errorf("%q has %d letters: let its fields or its advice say a part of it", l.Text, len(l.Text))
 		case strings.Contains(l.Do, "|") || strings.Contains(l.Do, "\n"):
