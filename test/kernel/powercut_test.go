@@ -88,7 +88,8 @@ func newPowerCut(t *testing.T, transport, options string, flags ...string) *powe
 	}
 	s := &server{t: t, network: p.network, env: mount}
 	ledgers := lab.Folder(t, "ledgers")
-	p.load = &loaded{t: t, server: s, ledgers: ledgers}
+	// Without acknowledged operations there is nothing to lose.
+	p.load = &loaded{t: t, server: s, ledgers: ledgers, operations: 3}
 	p.boot(options)
 	p.serving()
 	p.load.guest = s.boot(lab.Options{Limit: 12 * time.Minute, Writable: []string{ledgers}}, "load", transport, ledgers, "outages")
