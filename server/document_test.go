@@ -143,16 +143,19 @@ func parsed(t *testing.T, pattern string) (all []*ast.File) {
 	return all
 }
 
-// docs/go-nfs.md documents every option of an embedded server.
-func TestHandlerOptionsAreDocumented(t *testing.T) {
-	b, err := os.ReadFile("../docs/go-nfs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := reflect.TypeFor[HandlerOptions]()
-	for i := range options.NumField() {
-		if name := options.Field(i).Name; !strings.Contains(string(b), "`"+name+"`") {
-			t.Errorf("docs/go-nfs.md does not explain %s", name)
+// The pages for programmers explain every option of an embedded server.
+func TestOptionsOfEmbeddedServersAreDocumented(t *testing.T) {
+	for page, options := range map[string]reflect.Type{
+		"go-nfs.md": reflect.TypeFor[HandlerOptions](), "embedding.md": reflect.TypeFor[FileSystemOptions](),
+	} {
+		b, err := os.ReadFile("../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range options.NumField() {
+			if name := options.Field(i).Name; !strings.Contains(string(b), "`"+name+"`") {
+				t.Errorf("docs/%s does not explain %s", page, name)
+			}
 		}
 	}
 }

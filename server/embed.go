@@ -2,18 +2,15 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
 	"net"
 	"net/netip"
-	"path"
 
 	nfs "github.com/willscott/go-nfs"
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
 )
 
@@ -71,71 +68,17 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (*Serve
 // NewHandlerContext is NewHandler for a Handler whose method Mount may block: it receives ctx. When ctx
 // ends before the Handler's file system is mounted, NewHandlerContext fails. The Server does not use
 // ctx once NewHandlerContext has returned.
-func NewHandlerContext(ctx context.Context, l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Server, err error) {
-	local, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return nil, fmt.Errorf("cannot serve NFS on %s %s: it takes a TCP listener", l.Addr().Network(), l.Addr())
-	}
-	if opt.Name == "" {
-		opt.Name = "/"
-	}
-	if opt.Name[0] != '/' || path.Clean(opt.Name) != opt.Name {
-		return nil, fmt.Errorf("export name %q is not a clean absolute path: write %q", opt.Name, path.Clean("/"+opt.Name))
-	}
-	cfg := &config.Config{
-		RDMA: opt.RDMA, TCP: []config.Listen{{None: true}}, StateDir: opt.StateDir, Rpcbind: &opt.Rpcbind,
-		Memory: opt.Memory, RNIC: opt.RNIC, Limits: opt.Limits, DrainTimeout: opt.DrainTimeout,
+func NewHandlerContext(ctx context.Context, l net.Listener, handler nfs.Handler, opt HandlerOptions) (*Server, error) {
+	embed := FileSystemOptions{
 		// A Handler has no open files and no locks, so it cannot serve NFSv4.
-		NFS: config.NFS{Versions: []string{"3"}},
+		Name: opt.Name, Versions: []string{"3"}, RDMA: opt.RDMA, StateDir: opt.StateDir, Clients: opt.Clients,
+		Secure: opt.Secure, ReadOnly: opt.ReadOnly, Squash: export.NoSquash,
+		Memory: opt.Memory, RNIC: opt.RNIC, Limits: opt.Limits, DrainTimeout: opt.DrainTimeout, Rpcbind: opt.Rpcbind, Log: opt.Log,
 	}
-	if len(cfg.RDMA) == 0 {
-		addr := local.AddrPort().Addr().Unmap()
-		cfg.RDMA = []config.Listen{{Addr: netip.AddrPortFrom(addr, config.DefaultRDMAPort)}}
-	}
-	if err := cfg.Check(); err != nil {
-		if wrong, ok := errors.AsType[*config.Error](err); ok {
-			err = wrong.Err // no configuration file has a place for it
-		}
-		return nil, err
-	}
-	if remedy, _ := cfg.CheckMemory(); remedy != "" && opt.Memory.Ceiling != 0 {
-		return nil, fmt.Errorf("memory ceiling %v: %s", opt.Memory.Ceiling, remedy)
-	}
-	s := &Server{cfg: cfg, log: opt.Log}
-	if s.log == nil {
-		s.log = zap.NewNop()
-	}
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
-	var key [export.KeySize]byte
-	if opt.StateDir == "" {
-		rand.Read(key[:])
-	} else if s.state, err = openState(opt.StateDir); err != nil {
-		return nil, err
-	} else if key, err = s.state.handleKey(); err != nil {
-		return nil, err
-	}
-	opt.FileSystem.Path = opt.Name
-	fs, err := billy.NewContext(ctx, handler, opt.FileSystem)
-	if err != nil {
-		return nil, err
-	}
-	one := &export.Export{
-		Name: opt.Name, FS: fs, Clients: opt.Clients,
-		Options: export.Options{
-			ReadOnly: opt.ReadOnly, Secure: opt.Secure,
-			Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody,
-		},
-	}
-	if err = s.start(key, func() error { return s.replaceExports(one) }); err != nil {
-		return nil, err
-	}
-	tcp := s.running("tcp")
-	tcp.listeners = append(tcp.listeners, tcp.carrier.(*tcpCarrier).over(l))
-	return s, nil
+	return newEmbedded(l, embed, func(name string) (vfs.FileSystem, error) {
+		opt.FileSystem.Path = name
+		return billy.NewContext(ctx, handler, opt.FileSystem)
+	})
 }
 
 // replaceExports makes exports with file systems of their own the server's exports.

@@ -78,8 +78,8 @@ type Server struct {
 	status  atomic.Pointer[string] // which exports cannot be opened; nil if all can
 }
 
-// New opens the directories and listeners that cfg names. If it fails, it leaves nothing open,
-// and its error says what is wrong and what to do about it.
+// New opens the directories and listeners that cfg names. The Server answers calls when Serve runs. If New fails, it
+// leaves nothing open, and its error says what is wrong and what to do about it.
 func New(cfg *config.Config) (*Server, error) { return Start(context.Background(), cfg) }
 
 // Start is like New, but gives up when ctx ends: it then returns the context's error. If a file
