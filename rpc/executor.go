@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
@@ -19,9 +20,8 @@ import (
 // stop other lanes (see may). While the processors are busy, fewer workers run calls (see pace). A
 // lane serves its sites in turn, the client addresses of a site, and the connections of an address; of the lane's
 // workers that other addresses do not use, one address may use half, and a site of those that other sites do not use
-// (package turns). Lanes that wait
-// for a worker are served in turn as well. When a connection ends, the executor drops its calls that
-// have not begun.
+// (package turns). Lanes that wait for a worker are served in turn as well. When a connection ends, the executor
+// drops its calls that have not begun.
 type executor struct {
 	run        func(*Call)
 	abandon    func(*Call)
@@ -36,6 +36,7 @@ type executor struct {
 	lanes   map[any]*lane
 	unused  []*lane                     // lanes without calls, for reuse of their memory
 	waiting queue.List[lane, *lane]     // lanes with waiting calls and fewer workers than perLane
+	active  int                         // lanes that have workers
 	idle    queue.List[worker, *worker] // in the order in which they became idle
 	busy    queue.List[worker, *worker]
 	closed  bool
@@ -163,15 +164,17 @@ func (x *executor) settle(l *lane) {
 }
 
 // may reports whether a lane may have one more worker. The first worker of a lane is always
-// allowed, even beyond x.workers, so that stalled lanes never stop another lane. Apart from that, a
-// lane may use half of the workers that other lanes do not use, so that the other half remains for
-// new lanes. While the pace is slowed, the same rule also holds for pace.most instead of x.workers,
-// without the stuck workers.
+// allowed, even beyond x.workers, so that stalled lanes never stop another lane. Apart from that,
+// lanes share the workers by the rule for units that only their holders give back (fair.Lent). While
+// the pace is slowed, the same rule also holds for pace.most instead of x.workers, without the stuck
+// workers.
 func (x *executor) may(l *lane) bool {
-	half := func(most, all, own int) bool { return own < (most-(all-own)+1)/2 }
+	share := func(most, all, own int) bool {
+		return all < most && own < int(fair.Lent(int64(most), int64(all-own), x.active))
+	}
 	all, own := x.busy.Len, l.line.Held()
-	return own == 0 || half(x.workers, all, own) &&
-		(!x.slowed() || half(x.pace.most, all-x.pace.stuck, own-l.stuck))
+	return own == 0 || share(x.workers, all, own) &&
+		(!x.slowed() || share(x.pace.most, all-x.pace.stuck, own-l.stuck))
 }
 
 // give makes a worker run the next call of l: the one that became idle last or, if none is idle, a
@@ -218,13 +221,17 @@ func (x *executor) begun(w *worker, l *lane, c *Call, address *lanePlace, now ti
 	w.lane, w.address, w.since, w.facts = l, address, now, c.facts()
 	w.part.number, w.part.group, w.part.n = 0, 0, 0 // no call uses w yet, and describe holds x.mu
 	c.state.worker = w
-	x.busy.Add(w)
+	if x.busy.Add(w); l.line.Held() == 1 {
+		x.active++
+	}
 }
 
 // ended is the inverse of begun. It returns the lane of the call.
 func (x *executor) ended(w *worker) *lane {
 	l := w.lane
-	l.line.GiveBack(w.address)
+	if l.line.GiveBack(w.address); l.line.Held() == 0 {
+		x.active--
+	}
 	w.lane, w.address, w.facts = nil, nil, facts{}
 	x.busy.Remove(w)
 	x.settle(l)

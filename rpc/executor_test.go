@@ -48,8 +48,8 @@ func TestStalledLane(t *testing.T) {
 	}
 }
 
-// Config.Workers bounds the workers of all lanes together. A lane takes at most half of the workers
-// that are left. Each lane has at least one, even if all other lanes stall.
+// Config.Workers bounds the workers of all lanes together. Each lane has at least one, even if all other
+// lanes stall.
 func TestWorkersBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{Workers: 16, LaneWorkers: 12})
@@ -61,8 +61,8 @@ func TestWorkersBound(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		// The first lanes get 8, 4 and 2, each other lane gets one.
-		if st := s.Stats(); st.Running != 8+4+2+61 || st.Workers != st.Running {
+		// The first lane gets three quarters of the workers, the second one the rest, each other lane one.
+		if st := s.Stats(); st.Running != 12+4+62 || st.Workers != st.Running {
 			t.Fatalf("%+v", st)
 		}
 		p.Release(100)
@@ -72,6 +72,39 @@ func TestWorkersBound(t *testing.T) {
 			}
 		}
 		for lane := range uint32(64) {
+			p.Release(lane)
+		}
+		for _, c := range all {
+			ended(t, c.Done)
+		}
+	})
+}
+
+// Lanes that have their equal parts of the workers leave another lane its part, and one for the next lane.
+func TestLanesHaveEqualParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{Workers: 20, LaneWorkers: 16})
+		defer s.Close()
+		var all []*rpctest.Call
+		for lane := range uint32(4) {
+			for range []int{4, 4, 4, 20}[lane] {
+				all = append(all, stall(conn, lane).Go(s))
+			}
+		}
+		synctest.Wait()
+		// Of the 8 workers that the first three lanes leave, the fourth lane may have 6.
+		if st := s.Stats(); st.Running != 3*4+6 {
+			t.Errorf("%+v", st)
+		}
+		for range 20 {
+			all = append(all, stall(conn, 4).Go(s))
+		}
+		synctest.Wait()
+		// A fifth lane may have 20/6 workers, and 2 are free.
+		if st := s.Stats(); st.Running != 20 {
+			t.Errorf("%+v", st)
+		}
+		for lane := range uint32(5) {
 			p.Release(lane)
 		}
 		for _, c := range all {

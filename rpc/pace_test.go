@@ -36,7 +36,7 @@ func TestPaceOfACrowd(t *testing.T) {
 			time.Sleep(time.Millisecond / 4)
 			synctest.Wait()
 		}
-		// One lane gets at most half of the workers that may run. The first calls came before the
+		// One lane gets at most three quarters of the workers that may run. The first calls came before the
 		// crowd was noticed.
 		if n := s.Stats().Running; n > 3*processors+1 {
 			t.Errorf("%d calls run beside a crowd", n)

@@ -159,6 +159,33 @@ func TestCostOfAnOperation(t *testing.T) {
 	}
 }
 
+// Lent is the rule of MayBorrow for sites.
+func TestLentIsTheRuleForSites(t *testing.T) {
+	const size = 96
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 1000 {
+		tree, others := &Tree[int]{Size: size}, int64(0)
+		held := int64(1)
+		tree.Add(at(1, 0, 0), 1, 0)
+		siblings := random.IntN(5)
+		for i := range siblings {
+			n := random.Int64N(16) + 1
+			tree.Add(at(2+i, 0, 0), n, 0)
+			others += n
+		}
+		for next := at(1, 1, 0); tree.Free() > 0; next = at(1, int(held), 0) {
+			most := Lent(size, others, siblings+1)
+			if may := tree.MayBorrow(next, 1); may != (held < most) {
+				t.Fatalf("a site holds %d of %d, others hold %d: MayBorrow says %v, Lent %d", held, size, others, may, most)
+			} else if !may {
+				break
+			}
+			tree.Add(next, 1, 0)
+			held++
+		}
+	}
+}
+
 // If a holder comes and goes at an address, the Tree allocates no memory each time.
 func TestComingAndGoingAllocatesNothing(t *testing.T) {
 	tree, n := &Tree[int]{Size: 10}, at(1, 1, 1)

@@ -195,6 +195,18 @@ func (t *Tree[T]) May(n *Node[T], units int64) bool {
 	return held <= left && left >= t.Size/spare
 }
 
+// Lent returns how many units, of size, one of the siblings of a level may hold if only their holders give
+// units back, as in MayBorrow: an equal part, or three quarters of what its siblings leave, if that is more.
+// active is the number of siblings that hold units, this one included, and others is what the others hold.
+// It is for a resource of a single level, whose holders have no address.
+func Lent(size, others int64, active int) int64 {
+	return lent(size, others, size/int64(active+1))
+}
+
+func lent(size, others, part int64) int64 {
+	return max(part, (size-others)*lentParts/(lentParts+1))
+}
+
 // MayBorrow reports whether n may get this number of units that cannot be taken back: only their holder
 // returns them. n's site, and its address in the site, may each have an equal part, of as many as there are
 // siblings that hold units and one more, or three quarters of what the siblings leave, if that is more. The
@@ -214,7 +226,7 @@ func (t *Tree[T]) MayBorrow(n *Node[T], units int64) bool {
 	for _, c := range path[:2] {
 		p := of(part{may, 1}, at, c)
 		equal = equal && !beyond(p, c, units)
-		if may = max(p.units, (may-at.Held()+c.Held())*lentParts/(lentParts+1)); c.Held() == 0 {
+		if may = lent(may, at.Held()-c.Held(), p.units); c.Held() == 0 {
 			may = max(may, units)
 		}
 		if beyond(part{units: may}, c, units) {
