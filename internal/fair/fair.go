@@ -159,6 +159,15 @@ func (t *Tree[T]) AddressHolds(a netip.Addr) (held int64) {
 	return held
 }
 
+// SiteHolds returns the number of units that all holders of the site of an address have.
+func (t *Tree[T]) SiteHolds(a netip.Addr) (held int64) {
+	a = clientaddr.Site(clientaddr.Of(a))
+	for _, g := range [...]*group[T]{&t.known, &t.strangers} {
+		held += g.sites[a].Held()
+	}
+	return held
+}
+
 // First returns the holder at an address that is the first to lose a unit, or nil if none has any.
 func (t *Tree[T]) First(a netip.Addr) *Node[T] {
 	a = clientaddr.Of(a)

@@ -71,6 +71,9 @@ func TestFreeUnitsAreUsed(t *testing.T) {
 	if free := tree.Free(); free < size/8 || free > size/8+8 {
 		t.Errorf("%d units are free", free)
 	}
+	if site, other := tree.SiteHolds(alone.Address), tree.SiteHolds(at(2, 0, 0).Address); site != tree.Held() || other != 0 {
+		t.Errorf("a site holds %d of %d, one that has none %d", site, tree.Held(), other)
+	}
 	if alone.Held() != size/2 {
 		t.Errorf("it has lost %d units while others were free", size/2-alone.Held())
 	}

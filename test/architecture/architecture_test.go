@@ -44,7 +44,7 @@ var rooms = map[string][]string{
 	"ulb/nfs/nsmwire":    {"rpc/xdr"},
 	"ulb/nfs/export":     {"rpc", "vfs", "ulb/nfs/nfs3wire"},
 	"ulb/nfs/pseudo":     {"rpc", "vfs", "ulb/nfs/export"},
-	"ulb/nfs/identity":   {"vfs", "internal/clientaddr", "internal/queue"},
+	"ulb/nfs/identity":   {"vfs", "internal/clientaddr", "internal/fair", "internal/queue", "internal/turns"},
 	"ulb/nfs/byterange":  {},
 	"ulb/nfs/state":      {"vfs", "internal/clientaddr", "internal/fair", "ulb/nfs/byterange"},
 	"ulb/nfs/mount3":     {"rpc", "vfs", "ulb/nfs", "ulb/nfs/mount3wire", "ulb/nfs/export", "ulb/nfs/pseudo"},

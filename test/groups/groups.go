@@ -67,7 +67,7 @@ func (f *Fake) Asked() int {
 }
 
 // Find implements export.Groups.
-func (f *Fake) Find(_ netip.Addr, uid uint32) ([]uint32, error) {
+func (f *Fake) Find(_ netip.Addr, _ any, uid uint32) ([]uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++

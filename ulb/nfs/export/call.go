@@ -168,10 +168,11 @@ func (e *Export) Retire() (idle <-chan struct{}) {
 // Groups looks up the supplementary groups of users, for exports that manage them. Its methods may be
 // called from any goroutine and do not block.
 type Groups interface {
-	// Find returns the groups of a user for a call of a client. The caller must not change them. A
-	// user that does not exist has no groups. If the groups are not known yet, the error is a
-	// Pending, or vfs.ErrDelay if the client should repeat the call.
-	Find(client netip.Addr, uid uint32) ([]uint32, error)
+	// Find returns the groups of a user for a call of a client. The call came by the connection conn, which
+	// is only compared. The caller must not change the groups. A user that does not exist has no groups. If
+	// the groups are not known yet, the error is a Pending, or vfs.ErrDelay if the client should repeat the
+	// call.
+	Find(client netip.Addr, conn any, uid uint32) ([]uint32, error)
 	// Delays reports whether Find would return vfs.ErrDelay. It starts no look-up.
 	Delays(uid uint32) bool
 }
@@ -211,7 +212,7 @@ func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err err
 	if l.found || !e.manages(cred) {
 		return nil
 	}
-	l.groups, err = t.Groups.Find(c.Peer.Addr(), cred.UID)
+	l.groups, err = t.Groups.Find(c.Peer.Addr(), c, cred.UID)
 	l.found = err == nil
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
+	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -27,8 +29,8 @@ const (
 	maxMembers, maxMembersOf = 65536, 4096
 	// maxNumbers is the maximum number of remembered groups, for all users together.
 	maxNumbers = 4 << 20
-	// maxQueued is the maximum number of users that are queued for a look-up or being looked up, and
-	// maxQueuedOf that of one address. When the queue is full, each address may still queue one user.
+	// maxQueued is the number of users that may be queued for a look-up, and maxQueuedOf that of one
+	// address. When the queue is full, a site that has none there may still queue one.
 	maxQueued, maxQueuedOf = 4096, 64
 	// maxWaitingOf is the largest number of calls of one address that wait for a look-up.
 	maxWaitingOf = 32
@@ -50,9 +52,10 @@ type GroupsConfig struct {
 // Groups returns the groups of users by number. It remembers answers, and looks users up in the
 // background. Its methods may be called from any goroutine and do not block.
 //
-// Each call names the address of its client, and addresses take turns. An address that asks for many
-// users waits for its own look-ups only and gets only its share of the memory. The constant lookers
-// limits the goroutines and processes for all addresses together.
+// Each call names the address of its client and its connection. Sites, the addresses of a site, and the
+// connections of an address take turns (package turns), and share the queue and the memory by the rule of
+// package fair. So a site that asks for many users waits for its own look-ups only. The constant lookers
+// limits the goroutines and processes for all together.
 type Groups struct {
 	cfg GroupsConfig
 	ctx context.Context
@@ -62,9 +65,10 @@ type Groups struct {
 	mu      sync.Mutex
 	members map[uint32]*member
 	askers  map[netip.Addr]*asker
-	// turns holds the askers that have queued users, in the order of their turns.
-	turns   []*asker
-	numbers int // number of groups in all answers
+	line    turns.Line[any, *queued] // the queued users
+	places  fair.Tree[*asker]        // who has places in line
+	memory  fair.Tree[*asker]        // who has members
+	numbers int                      // number of groups in all answers
 	running int
 	// round counts the calls of Forget, so that look notices if Forget was called during a look-up.
 	round  int
@@ -98,6 +102,7 @@ func NewGroups(cfg GroupsConfig) *Groups {
 		cfg.Failed = func(uint32, error) {}
 	}
 	g := &Groups{cfg: cfg, members: make(map[uint32]*member), askers: make(map[netip.Addr]*asker)}
+	g.places.Size, g.memory.Size = maxQueued, maxMembers
 	g.ctx, g.end = context.WithCancel(context.Background())
 	return g
 }
@@ -105,7 +110,9 @@ func NewGroups(cfg GroupsConfig) *Groups {
 // Close cancels look-ups and resumes waiting calls. It returns when no look-up runs.
 func (g *Groups) Close() {
 	g.mu.Lock()
-	g.closed, g.turns = true, nil
+	g.closed = true
+	for m := g.nextLocked(); m != nil; m = g.nextLocked() {
+	}
 	var resume []func()
 	for _, m := range g.members {
 		resume = append(resume, g.releaseLocked(m)...)
@@ -118,9 +125,10 @@ func (g *Groups) Close() {
 	g.wg.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	clear(g.members)
-	clear(g.askers)
-	g.numbers, g.stats.Queued = 0, 0
+	for _, m := range g.members {
+		g.removeLocked(m)
+	}
+	g.stats.Queued = 0
 }
 
 // Forget makes every answer expire. Find then uses the former groups of a user if no look-up succeeds.
@@ -152,21 +160,22 @@ func (g *Groups) Stats() GroupsStats {
 	return s
 }
 
-// Find returns the groups of a user for a call of a client. The caller must not change them. A user
+// Find returns the groups of a user for a call of a client, which came by the connection conn (any
+// comparable value). The caller must not change them. A user
 // without an account has no groups. If a look-up is running, the error is a *Wait. If it takes too long
 // or has failed, or the client asks for too many users, Find returns former groups, or vfs.ErrDelay.
-func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
+func (g *Groups) Find(client netip.Addr, conn any, uid uint32) ([]uint32, error) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
 	if m != nil && m.holds(now) {
 		if !now.Before(m.answer.renew) && m.asked.IsZero() && !now.Before(m.failed) {
-			g.askLocked(client, m, uid, now) // if it fails, a later call asks
+			g.askLocked(client, conn, m, uid, now) // if it fails, a later call asks
 		}
 		return m.answer.groups, nil
 	}
-	if g.mayWaitLocked(client, m, now) && (m != nil && !m.asked.IsZero() || g.askLocked(client, m, uid, now)) {
+	if g.mayWaitLocked(client, m, now) && (m != nil && !m.asked.IsZero() || g.askLocked(client, conn, m, uid, now)) {
 		return nil, &Wait{g, client, uid}
 	}
 	if m != nil && m.answer != nil && now.Before(m.answer.stale) && g.stuckLocked(client, now) {
@@ -192,10 +201,10 @@ func (g *Groups) mayWaitLocked(client netip.Addr, m *member, now time.Time) bool
 	return !g.closed && (a == nil || a.waiting < maxWaitingOf) && (m == nil || !m.hopeless(now))
 }
 
-// stuckLocked reports whether the first user in the queue of a client's address has waited too long.
+// stuckLocked reports whether a user whom a client's address has queued has waited too long.
 func (g *Groups) stuckLocked(client netip.Addr, now time.Time) bool {
 	a := g.askers[clientaddr.Of(client)]
-	return a != nil && len(a.queue) > 0 && a.queue[0].hopeless(now)
+	return a != nil && a.queued.First != nil && a.queued.First.member.hopeless(now)
 }
 
 // A Wait is the error for a call whose user is being looked up.
@@ -256,22 +265,24 @@ func (g *Groups) releaseLocked(m *member) (resume []func()) {
 
 // askLocked queues the look-up of a user. m is the memory of an earlier look-up of this user, or nil. It
 // returns false if the client asks for too many users.
-func (g *Groups) askLocked(client netip.Addr, m *member, uid uint32, now time.Time) bool {
+func (g *Groups) askLocked(client netip.Addr, conn any, m *member, uid uint32, now time.Time) bool {
 	a := g.askerOfLocked(client)
-	// An address may use an eighth of the free places in the queue, so that others find some.
-	if share := max((maxQueued-g.stats.Queued)/8, 1); g.closed || len(a.queue) >= min(share, maxQueuedOf) {
+	may := g.places.MayBorrow(&a.place, 1) && (g.places.Free() > 0 || g.places.SiteHolds(a.client) == 0)
+	if g.closed || !may || a.place.Held() >= maxQueuedOf {
 		g.dropIdleLocked(a)
 		return false
 	}
+	g.places.Add(&a.place, 1, 0)
 	if m == nil {
 		m = &member{uid: uid, asked: now}
 		g.addLocked(m, a)
 	}
 	m.asked = now
 	g.stats.Queued++
-	if a.queue = append(a.queue, m); len(a.queue) == 1 {
-		g.turns = append(g.turns, a)
-	}
+	q := &m.queued
+	q.member, q.by, q.place.Value = m, a, q
+	a.queued.Add(q)
+	g.line.Join(&q.place, a.client, conn)
 	if g.running < lookers {
 		g.running++
 		g.wg.Go(g.look)
@@ -279,7 +290,7 @@ func (g *Groups) askLocked(client netip.Addr, m *member, uid uint32, now time.Ti
 	return true
 }
 
-// look looks users up, for each address in turn, until no user is queued. If Forget was called
+// look looks users up, in the order of line, until no user is queued. If Forget was called
 // during a look-up, look does it once more.
 func (g *Groups) look() {
 	g.mu.Lock()
@@ -304,27 +315,21 @@ func (g *Groups) look() {
 		}
 		g.mu.Lock()
 	}
+	g.running--
 	g.mu.Unlock()
 }
 
-// nextLocked returns the next user to look up, or nil if the calling goroutine has to end.
+// nextLocked returns the next user to look up, or nil if none is queued.
 func (g *Groups) nextLocked() *member {
-	if len(g.turns) == 0 {
-		g.running--
+	p := g.line.Next()
+	if p == nil {
 		return nil
 	}
-	a := g.turns[0]
-	g.turns[0] = nil
-	g.turns = g.turns[1:]
-	m := a.queue[0]
-	a.queue[0] = nil
-	if a.queue = a.queue[1:]; len(a.queue) > 0 {
-		g.turns = append(g.turns, a)
-	} else {
-		a.queue = nil
-		g.dropIdleLocked(a)
-	}
-	return m
+	q := p.Value
+	q.by.queued.Remove(q)
+	g.places.Add(&q.by.place, -1, 0)
+	g.dropIdleLocked(q.by)
+	return q.member
 }
 
 // settleLocked stores the outcome of a look-up. Its result is that of releaseLocked.

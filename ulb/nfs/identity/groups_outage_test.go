@@ -65,7 +65,7 @@ func TestServiceFails(t *testing.T) {
 		s.set(func() { s.fails = errors.New("again") })
 		time.Sleep(DefaultAge * 9 / 10)
 		for range 2 {
-			if groups, err := g.Find(oneClient, 1000); err != nil || len(groups) != 2 {
+			if groups, err := g.Find(oneClient, nil, 1000); err != nil || len(groups) != 2 {
 				t.Errorf("known before: %v, %v", groups, err)
 			}
 			synctest.Wait()

@@ -80,7 +80,7 @@ func (s *service) timesAsked(uid uint32) (n int) {
 func find(g *Groups, client netip.Addr, uid uint32) (groups []uint32, took time.Duration, err error) {
 	began := time.Now()
 	for range 100 {
-		groups, err = g.Find(client, uid)
+		groups, err = g.Find(client, nil, uid)
 		w, waits := errors.AsType[*Wait](err)
 		if !waits {
 			return groups, time.Since(began), err
@@ -115,15 +115,15 @@ func TestGroupsAreRemembered(t *testing.T) {
 		}
 		time.Sleep(DefaultAge * 3 / 4)
 		s.set(func() { s.groups = func(uint32) ([]uint32, bool) { return []uint32{7}, true } })
-		if groups, err := g.Find(oneClient, 1000); err != nil || groups[0] != 1001 {
+		if groups, err := g.Find(oneClient, nil, 1000); err != nil || groups[0] != 1001 {
 			t.Errorf("while they are asked for anew: %v, %v", groups, err)
 		}
 		synctest.Wait()
-		if groups, err := g.Find(oneClient, 1000); err != nil || groups[0] != 7 {
+		if groups, err := g.Find(oneClient, nil, 1000); err != nil || groups[0] != 7 {
 			t.Errorf("then: %v, %v", groups, err)
 		}
 		time.Sleep(DefaultAge)
-		if _, err := g.Find(oneClient, 1000); err == nil {
+		if _, err := g.Find(oneClient, nil, 1000); err == nil {
 			t.Error("an answer is good beyond its age")
 		}
 	})
@@ -137,7 +137,7 @@ func TestGroupsOfNoAccount(t *testing.T) {
 			t.Fatalf("%v, %v", groups, err)
 		}
 		s.set(func() { s.groups = func(uint32) ([]uint32, bool) { return []uint32{9}, true } })
-		if groups, err := g.Find(oneClient, stranger); err != nil || len(groups) != 0 {
+		if groups, err := g.Find(oneClient, nil, stranger); err != nil || len(groups) != 0 {
 			t.Errorf("remembered: %v, %v", groups, err)
 		}
 		time.Sleep(DefaultUnknownAge)
@@ -160,7 +160,7 @@ func TestClientThatCyclesThroughNumbers(t *testing.T) {
 		flood := func(n int) {
 			for range n {
 				for range 100 { // more calls than the queue has places
-					g.Find(oneClient, uid)
+					g.Find(oneClient, nil, uid)
 					uid++
 				}
 				if st := g.Stats(); st.Queued > maxQueuedOf+lookers {
@@ -181,41 +181,103 @@ func TestClientThatCyclesThroughNumbers(t *testing.T) {
 			t.Errorf("%d users are known after %d look-ups", st.Known, st.Looked)
 		}
 		for i := range uint32(10) {
-			if _, err := g.Find(otherClient, i); err != nil {
+			if _, err := g.Find(otherClient, nil, i); err != nil {
 				t.Errorf("user %d of the other client was forgotten", i)
 			}
 		}
 	})
 }
 
-// The look-ups of many addresses together are limited, but each address can queue at least one
-// user.
+// The look-ups of many addresses together are limited, but each site can queue at least one user.
 func TestManyClientsThatCycle(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		s.set(func() { s.takes = time.Hour })
 		uid := uint32(0)
-		const clients = 10000
+		const clients, ofSite = 10000, 256
+		placed := 0
 		for i := range uint32(clients) {
 			var b [4]byte
 			binary.BigEndian.PutUint32(b[:], 10<<24|i)
 			client := netip.AddrFrom4(b)
-			placed := 0
+			own := 0
 			for range 2 * maxQueuedOf {
-				if _, err := g.Find(client, uid); !errors.Is(err, vfs.ErrDelay) {
-					placed++
+				if _, err := g.Find(client, nil, uid); !errors.Is(err, vfs.ErrDelay) {
+					own++
 				}
 				uid++
 			}
 			// Users that are being looked up are not in the queue any more.
-			if placed < 1 || placed > maxQueuedOf+lookers {
-				t.Fatalf("client %d has %d places", i, placed)
+			if own > maxQueuedOf+lookers {
+				t.Fatalf("client %d has %d places", i, own)
+			}
+			if placed += own; i%ofSite == ofSite-1 {
+				if placed < 1 {
+					t.Fatalf("the clients of site %d have no place", i/ofSite)
+				}
+				placed = 0
 			}
 		}
-		if st := g.Stats(); st.Queued > maxQueued+clients {
+		if st := g.Stats(); st.Queued > maxQueued+clients/ofSite+lookers {
 			t.Errorf("%d users are asked for", st.Queued)
 		}
 		g.Close()
 	})
+}
+
+// The addresses of a site that ask for users without end do not delay the look-ups of another site, and
+// displace no user of it. A connection does not delay another one of its address.
+func TestLookUpsAreSharedBySite(t *testing.T) {
+	const addresses = 4096
+	for name, flooder := range map[string]func(i int) (client netip.Addr, conn any){
+		"/64s of a /48": func(i int) (netip.Addr, any) {
+			return netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, 6: byte(i >> 8), 7: byte(i), 15: 1}), i
+		},
+		"a /24":                  func(i int) (netip.Addr, any) { return netip.AddrFrom4([4]byte{203, 0, 113, byte(i)}), i },
+		"another of its address": func(i int) (netip.Addr, any) { return oneClient, "another" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *service, g *Groups) {
+				for uid := range uint32(10) {
+					find(g, oneClient, uid)
+				}
+				s.set(func() { s.takes = time.Second })
+				uid := uint32(1 << 20)
+				for i := range addresses {
+					client, conn := flooder(i % addresses)
+					if client == oneClient && i == maxQueuedOf/2 {
+						break
+					}
+					g.Find(client, conn, uid)
+					uid++
+				}
+				if st := g.Stats(); st.Queued > maxQueued*3/4+lookers {
+					t.Errorf("%d users are queued for one site", st.Queued)
+				}
+				for uid := range uint32(10) {
+					if _, took, err := find(g, oneClient, 100+uid); err != nil || took > 2*time.Second {
+						t.Fatalf("another site's user, and that of another connection: %v after %v", err, took)
+					}
+				}
+				s.set(func() { s.takes = 0 })
+				for i := range 2 * maxMembers {
+					if client, conn := flooder(i % addresses); client != oneClient {
+						g.Find(client, conn, uid)
+					}
+					if uid++; i%64 == 0 {
+						synctest.Wait()
+					}
+				}
+				for uid := range uint32(10) {
+					if _, err := g.Find(oneClient, nil, uid); err != nil {
+						t.Errorf("user %d was forgotten", uid)
+					}
+				}
+				if n := g.Stats().Known; n > maxMembers {
+					t.Errorf("%d users are remembered", n)
+				}
+			})
+		})
+	}
 }
 
 // The waiting calls of one address are limited, so that its connections stay usable.
@@ -258,7 +320,7 @@ func TestClientOfManyAddresses(t *testing.T) {
 		for i := range uint32(4 * maxQueuedOf) {
 			a := netip.MustParseAddr("2001:db8::").As16()
 			binary.BigEndian.PutUint32(a[12:], i)
-			if _, err := g.Find(netip.AddrFrom16(a), i); !errors.Is(err, vfs.ErrDelay) {
+			if _, err := g.Find(netip.AddrFrom16(a), nil, i); !errors.Is(err, vfs.ErrDelay) {
 				placed++
 			}
 		}
@@ -291,7 +353,7 @@ func TestForget(t *testing.T) {
 		find(g, oneClient, 1000)
 		stall := make(chan struct{})
 		s.set(func() { s.stalls[1001] = stall })
-		if _, err := g.Find(oneClient, 1001); err == nil {
+		if _, err := g.Find(oneClient, nil, 1001); err == nil {
 			t.Fatal("known")
 		}
 		synctest.Wait()
@@ -320,7 +382,7 @@ func TestCloseWhileCallsWait(t *testing.T) {
 		if err := <-ended; !errors.Is(err, vfs.ErrDelay) {
 			t.Errorf("%v", err)
 		}
-		if _, err := g.Find(oneClient, 1001); !errors.Is(err, vfs.ErrDelay) {
+		if _, err := g.Find(oneClient, nil, 1001); !errors.Is(err, vfs.ErrDelay) {
 			t.Errorf("afterwards: %v", err)
 		}
 	})
@@ -362,7 +424,7 @@ func TestGroupsBesideEachOther(t *testing.T) {
 		g.removeLocked(m)
 	}
 	g.mu.Unlock()
-	if st := g.Stats(); st.Known != 0 || st.Queued != 0 || st.Waiting != 0 || g.numbers != 0 || len(g.askers) != 0 {
+	if st := g.Stats(); st.Known != 0 || st.Queued != 0 || st.Waiting != 0 || g.numbers != 0 || len(g.askers) != 0 || g.memory.Held() != 0 || g.places.Held() != 0 {
 		t.Errorf("%+v, %d groups, %d clients", st, g.numbers, len(g.askers))
 	}
 }
@@ -372,7 +434,7 @@ func TestFindAllocatesNothing(t *testing.T) {
 	g := NewGroups(GroupsConfig{Look: func(context.Context, uint32) ([]uint32, bool, error) { return []uint32{1}, true, nil }})
 	defer g.Close()
 	find(g, oneClient, 1000)
-	if n := testing.AllocsPerRun(100, func() { g.Find(oneClient, 1000) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { g.Find(oneClient, nil, 1000) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

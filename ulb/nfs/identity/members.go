@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
+	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
 
 // A member is a user that is remembered or being looked up.
@@ -18,8 +20,18 @@ type member struct {
 	failed time.Time
 	// asked is the time at which the user was queued for the present look-up; zero if there is none.
 	asked   time.Time
+	queued  queued
 	waiting []waiter
 	timer   *time.Timer
+}
+
+// A queued is the place of a member in Groups.line. The asker by has it there, which need not be the one
+// that asked for the user first.
+type queued struct {
+	queue.Links[queued] // in by.queued
+	place               turns.Place[any, *queued]
+	member              *member
+	by                  *asker
 }
 
 // A waiter is a waiting call. It counts for its asker (maxWaitingOf). resume continues it.
@@ -49,8 +61,10 @@ type asker struct {
 	client netip.Addr
 	// members holds first those without an answer, then the others, the oldest first.
 	members queue.List[member, *member]
-	queue   []*member
+	queued  queue.List[queued, *queued] // in the order of askLocked
 	waiting int
+
+	place, room fair.Node[*asker] // in Groups.places and Groups.memory
 }
 
 // oldest returns the member to forget next: the first that is not being looked up, or nil.
@@ -68,6 +82,8 @@ func (g *Groups) askerOfLocked(client netip.Addr) *asker {
 	a := g.askers[client]
 	if a == nil {
 		a = &asker{client: client}
+		a.place.Of, a.place.Address = a, client
+		a.room.Of, a.room.Address = a, client
 		g.askers[client] = a
 	}
 	return a
@@ -75,7 +91,7 @@ func (g *Groups) askerOfLocked(client netip.Addr) *asker {
 
 // dropIdleLocked forgets an asker that has no members, no queued members and no waiting calls.
 func (g *Groups) dropIdleLocked(a *asker) {
-	if a.members.Len == 0 && len(a.queue) == 0 && a.waiting == 0 {
+	if a.members.Len == 0 && a.queued.Len == 0 && a.waiting == 0 {
 		delete(g.askers, a.client)
 	}
 }
@@ -88,6 +104,7 @@ func (g *Groups) addLocked(m *member, a *asker) {
 	g.members[m.uid] = m
 	m.asker = a
 	a.members.Push(m)
+	g.memory.Add(&a.room, 1, 0)
 	g.shrinkLocked()
 }
 
@@ -104,30 +121,14 @@ func (g *Groups) keepLocked(m *member, x *answer) {
 	}
 }
 
-// shrinkLocked forgets members while there are too many members or groups.
+// shrinkLocked forgets members while there are too many members or groups: those of the asker that has to
+// give something back by the rule of package fair.
 func (g *Groups) shrinkLocked() {
-	for len(g.members) > maxMembers || g.numbers > maxNumbers {
-		if !g.removeOldestLocked(g.largestLocked()) {
+	for g.memory.Free() < 0 || g.numbers > maxNumbers {
+		if !g.removeOldestLocked(g.memory.Victim(nil, 0).Of) {
 			return
 		}
 	}
-}
-
-// sample is the number of askers that largest compares.
-const sample = 8
-
-// largestLocked returns an asker with many members: the largest of a random sample.
-func (g *Groups) largestLocked() (a *asker) {
-	n := 0
-	for _, other := range g.askers { // Go iterates over a map from a random place
-		if a == nil || other.members.Len > a.members.Len {
-			a = other
-		}
-		if n++; n == sample {
-			break
-		}
-	}
-	return a
 }
 
 func (g *Groups) removeOldestLocked(a *asker) bool {
@@ -145,5 +146,6 @@ func (g *Groups) removeLocked(m *member) {
 	delete(g.members, m.uid)
 	a := m.asker
 	a.members.Remove(m)
+	g.memory.Add(&a.room, -1, 0)
 	g.dropIdleLocked(a)
 }

@@ -142,7 +142,7 @@ func TestGroupsWhileTheServiceIsDown(t *testing.T) {
 	client := netip.MustParseAddr("192.0.2.1")
 	ask := func(uid uint32) ([]uint32, error) {
 		for {
-			list, err := g.Find(client, uid)
+			list, err := g.Find(client, nil, uid)
 			w, ok := err.(*Wait)
 			if !ok {
 				return list, err
@@ -182,10 +182,10 @@ func TestUserThatVanishesIsAskedForAgain(t *testing.T) {
 		}})
 		defer g.Close()
 		find := func() []uint32 {
-			list, err := g.Find(oneClient, 7)
+			list, err := g.Find(oneClient, nil, 7)
 			synctest.Wait()
 			if _, waits := err.(*Wait); waits {
-				list, err = g.Find(oneClient, 7)
+				list, err = g.Find(oneClient, nil, 7)
 			}
 			if err != nil {
 				t.Fatal(err)
