@@ -143,7 +143,7 @@ func TestRememberedNamesAreBounded(t *testing.T) {
 	if n := len(s.byName[User].missing); n > maxKnown || n == 0 {
 		t.Errorf("%d names", n)
 	}
-	if n := len(s.names.spent); n > maxAddresses+1 {
+	if n := len(s.names.addresses); n > maxAddresses+1 {
 		t.Errorf("%d addresses", n)
 	}
 	if _, err := s.Number(s.client, User, []byte("far@example.org"), true); err != nil {
@@ -234,13 +234,40 @@ func TestClientThatShowsNumbersWithoutEnd(t *testing.T) {
 	}
 }
 
-// The Map counts a limited number of addresses separately. All others share the look-ups of one
-// address.
-func TestManyAddressesThatNameUsers(t *testing.T) {
+// The addresses of one site together have a limited number of look-ups, however many they are. They cost
+// other sites none, and another address of the site has some while the others are few.
+func TestManyAddressesOfASiteThatNameUsers(t *testing.T) {
 	s := newSite(t)
-	const addresses = 3 * maxAddresses
-	for i := range addresses {
-		client := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
+	client := func(i int) netip.Addr {
+		return netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, 6: byte(i >> 8), 7: byte(i), 15: 1})
+	}
+	for i := range 3 * maxAddresses {
+		s.Number(client(i%300), User, fmt.Appendf(nil, "u%d@example.org", i), false)
+	}
+	if n := len(s.asked); n != siteLooks*nameBurst {
+		t.Errorf("asked %d times", n)
+	}
+	for i := range 3 * maxAddresses {
+		s.Number(client(i), User, fmt.Appendf(nil, "v%d@example.org", i), false)
+		s.now = s.now.Add(nameEvery / siteLooks / 2)
+	}
+	if n := len(s.asked) - siteLooks*nameBurst; n > 3*maxAddresses/2 {
+		t.Errorf("asked %d times, and half of %d is the most", n, 3*maxAddresses)
+	}
+	if _, err := s.Number(s.client, User, []byte("far@example.org"), false); err != nil {
+		t.Errorf("of another site: %v", err)
+	}
+	if n := len(s.names.addresses); n > maxAddresses || int64(n) != s.names.room.Held() {
+		t.Errorf("%d addresses, and %d", n, s.names.room.Held())
+	}
+}
+
+// The Map counts a limited number of sites separately. All others share the look-ups of one address.
+func TestManySitesThatNameUsers(t *testing.T) {
+	s := newSite(t)
+	const sites = 3 * maxAddresses
+	for i := range sites {
+		client := netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1})
 		_, err := s.Number(client, User, fmt.Appendf(nil, "u%d@example.org", i), false)
 		if i < maxAddresses && !errors.Is(err, ErrUnknown) {
 			t.Fatalf("address %d: %v", i, err)
@@ -253,8 +280,8 @@ func TestManyAddressesThatNameUsers(t *testing.T) {
 	if _, err := s.Number(s.client, User, []byte("far@example.org"), false); err != nil {
 		t.Errorf("a second later: %v", err)
 	}
-	if n := len(s.names.spent); n > maxAddresses+1 {
-		t.Errorf("%d addresses", n)
+	if n := len(s.names.addresses); n != 1 || len(s.names.sites) != 1 || s.names.room.Held() != 1 {
+		t.Errorf("%d addresses, %d sites", n, len(s.names.sites))
 	}
 }
 
