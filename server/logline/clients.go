@@ -21,7 +21,7 @@ var (
 	GroupsUnknown = warn("cannot look up the groups of a user: calls of that user to exports with manage_gids wait, unless the last known groups are still valid",
 		"see what holds up the services of the lines `passwd` and `initgroups` or `group` of `/etc/nsswitch.conf`: try `getent passwd UID` and `getent initgroups NAME`")
 	GraceBegan = info("grace period started: clients from before the restart can reclaim opens and locks, and new ones wait",
-		"nothing: after a restart, clients of version 4 reclaim the opens and locks that they held before, and until the grace period ends the daemon grants no new locks, and no new opens that may conflict with a reclaim. `waited_for` names the clients that may reclaim")
+		"nothing: after a restart, clients of version 4 reclaim the opens and locks that they held before, and until the grace period ends the daemon grants no new locks and opens that may conflict with a reclaim. `waited_for` names the clients that may reclaim")
 	GraceEnded = info("grace period ended",
 		"nothing: `without` names the clients that could reclaim and did not come back; `missing` is their number. The grace period ends early when all have come back")
 	StateTaken = warn("a client lost its opens and locks",

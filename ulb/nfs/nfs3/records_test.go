@@ -49,7 +49,7 @@ func TestWritesThatWaitForTheRecords(t *testing.T) {
 	c := m.ExchangeID(&state.Identity{Owner: []byte("client")}, false).Client
 	m.Confirm(c)
 	m.ReclaimComplete(c, nil)
-	if status := m.Record(c, state.AccessWrite, nil); status != 0 {
+	if status := m.Record(c, state.KindOpen, state.AccessWrite, nil); status != 0 {
 		t.Fatal(status)
 	}
 	key := state.FileKey{Domain: state.DomainOf(s.export.FS), Handle: o.Handle}

@@ -70,8 +70,8 @@ func (k *Compound) claimer() (vfs.Claimer, Status) {
 
 func writes(t wire.NFSLockType4) bool { return t == wire.WriteLt || t == wire.WritewLt }
 
-// mayLock checks that the client of owner or, if owner is nil, of the session may take locks now: during
-// the grace period it may only reclaim locks.
+// mayLock checks that the client of owner or, if owner is nil, of the session may take locks now: during the grace period
+// perhaps only those that it reclaims.
 func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	c := k.Client
 	if owner != nil {
@@ -80,7 +80,7 @@ func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	if c == nil {
 		return wire.NFS4ErrOpNotInSession
 	}
-	v, _ := k.Program.state.MayHold(c, state.KindLock, 0, reclaim) // the client's record exists already, because it has a file open
+	v, _ := k.Program.state.MayHold(c, state.KindLock, 0, reclaim) // Lock has the client recorded
 	return k.Answer(v)
 }
 

@@ -159,7 +159,7 @@ func (o *opening) claim() Status {
 	m := o.k.Program.state
 	v, first := m.MayHold(o.client, state.KindOpen, o.deny, o.reclaim)
 	if v == state.Granted && first {
-		v = m.Record(o.client, o.deny, &o.k.later)
+		v = m.Record(o.client, state.KindOpen, o.deny, &o.k.later)
 	}
 	return o.k.Answer(v)
 }

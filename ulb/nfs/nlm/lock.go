@@ -51,7 +51,7 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 		return s, err
 	}
 	m := r.program.state
-	if m.InGrace() && !args.Reclaim {
+	if !args.Reclaim && !m.GoesOn(state.KindLock, 0) {
 		return wire.DeniedGracePeriod, nil
 	}
 	host, s := r.introduce(args.State)

@@ -20,7 +20,7 @@ func (r *request) share(args *wire.ShareArgs4) (wire.Stat4, error) {
 		return s, err
 	}
 	m := r.program.state
-	if m.InGrace() && !args.Reclaim {
+	if !args.Reclaim && !m.GoesOn(state.KindOpen, state.Access(a.Mode)) {
 		return wire.DeniedGracePeriod, nil
 	}
 	host, s := r.introduce(0)

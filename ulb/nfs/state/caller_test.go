@@ -286,7 +286,7 @@ func TestClientThatMovedRestarts(t *testing.T) {
 				}
 				home := me().Caller
 				c := at(home, 1)
-				is(t, "its record", m.Record(c, 0, nil), ok)
+				is(t, "its record", m.Record(c, KindOpen, 0, nil), ok)
 				opensOne(t, m, c)
 				if at(moved, 1) != c {
 					t.Error("it is another client")
@@ -307,7 +307,7 @@ func TestClientThatMovedRestarts(t *testing.T) {
 				if again == c || again == purge || m.Client(purge.ID) != nil {
 					t.Error("it does not begin anew")
 				}
-				is(t, "its record", m.Record(again, 0, nil), ok)
+				is(t, "its record", m.Record(again, KindOpen, 0, nil), ok)
 				synctest.Wait()
 				if _, is := d.records[c.name()]; is || len(d.records) != 1 {
 					t.Errorf("records %+v", d.records)

@@ -69,7 +69,7 @@ func TestClientElsewhereTakesNoClaim(t *testing.T) {
 					other, s := comes(t, m, kind, from(there, identity("client", 7, "me")))
 					is(t, "the other", s, ok)
 					mayClaim(t, m, other)
-					is(t, "its record", m.Record(other, 0, nil), ok)
+					is(t, "its record", m.Record(other, KindOpen, 0, nil), ok)
 					switch end {
 					case "its lease runs out":
 						m.mu.Lock()
@@ -111,7 +111,7 @@ func TestRecordOfAClientThatHasMoved(t *testing.T) {
 			pass(leaseTime / 2)
 			c, s := comes(t, m, kind, from("10.0.0.2", identity("client", 7, "me")))
 			is(t, "the client", s, ok)
-			is(t, "its record", m.Record(c, 0, nil), ok)
+			is(t, "its record", m.Record(c, KindOpen, 0, nil), ok)
 			if kind == 1 {
 				is(t, "RECLAIM_COMPLETE", m.ReclaimComplete(c, nil), ok)
 			} else {
@@ -145,7 +145,7 @@ func TestEvictedClientThatHadMoved(t *testing.T) {
 			pass(leaseTime / 2)
 			c, s := comes(t, m, kind, from(there, identity("client", 7, "me")))
 			is(t, "the client", s, ok)
-			is(t, "its record", m.Record(c, 0, nil), ok)
+			is(t, "its record", m.Record(c, KindOpen, 0, nil), ok)
 			o := &OpenArgs{Client: c, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessBoth, Claimed: true}
 			if kind == 0 {
 				o.Owner, _ = m.OwnerOf(c, []byte("o"), false)
@@ -191,7 +191,7 @@ func TestClientOfAnEarlierVersionClaims(t *testing.T) {
 			if kind == 1 {
 				m.ReclaimComplete(client, nil)
 			} else {
-				is(t, "its record", m.Record(client, 0, nil), ok)
+				is(t, "its record", m.Record(client, KindOpen, 0, nil), ok)
 			}
 			pass(leaseTime / 2)
 			m.Renew(client)
@@ -213,7 +213,7 @@ func TestClientOfAnEarlierVersionClaims(t *testing.T) {
 // client has come.
 func TestClientWithTwoRecordsMovesAgain(t *testing.T) {
 	at := func(kind ClientKind, address, principal string) Record {
-		return Record{Kind: kind, Owner: "client", Principal: principal, Address: netip.MustParseAddr(address), Privileged: true, Held: HeldOpens}
+		return Record{Kind: kind, Owner: "client", Principal: principal, Address: netip.MustParseAddr(address), Privileged: true, Held: HeldOpens | HeldApart}
 	}
 	for kind := range Sessions + 1 {
 		first, second := at(kind, "10.0.0.1", "me"), at(kind, "10.0.0.2", "me")

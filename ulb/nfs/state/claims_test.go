@@ -37,7 +37,7 @@ func comes(t *testing.T, m *Manager, kind ClientKind, id *Identity) (*Client, Ve
 func recorded(kind ClientKind) life {
 	return func(t *testing.T, m *Manager) {
 		if kind == 0 {
-			if s := m.Record(v40(t, m, me()), 0, nil); s != ok {
+			if s := m.Record(v40(t, m, me()), KindOpen, 0, nil); s != ok {
 				t.Fatal(s)
 			}
 			return

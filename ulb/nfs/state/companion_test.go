@@ -170,12 +170,16 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// mayHoldNow returns the verdict for an open of a client, which reclaims the open if claimed is
-// true.
+// mayHoldNow returns the verdict for an open of a client. If claimed is true, the client reclaims the open; if not, the
+// open denies everything, so that it conflicts with whatever others may reclaim.
 func (m *Manager) mayHoldNow(c *Client, claimed bool) Verdict {
+	deny := AccessBoth
+	if claimed {
+		deny = 0
+	}
 	g := m.acquire()
 	defer g.release()
-	return g.mayHold(c, KindLock, 0, claimed)
+	return g.mayHold(c, KindOpen, deny, claimed)
 }
 
 func (m *Manager) mayReclaimNow(c *Client) bool {

@@ -27,7 +27,7 @@ func TestUseWithoutAnOpenInGrace(t *testing.T) {
 				return o, s
 			}
 			if first {
-				if s := m.Record(c, deny, nil); s != ok {
+				if s := m.Record(c, KindOpen, deny, nil); s != ok {
 					return o, delay
 				}
 			}
@@ -156,22 +156,26 @@ func (d *directory) Lookup(*vfs.Op, vfs.Handle, []byte, *vfs.Attr) (vfs.Object, 
 	return vfs.Object{Handle: d.leadsTo}, nil
 }
 
-// After a restart an open without a deny mode waits for no client that can reclaim none either. What may conflict with a
-// claim waits: an open with a deny mode, a lock, and every open if a client may reclaim a deny mode, or does not know yet
-// that it has lost one.
-func TestOpenInGraceWaitsForDenyModesAlone(t *testing.T) {
+// After a restart, new state waits only for a client that held what conflicts with it, and may reclaim it or not know yet
+// that it has lost it: a lock for locks, an open without a deny mode for deny modes, and one with a deny mode for any open.
+func TestNewStateInGraceWaitsForItsKindAlone(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		held  Held
-		lost  bool
-		plain Verdict
+		name string
+		held Held
+		lost bool
+		// open and lock are the verdicts for an open without a deny mode, and for a lock.
+		open, lock Verdict
 	}{
-		{"opens", HeldOpens, false, ok},
-		{"a deny mode", HeldOpens | HeldDenials, false, InGracePeriod},
-		{"not known", 0, false, InGracePeriod},
-		{"opens, but lost some", HeldOpens, true, InGracePeriod},
+		{"opens", HeldOpens | HeldApart, false, ok, ok},
+		{"locks", HeldOpens | HeldLocks | HeldApart, false, ok, InGracePeriod},
+		{"opens, as an earlier version wrote", HeldOpens, false, ok, InGracePeriod},
+		{"a deny mode", HeldOpens | HeldDenials | HeldApart, false, InGracePeriod, ok},
+		{"not known", 0, false, InGracePeriod, InGracePeriod},
+		{"opens, but lost some", HeldOpens | HeldApart, true, ok, ok},
+		{"locks, but lost some", HeldOpens | HeldLocks | HeldApart, true, ok, InGracePeriod},
+		{"a deny mode, but lost some", HeldOpens | HeldDenials | HeldApart, true, InGracePeriod, ok},
 	} {
-		for kind := range Sessions + 1 {
+		for _, kind := range []ClientKind{Minor0, Sessions, Host} {
 			former := Record{Kind: kind, Owner: "former", Principal: "me", Held: c.held, Revoked: c.lost}
 			lives(t, &disk{records: map[name]Record{{kind: kind, owner: "former"}: former}}, func(t *testing.T, m *Manager) {
 				if !m.InGrace() {
@@ -181,10 +185,10 @@ func TestOpenInGraceWaitsForDenyModesAlone(t *testing.T) {
 				for _, x := range []struct {
 					deny Access
 					want Verdict
-				}{{0, c.plain}, {AccessRead, InGracePeriod}, {AccessWrite, InGracePeriod}} {
+				}{{0, c.open}, {AccessRead, InGracePeriod}, {AccessWrite, InGracePeriod}} {
 					_, first := m.MayHold(other, KindOpen, x.deny, false)
 					if first {
-						m.Record(other, x.deny, nil)
+						m.Record(other, KindOpen, x.deny, nil)
 					}
 					o, s := m.Open(&OpenArgs{Client: other, OwnerName: []byte("owner"), Key: fileKey(1), Access: AccessBoth, Deny: x.deny})
 					is(t, fmt.Sprintf("%s held by a client of kind %d: OPEN with deny bits %d", c.name, kind, x.deny), s, x.want)
@@ -192,8 +196,13 @@ func TestOpenInGraceWaitsForDenyModesAlone(t *testing.T) {
 						continue
 					}
 					_, _, s = m.Lock(&LockArgs{Ref: Ref{ID: o.ID, Client: other, Key: fileKey(1)}, New: true, OwnerName: []byte("locker"), Length: 1})
-					is(t, "LOCK", s, InGracePeriod)
+					is(t, c.name+": LOCK", s, c.lock)
 				}
+				host := newHost(t, m, "host")
+				is(t, c.name+": LOCK of a host", hostLock(m, host, "o", fileKey(2), true, false), c.lock)
+				is(t, c.name+": may others lock", m.GoesOn(KindLock, 0), c.lock == ok)
+				_, s := m.TestLock(other, []byte("locker"), fileKey(3), 0, 1, true, nil, nil)
+				is(t, c.name+": LOCKT", s, c.lock)
 			})
 		}
 	}

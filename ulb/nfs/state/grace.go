@@ -25,8 +25,9 @@ type grace struct {
 	open int
 	// denials is the number of claims, not yet done, that may include an open with a deny mode.
 	denials atomic.Int64
-	// barred is true if there was a barred claim at the start.
-	barred bool
+	// expected counts, for each kind of state, the claims, not yet done, of clients that held some. Those that are barred
+	// count as well.
+	expected map[Held]int
 }
 
 // A claim is the right of a client to reclaim the state that it held before the restart.
@@ -62,7 +63,7 @@ type reclaim struct {
 // silent for a whole lease before it notices the restart (RFC 8881 §8.4.2.1).
 func (g *guard) beginGrace(known []Record) {
 	p := &g.grace
-	p.claims, p.named = map[name]*claim{}, map[owner][]*claim{}
+	p.claims, p.named, p.expected = map[name]*claim{}, map[owner][]*claim{}, map[Held]int{}
 	long := g.cfg.Grace
 	type who struct {
 		owner
@@ -71,22 +72,17 @@ func (g *guard) beginGrace(known []Record) {
 	held := map[who]Held{}
 	for _, r := range known {
 		long = max(long, r.Lease)
-		if r.Held == 0 {
-			r.Held = heldAny
-		}
+		r.Held = r.Held.spelled()
 		o := owner{r.Kind, r.Owner}
 		c := &claim{Record: r, barred: r.Revoked}
-		p.barred = p.barred || c.barred
 		p.claims[r.name()] = c
 		p.named[o] = append(p.named[o], c)
 		held[who{o, r.Principal}] |= r.Held
 	}
 	for _, c := range p.claims {
-		if c.held = held[who{owner{c.Kind, c.Owner}, c.Principal}]; c.mayDeny() {
-			g.expectDenials(1)
-		}
+		c.held = held[who{owner{c.Kind, c.Owner}, c.Principal}]
+		g.expect(c, 1)
 	}
-	p.open = len(p.claims)
 	if p.open > 0 {
 		p.until = g.now() + long
 		p.timer = time.AfterFunc(long, g.wake)
@@ -97,6 +93,19 @@ func (g *guard) beginGrace(known []Record) {
 
 // mayDeny reports whether the client may reclaim an open with a deny mode.
 func (r *claim) mayDeny() bool { return !r.barred && r.held&HeldDenials != 0 }
+
+// expect counts a claim, or no longer does so if n is -1: see grace.
+func (g *guard) expect(r *claim, n int) {
+	g.grace.open += n
+	for _, kind := range [...]Held{HeldOpens, HeldDenials, HeldLocks} {
+		if r.held&kind != 0 {
+			g.grace.expected[kind] += n
+		}
+	}
+	if r.mayDeny() {
+		g.expectDenials(int64(n))
+	}
+}
 
 // expectDenials adds n, which may be negative, to grace.denials.
 func (g *guard) expectDenials(n int64) {
@@ -158,10 +167,7 @@ func (g *guard) shareClaim(c *Client) {
 	if r := g.elsewhere(c.name(), c.Principal); r != nil {
 		own := *r
 		g.grace.claims[c.name()] = &own
-		g.grace.open++
-		if own.mayDeny() {
-			g.expectDenials(1)
-		}
+		g.expect(&own, 1)
 	}
 }
 
@@ -208,16 +214,13 @@ func (g *guard) reclaimed(c *Client) {
 	}
 }
 
-// settle marks a claim as done, and no longer counts it in grace.open and grace.denials.
+// settle marks a claim as done, and no longer counts it.
 func (g *guard) settle(r *claim) {
 	if r.done {
 		return
 	}
 	r.done = true
-	g.grace.open--
-	if r.mayDeny() {
-		g.expectDenials(-1)
-	}
+	g.expect(r, -1)
 	g.wake()
 }
 

@@ -91,7 +91,7 @@ func TestRestart(t *testing.T) {
 			c := complete(t, m, me())
 			pass(2 * leaseTime)
 			m.Renew(c)
-			if s := m.Record(c, 0, nil); s != ok {
+			if s := m.Record(c, KindOpen, 0, nil); s != ok {
 				t.Fatal(s)
 			}
 			open(t, m, c, "o", fileKey(1), AccessRead, 0)
@@ -220,9 +220,9 @@ func TestGraceWithMinorVersion0(t *testing.T) {
 	lives(t, d, func(t *testing.T, m *Manager) {
 		for _, owner := range []string{"a", "b"} {
 			c := v40(t, m, identity(owner, 1, "me"))
-			is(t, "an attempt to record it", m.Record(c, 0, new(Later)), AfterDisk)
+			is(t, "an attempt to record it", m.Record(c, KindOpen, 0, new(Later)), AfterDisk)
 			for range 2 {
-				is(t, "its record", m.Record(c, 0, nil), ok)
+				is(t, "its record", m.Record(c, KindOpen, 0, nil), ok)
 			}
 		}
 		complete(t, m, identity("c", 1, "me"))
@@ -230,7 +230,7 @@ func TestGraceWithMinorVersion0(t *testing.T) {
 		c := complete(t, m, identity("c", 1, "me"))
 		a := v40(t, m, identity("a", 1, "me"))
 		is(t, "a claim", m.mayHoldNow(a, true), ok)
-		if s := m.Record(a, 0, nil); s != ok {
+		if s := m.Record(a, KindOpen, 0, nil); s != ok {
 			t.Error(s)
 		}
 		_, s := m.Open(&OpenArgs{Client: a, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessRead, Claimed: true})

@@ -74,7 +74,7 @@ func (f *countedFile) Close() {
 func open(t testing.TB, m *Manager, c *Client, owner string, key FileKey, access, deny Access) StateID {
 	t.Helper()
 	if _, first := m.MayHold(c, KindOpen, deny, false); first && deny != 0 {
-		if s := m.Record(c, deny, nil); s != ok {
+		if s := m.Record(c, KindOpen, deny, nil); s != ok {
 			t.Fatal(s)
 		}
 	}

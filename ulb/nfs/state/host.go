@@ -146,7 +146,7 @@ func (g *guard) hostOpen(a *LockArgs) (*State, Verdict) {
 	if s := g.mayHold(c, KindLock, 0, a.Claimed); s != Granted {
 		return nil, s
 	}
-	if !g.isRecorded(c, 0, a.Claimed) {
+	if !g.isRecorded(c, KindLock, 0, a.Claimed) {
 		return nil, TryLater // the host ended during this request
 	}
 	if g.crowded(c) {
@@ -175,7 +175,7 @@ func (g *guard) hostOpen(a *LockArgs) (*State, Verdict) {
 	}
 	g.files.usage.Opens++
 	if a.Claimed {
-		c.known.reclaim.held |= HeldOpens
+		c.known.reclaim.held |= heldBy(KindLock, 0)
 		g.reclaimed(c)
 	}
 	return s, Granted

@@ -24,7 +24,7 @@ func (m *Manager) HostLock(a *LockArgs) (d *Denied, verdict Verdict) {
 	case s != Granted:
 		return nil, s
 	case first:
-		if s = m.Record(a.Host, 0, a.Later); s != Granted {
+		if s = m.Record(a.Host, KindLock, 0, a.Later); s != Granted {
 			return nil, s
 		}
 	}

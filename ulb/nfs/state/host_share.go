@@ -15,7 +15,7 @@ func (m *Manager) HostShare(a *OpenArgs) (verdict Verdict) {
 	case s != Granted:
 		return s
 	case first:
-		if s = m.Record(a.Client, a.Deny, a.Later); s != Granted {
+		if s = m.Record(a.Client, KindOpen, a.Deny, a.Later); s != Granted {
 			return s
 		}
 	}

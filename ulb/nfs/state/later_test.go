@@ -63,7 +63,7 @@ var askers = map[string]func(m *Manager, c *Client, l *Later) bool{
 	"a WRITE of version 3": func(m *Manager, c *Client, l *Later) bool {
 		return asks(m, &Intent{Use: UseWrite, FS: theFS, File: deniedKey().Handle, Op: &vfs.Op{Try: true}, Later: l, Kind: Host}) == Delayed
 	},
-	"a record": func(m *Manager, c *Client, l *Later) bool { return m.Record(c, AccessWrite, l) == AfterDisk },
+	"a record": func(m *Manager, c *Client, l *Later) bool { return m.Record(c, KindOpen, AccessWrite, l) == AfterDisk },
 }
 
 // While the disk of the records stalls, no request waits for it, and all are repeated when it has ended.
@@ -140,7 +140,7 @@ func expiredHolder(t *testing.T, d Records) (m *Manager, other *Client) {
 	t.Cleanup(m.Close)
 	old := newClient(m, 1, "old")
 	for _, deny := range [...]Access{0, AccessWrite} {
-		if s := m.Record(old, deny, nil); s != ok {
+		if s := m.Record(old, KindOpen, deny, nil); s != ok {
 			t.Fatal(s)
 		}
 	}
@@ -151,7 +151,7 @@ func expiredHolder(t *testing.T, d Records) (m *Manager, other *Client) {
 	}
 	time.Sleep(m.Lease() + m.unwritten() + 1)
 	other = newClient(m, 1, "other")
-	if s := m.Record(other, 0, nil); s != Granted {
+	if s := m.Record(other, KindOpen, 0, nil); s != Granted {
 		t.Fatal(s)
 	}
 	return m, other
@@ -161,7 +161,7 @@ func expiredHolder(t *testing.T, d Records) (m *Manager, other *Client) {
 // client will ever be written.
 func TestRequestsOfAClientThatHasGone(t *testing.T) {
 	for name, ask := range map[string]func(m *Manager, c *Client, l *Later) Verdict{
-		"a record":         func(m *Manager, c *Client, l *Later) Verdict { return m.Record(c, AccessWrite, l) },
+		"a record":         func(m *Manager, c *Client, l *Later) Verdict { return m.Record(c, KindOpen, AccessWrite, l) },
 		"RECLAIM_COMPLETE": func(m *Manager, c *Client, l *Later) Verdict { return m.ReclaimComplete(c, l) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,9 +201,9 @@ func TestRequestsWhileNoRecordIsWritten(t *testing.T) {
 		m.forgotten = make([]Record, maxClients)
 		m.mu.Unlock()
 		var l Later
-		is(t, "the first time", m.Record(c, AccessWrite, &l), AfterDisk)
+		is(t, "the first time", m.Record(c, KindOpen, AccessWrite, &l), AfterDisk)
 		again := make(chan Verdict)
-		l.Await(func() { again <- m.Record(c, AccessWrite, &l) })
+		l.Await(func() { again <- m.Record(c, KindOpen, AccessWrite, &l) })
 		if s := <-again; s == AfterDisk {
 			t.Error("it waits again")
 		}

@@ -41,6 +41,9 @@ type LockArgs struct {
 	Held func(before Before)
 	id   fileID
 	room openRoom
+
+	// unrecorded is the client if its record has to be written before it gets the lock.
+	unrecorded *Client
 }
 
 // Denied describes a lock that conflicts with a request.
@@ -70,12 +73,25 @@ func (g *guard) shown(d *Denied, to *Client) *Denied {
 	return d
 }
 
-// Lock is LOCK (RFC 8881 §18.10). With LockConflict it returns a conflicting lock.
+// Lock is LOCK (RFC 8881 §18.10). With LockConflict it returns a conflicting lock. Before the first lock of a client it
+// has the client recorded, and may return the verdicts of Record.
 func (m *Manager) Lock(a *LockArgs) (id StateID, d *Denied, verdict Verdict) {
 	r, ok := byterange.At(a.Offset, a.Length, a.Write)
 	if !ok {
 		return id, nil, Invalid
 	}
+	id, d, verdict = m.lock(a, r)
+	if c := a.unrecorded; c != nil {
+		a.unrecorded = nil
+		if verdict = m.Record(c, KindLock, 0, a.Later); verdict == Granted {
+			id, d, verdict = m.lock(a, r)
+		}
+	}
+	return id, d, verdict
+}
+
+// lock is Lock without Record.
+func (m *Manager) lock(a *LockArgs, r byterange.Range) (id StateID, d *Denied, verdict Verdict) {
 	for a.Claimer != nil {
 		m.giveUpNow(a.Key.id())
 		var late courtesy
@@ -109,6 +125,10 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id StateID, d *De
 	}
 	if verdict := g.mayHold(open.Client, KindLock, 0, a.Claimed); verdict != Granted {
 		return id, nil, verdict
+	}
+	if !g.isRecorded(open.Client, KindLock, 0, a.Claimed) {
+		a.unrecorded = open.Client
+		return id, nil, TryLater
 	}
 	needs := AccessRead
 	if r.Write {
@@ -160,6 +180,9 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id StateID, d *De
 	} else {
 		u.seqid = s.seqid.Load()
 		id = g.bump(s)
+	}
+	if a.Claimed {
+		c.known.reclaim.held |= heldBy(KindLock, 0)
 	}
 	u.state = s
 	if a.Claimer != nil || a.Held != nil {
@@ -261,7 +284,7 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 	switch {
 	case !ok:
 		return nil, Invalid
-	case m.InGrace():
+	case !m.GoesOn(KindLock, 0):
 		return nil, InGracePeriod
 	}
 	id := key.id()

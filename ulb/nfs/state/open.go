@@ -64,7 +64,7 @@ type Principal struct {
 func (m *Manager) MayHold(c *Client, kind Kind, deny Access, claimed bool) (s Verdict, first bool) {
 	g := m.acquire()
 	defer g.release()
-	return g.mayHold(c, kind, deny, claimed), !g.isRecorded(c, deny, claimed)
+	return g.mayHold(c, kind, deny, claimed), !g.isRecorded(c, kind, deny, claimed)
 }
 
 // mayHold is MayHold under the mutex. claimed is true if c reclaims state from before the restart. The
@@ -75,8 +75,8 @@ func (g *guard) mayHold(c *Client, kind Kind, deny Access, claimed bool) Verdict
 	switch {
 	case claimed && !g.mayReclaim(c):
 		return MayNotReclaim
-	case claimed && heldBy(deny)&^g.claimOf(c).held != 0:
-		// The record lists no open with a deny mode, so others may have used the file since the restart.
+	case claimed && heldBy(kind, deny)&^g.claimOf(c).held != 0:
+		// The record does not list this kind of state, so others may have got what conflicts with it since the restart.
 		return NeverHeld
 	case claimed:
 		g.grace.claimed = g.now()
@@ -89,33 +89,42 @@ func (g *guard) mayHold(c *Client, kind Kind, deny Access, claimed bool) Verdict
 	return Granted
 }
 
-// goesOn reports whether new state of this kind is granted in the grace period, because no client can reclaim what
-// conflicts with it (RFC 8881 §8.4.2.1, RFC 7530 §9.6.2). An open without a deny mode conflicts only with deny modes. The
-// records do not say which clients held locks. If a claim is barred, nothing goes on: see claim.barred.
-func (g *guard) goesOn(kind Kind, deny Access) bool {
-	return kind == KindOpen && deny == 0 && g.grace.denials.Load() == 0 && !g.grace.barred
+// GoesOn reports whether clients that have nothing to reclaim may get state of this kind now: see goesOn.
+func (m *Manager) GoesOn(kind Kind, deny Access) bool {
+	if !m.InGrace() {
+		return true
+	}
+	g := m.acquire()
+	defer g.release()
+	return g.goesOn(kind, deny)
 }
 
-// isRecorded reports whether c may get an open with this deny mode before the Manager writes the
-// record of c again. If a client of minor version 1 or later reclaims the open, its record from before
+// goesOn reports whether new state of this kind is granted in the grace period, because no client can reclaim what
+// conflicts with it (RFC 8881 §8.4.2.1, RFC 7530 §9.6.2): a lock conflicts only with locks, and an open without a deny mode
+// only with deny modes. A record says which kinds a client held, but not in which file systems.
+func (g *guard) goesOn(kind Kind, deny Access) bool {
+	other := HeldOpens
+	switch {
+	case kind == KindLock:
+		other = HeldLocks
+	case deny == 0:
+		other = HeldDenials
+	}
+	return g.grace.expected[other] == 0
+}
+
+// isRecorded reports whether c may get an open with this deny mode, or a lock, before the Manager writes the
+// record of c again. If a client of minor version 1 or later reclaims it, its record from before
 // the restart covers it, and the Manager renews the record at RECLAIM_COMPLETE. A client of minor
 // version 0 sends no RECLAIM_COMPLETE, so its record is renewed before its first reclaim.
-func (g *guard) isRecorded(c *Client, deny Access, claimed bool) bool {
-	return g.cfg.Records == nil || c.known.reclaim.covers(heldBy(deny)) || claimed && c.completes()
+func (g *guard) isRecorded(c *Client, kind Kind, deny Access, claimed bool) bool {
+	return g.cfg.Records == nil || c.known.reclaim.covers(heldBy(kind, deny)) || claimed && c.completes()
 }
 
 // covers reports whether the client's record on stable storage lists these kinds of state. A record that still
 // has the flag Revoked, although the client has acknowledged the revocation since, covers nothing new.
 func (k *reclaim) covers(held Held) bool {
 	return k.stored != nil && held&^k.stored.Held == 0 && (k.revoked || !k.stored.Revoked)
-}
-
-// heldBy returns the kinds of state that an open with this deny mode has.
-func heldBy(deny Access) Held {
-	if deny != 0 {
-		return HeldOpens | HeldDenials
-	}
-	return HeldOpens
 }
 
 // mayBegin returns Granted if the Manager may grant c state, or else the verdict to answer. A client
@@ -265,7 +274,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict 
 	if s := g.mayHold(a.Client, KindOpen, a.Deny, a.Claimed); s != Granted {
 		return o, s
 	}
-	if !g.isRecorded(a.Client, a.Deny, a.Claimed) {
+	if !g.isRecorded(a.Client, KindOpen, a.Deny, a.Claimed) {
 		return o, TryLater // the client's lease ran out during this request
 	}
 	if a.Owner != nil && !a.Owner.Confirmed() {
@@ -325,7 +334,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict 
 	}
 	g.become(s, s.modes|mode(a.Access, a.Deny))
 	if a.Claimed {
-		a.Client.known.reclaim.held |= heldBy(a.Deny)
+		a.Client.known.reclaim.held |= heldBy(KindOpen, a.Deny)
 		g.reclaimed(a.Client)
 	}
 	return o, Granted

@@ -58,16 +58,43 @@ type Held uint8
 
 // Kinds of state.
 const (
-	HeldOpens   Held = 1 << iota // opens and their locks
+	HeldOpens   Held = 1 << iota // opens
 	HeldDenials                  // opens with a deny mode
+	HeldLocks                    // locked byte ranges
+	// HeldApart is in every set that this version writes. In a set without it, of an earlier version, HeldOpens includes
+	// locks.
+	HeldApart
 
-	heldAny = HeldOpens | HeldDenials
+	heldAny = HeldOpens | HeldDenials | HeldLocks | HeldApart
 )
+
+// spelled returns h as this version writes it.
+func (h Held) spelled() Held {
+	switch {
+	case h == 0:
+		return heldAny
+	case h&HeldApart == 0:
+		h |= HeldLocks
+	}
+	return h | HeldOpens | HeldApart
+}
+
+// heldBy returns the kinds of state that a client has if it has an open with this deny mode (KindOpen) or a lock
+// (KindLock), which it makes through an open.
+func heldBy(kind Kind, deny Access) Held {
+	switch {
+	case kind == KindLock:
+		return HeldOpens | HeldLocks
+	case deny != 0:
+		return HeldOpens | HeldDenials
+	}
+	return HeldOpens
+}
 
 // recordOf returns the record of c as it should now be on stable storage.
 func (g *guard) recordOf(c *Client) Record {
 	k := &c.known.reclaim
-	held := HeldOpens | k.held
+	held := HeldOpens | HeldApart | k.held
 	if r := g.claimOf(c); r != nil && !k.said {
 		held |= r.held
 	}
@@ -81,10 +108,11 @@ func (g *guard) recordOf(c *Client) Record {
 // Epoch returns the number of this start in session IDs and stateids: a multiple of 256, used only once.
 func (m *Manager) Epoch() uint32 { return m.epoch }
 
-// Record stores on stable storage that a client may hold opens with this deny mode, before the client
-// gets its first such open. If later is not nil, Record does not wait for the disk: it returns AfterDisk if
+// Record stores on stable storage that a client may hold opens with this deny mode (KindOpen), or locks (KindLock), before
+// the client gets the first of them. If later is not nil, Record does not wait for the disk: it returns AfterDisk if
 // the record still has to be written. It returns TryLater if the write failed.
-func (m *Manager) Record(c *Client, deny Access, later *Later) Verdict {
+func (m *Manager) Record(c *Client, kind Kind, deny Access, later *Later) Verdict {
+	held := heldBy(kind, deny)
 	if m.cfg.Records == nil {
 		return Granted
 	}
@@ -93,8 +121,8 @@ func (m *Manager) Record(c *Client, deny Access, later *Later) Verdict {
 		m.mu.Unlock()
 		return Gone
 	}
-	recorded := c.known.reclaim.covers(heldBy(deny))
-	c.known.reclaim.held |= heldBy(deny)
+	recorded := c.known.reclaim.covers(held)
+	c.known.reclaim.held |= held
 	failing := m.failingLocked()
 	m.mu.Unlock()
 	switch {
@@ -109,7 +137,7 @@ func (m *Manager) Record(c *Client, deny Access, later *Later) Verdict {
 	m.record(c)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !c.known.reclaim.covers(heldBy(deny)) {
+	if !c.known.reclaim.covers(held) {
 		return TryLater
 	}
 	return Granted

@@ -51,7 +51,7 @@ func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 		d := &disk{}
 		lives(t, d, func(t *testing.T, m *Manager) {
 			old := v40(t, m, identity("client", 1, "me"))
-			if s := m.Record(old, 0, nil); s != ok {
+			if s := m.Record(old, KindOpen, 0, nil); s != ok {
 				t.Fatal(s)
 			}
 			id := open(t, m, old, "o", fileKey(1), AccessBoth, 0)
@@ -78,10 +78,10 @@ func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 			if d.has(0, "client") != fails {
 				t.Errorf("recorded: %v", !fails)
 			}
-			if s := m.Record(r.Client, 0, new(Later)); (s == AfterDisk) == fails {
+			if s := m.Record(r.Client, KindOpen, 0, new(Later)); (s == AfterDisk) == fails {
 				t.Errorf("its record is to be written: %v", s)
 			}
-			if s := m.Record(r.Client, 0, nil); s != ok {
+			if s := m.Record(r.Client, KindOpen, 0, nil); s != ok {
 				t.Fatal(s)
 			}
 			open(t, m, r.Client, "o", fileKey(1), AccessBoth, AccessBoth)

@@ -176,7 +176,7 @@ func (r *restartModel) come(c *restartClient) {
 		})
 		m.Renew(next)
 		if c.kind == 0 && len(c.holds) > 0 {
-			if m.Record(next, AccessBoth, nil) != ok {
+			if m.Record(next, KindOpen, AccessBoth, nil) != ok {
 				return
 			}
 		}
@@ -244,7 +244,7 @@ func (r *restartModel) open(c *restartClient, file int) {
 	}
 	r.do(c, func(m *Manager, life int) {
 		if _, first := m.MayHold(c.c, KindOpen, AccessBoth, false); first {
-			if m.Record(c.c, AccessBoth, nil) != ok {
+			if m.Record(c.c, KindOpen, AccessBoth, nil) != ok {
 				return
 			}
 		}

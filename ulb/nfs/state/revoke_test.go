@@ -90,7 +90,7 @@ func TestRevokedOfMinorVersion0(t *testing.T) {
 		key := fileKey(1)
 		lives(t, &disk{}, func(t *testing.T, m *Manager) {
 			a := v40(t, m, identity("a", 1, "me"))
-			if s := m.Record(a, 0, nil); s != ok {
+			if s := m.Record(a, KindOpen, 0, nil); s != ok {
 				t.Fatal(s)
 			}
 			o, s := m.OwnerOf(a, []byte("o"), false)
@@ -111,7 +111,7 @@ func TestRevokedOfMinorVersion0(t *testing.T) {
 			}
 			if again {
 				a = v40(t, m, identity("a", 2, "me"))
-				if s := m.Record(a, 0, nil); s != ok {
+				if s := m.Record(a, KindOpen, 0, nil); s != ok {
 					t.Fatal(s)
 				}
 			}
@@ -249,7 +249,7 @@ func TestRevocationOfMinorVersion0IsAcknowledged(t *testing.T) {
 		t.Helper()
 		own, s := m.OwnerOf(c, []byte(owner), false)
 		is(t, "an owner", s, ok)
-		is(t, "the record", m.Record(c, deny, nil), ok)
+		is(t, "the record", m.Record(c, KindOpen, deny, nil), ok)
 		o, s = m.Open(&OpenArgs{Client: c, Owner: own, Key: key, Access: AccessBoth, Deny: deny})
 		is(t, "OPEN", s, ok)
 		if o.Confirm {
@@ -282,14 +282,14 @@ func TestRevocationOfMinorVersion0IsAcknowledged(t *testing.T) {
 			t.Error("there is no grace period")
 		}
 		b := complete(t, m, identity("b", 1, "me"))
-		is(t, "the record", m.Record(b, AccessBoth, nil), ok)
+		is(t, "the record", m.Record(b, KindOpen, AccessBoth, nil), ok)
 		if _, s := m.Open(&OpenArgs{Client: b, OwnerName: []byte("o"), Key: other, Access: AccessBoth, Deny: AccessBoth}); s == ok {
 			t.Error("another client has the file, no time after the restart")
 		}
 		a := v40(t, m, identity("a", 1, "me"))
 		own, s := m.OwnerOf(a, []byte("p"), false)
 		is(t, "an owner", s, ok)
-		is(t, "the record", m.Record(a, AccessBoth, nil), ok)
+		is(t, "the record", m.Record(a, KindOpen, AccessBoth, nil), ok)
 		_, s = m.Open(&OpenArgs{Client: a, Owner: own, Key: other, Access: AccessBoth, Deny: AccessBoth, Claimed: true})
 		is(t, "the claim", s, ok)
 	})
@@ -309,7 +309,7 @@ func TestRevocationThatIsNotKnownHasItsGrace(t *testing.T) {
 			t.Errorf("in grace: %v, with %d deny modes to be claimed", m.InGrace(), m.files.denials.all.Load())
 		}
 		b := complete(t, m, identity("b", 1, "me"))
-		is(t, "the record", m.Record(b, 0, nil), ok)
+		is(t, "the record", m.Record(b, KindOpen, 0, nil), ok)
 		_, s := m.Open(&OpenArgs{Client: b, OwnerName: []byte("o"), Key: other, Access: AccessBoth})
 		is(t, "another's OPEN", s, inGrace)
 		if r := m.ExchangeID(identity("a", 1, "another"), false); r.Verdict != delay {

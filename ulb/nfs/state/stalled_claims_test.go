@@ -69,7 +69,7 @@ func TestStalledFileSystemHoldsNoGrace(t *testing.T) {
 	d := &disk{}
 	synctest.Test(t, func(t *testing.T) {
 		m := manager(t, Config{Records: d})
-		complete(t, m, identity("x", 1, "me"))
+		is(t, "its record", m.Record(complete(t, m, identity("x", 1, "me")), KindLock, 0, nil), ok)
 		complete(t, m, identity("y", 1, "me"))
 		m.Close()
 	})
