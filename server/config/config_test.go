@@ -131,7 +131,7 @@ crc = "on"
 [[export]]
 path = "`+dir+`"
 name = "/data/"
-options = "ro,async,all_squash,anonuid=5,anongid=6,insecure,clients=10.0.0.0/8;2001:db8::/32;192.0.2.7,fsid=0,utf8"
+options = "ro,async,all_squash,anonuid=5,anongid=6,insecure,clients=10.0.0.0/8;2001:db8::/32;192.0.2.7,fsid=0,locks=none,utf8"
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -145,10 +145,10 @@ options = "ro,async,all_squash,anonuid=5,anongid=6,insecure,clients=10.0.0.0/8;2
 	if name, err := c.Exports[0].ExportName(); name != "/data" || err != nil {
 		t.Errorf("name %q, %v", name, err)
 	}
-	if e := exported(&c.Exports[0]); !e.ReadOnly || !e.Async || e.Secure || e.Squash != export.AllSquash || e.AnonUID != 5 || e.AnonGID != 6 || len(e.Clients) != 3 || !e.Root || !e.UTF8 {
+	if e := exported(&c.Exports[0]); !e.ReadOnly || !e.Async || e.Secure || e.Squash != export.AllSquash || e.AnonUID != 5 || e.AnonGID != 6 || len(e.Clients) != 3 || !e.Root || !e.NoLocks || !e.UTF8 {
 		t.Errorf("%+v", e)
 	}
-	if e := exported(new(Export)); e.ReadOnly || e.Async || !e.Secure || e.Squash != export.RootSquash || e.AnonUID != export.Nobody || e.AnonGID != export.Nobody || e.Clients != nil || e.Root || e.UTF8 {
+	if e := exported(new(Export)); e.ReadOnly || e.Async || !e.Secure || e.Squash != export.RootSquash || e.AnonUID != export.Nobody || e.AnonGID != export.Nobody || e.Clients != nil || e.Root || e.NoLocks || e.UTF8 {
 		t.Errorf("without options: %+v", e)
 	}
 }

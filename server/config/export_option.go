@@ -81,6 +81,14 @@ var exportOptions = []exportOption{
 		}},
 	{name: "nested", about: "nesting", set: always(func(e *export.Export) { e.Nested = true }), meaning: "the directory may lie in an outer export (in its directory, or in a mount that is part of it) that serves more clients, or accepts weaker flavors. Without this option the daemon refuses such an export, because clients of the outer export can access its files, too: see [security.md](security.md#handles)"},
 	{name: "crossmnt", about: "mounts", set: always(func(e *export.Export) { e.CrossMount = true }), meaning: "file systems that are mounted below the directory are served as well, with the options of this export: see [below](#mounts-below-an-export). Without this option, clients get an error where another file system is mounted"},
+	{name: "locks", takes: "none", about: "locks", meaning: "version 3 has no locks here: programs get \"No locks available\", at once, unless the client mounts with `nolock`, so that locks hold within this client alone. Clients of version 4 lock as usual. See [mounting.md](mounting.md#locks-with-version-3)",
+		set: func(e *export.Export, value string) error {
+			if value != "none" {
+				return fmt.Errorf("locks=%s: only locks=none has a meaning: version 3 has no locks. To have them, leave the option out", value)
+			}
+			e.NoLocks = true
+			return nil
+		}},
 	{name: "utf8", about: "names", set: always(func(e *export.Export) { e.UTF8 = true }), meaning: "names that are not UTF-8 are refused over NFSv4, as RFC 7530 §12.7 says. Without this option they are accepted, because local programs create such names"},
 }
 

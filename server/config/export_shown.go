@@ -45,6 +45,7 @@ func OptionsOf(e *export.Export) string {
 	add(e.RequireAccount, "require_account")
 	add(e.Nested, "nested")
 	add(e.CrossMount, "crossmnt")
+	add(e.NoLocks, "locks=none")
 	add(e.UTF8, "utf8")
 	add(len(e.Clients) > 0, "clients="+join(e.Clients, ",", netip.Prefix.String))
 	return strings.Join(words, ",")

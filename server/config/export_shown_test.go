@@ -11,8 +11,8 @@ func TestOptionsAreShownAsTheyAreRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"":   "rw,sync,root_squash,secure,sec=sys",
 		"ro": "ro,sync,root_squash,secure,sec=sys",
-		"async,all_squash,anonuid=5,anongid=6,insecure,fsid=0,utf8,nested,crossmnt,manage_gids,require_account": "rw,async,all_squash,insecure,sec=sys,anonuid=5,anongid=6,fsid=0,manage_gids,require_account,nested,crossmnt,utf8",
-		"no_root_squash,sec=krb5p:krb5i,sec=sys@192.0.2.0/24;2001:db8::/32,clients=192.0.2.0/24;2001:db8::/32":  "rw,sync,no_root_squash,secure,sec=krb5p:krb5i,sec=sys@192.0.2.0/24,sec=sys@2001:db8::/32,clients=192.0.2.0/24,2001:db8::/32",
+		"async,all_squash,anonuid=5,anongid=6,insecure,fsid=0,utf8,locks=none,nested,crossmnt,manage_gids,require_account": "rw,async,all_squash,insecure,sec=sys,anonuid=5,anongid=6,fsid=0,manage_gids,require_account,nested,crossmnt,locks=none,utf8",
+		"no_root_squash,sec=krb5p:krb5i,sec=sys@192.0.2.0/24;2001:db8::/32,clients=192.0.2.0/24;2001:db8::/32":             "rw,sync,no_root_squash,secure,sec=krb5p:krb5i,sec=sys@192.0.2.0/24,sec=sys@2001:db8::/32,clients=192.0.2.0/24,2001:db8::/32",
 	} {
 		var o, again ExportOptions
 		if err := o.UnmarshalText([]byte(text)); err != nil {
@@ -28,7 +28,7 @@ func TestOptionsAreShownAsTheyAreRead(t *testing.T) {
 	// Each option is shown.
 	for i := range exportOptions {
 		text := exportOptions[i].name
-		if value := map[string]string{"anonuid": "5", "anongid": "6", "clients": "192.0.2.0/24", "sec": "krb5p:krb5", "fsid": "0"}[text]; value != "" {
+		if value := map[string]string{"anonuid": "5", "anongid": "6", "clients": "192.0.2.0/24", "sec": "krb5p:krb5", "fsid": "0", "locks": "none"}[text]; value != "" {
 			text += "=" + value
 		}
 		var o ExportOptions

@@ -30,6 +30,8 @@ type Options struct {
 	CrossMount bool
 	// Nested means that clients may reach these files through another export that is more open.
 	Nested bool
+	// NoLocks makes the server refuse the locks and shares of NFSv3 (NLM). Clients of NFSv4 lock all the same.
+	NoLocks bool
 	// UTF8 makes the server refuse names that are not UTF-8, as RFC 7530 §12.7 requires.
 	UTF8 bool
 	// Async lets the server reply to a change of names or attributes before it is on stable storage.

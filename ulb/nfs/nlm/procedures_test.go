@@ -179,8 +179,8 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// An export that does not serve the caller has no locks for it; a read-only one has shared locks. Flavors other than
-// AUTH_SYS are no hindrance (NLM-7).
+// An export that does not serve the caller has no locks for it, nor has one with the option locks=none; a read-only one
+// has shared locks. Flavors other than AUTH_SYS are no hindrance (NLM-7).
 func TestExports(t *testing.T) {
 	for name, c := range map[string]struct {
 		export            *export.Export
@@ -188,6 +188,7 @@ func TestExports(t *testing.T) {
 	}{
 		"read-only":           {&export.Export{Options: export.Options{ReadOnly: true}}, wire.Granted, wire.ROFS},
 		"Kerberos only":       {&export.Export{Security: []export.Security{export.Krb5}}, wire.Granted, wire.Granted},
+		"without locks":       {&export.Export{Options: export.Options{NoLocks: true}}, wire.DeniedNoLocks, wire.DeniedNoLocks},
 		"for another network": {&export.Export{Clients: prefixes("192.0.2.0/24")}, wire.Failed, wire.Failed},
 	} {
 		s := newSite(t, options{export: c.export})
@@ -199,6 +200,29 @@ func TestExports(t *testing.T) {
 	h := s.host("a", "10.0.0.2:9000", 1000)
 	h.conn.Privileged = false
 	is(t, "from a port that anyone may use", h.lock(want{1, 0, 1, false}), wire.Failed)
+}
+
+// If an export loses its locks (locks=none) while hosts have some, LOCK, TEST and SHARE are refused, and UNLOCK ends
+// what there is (NLM-47).
+func TestExportLosesItsLocks(t *testing.T) {
+	s := newSite(t, options{})
+	a, b := s.host("a", "10.0.0.2:900", 1000), s.host("b", "10.0.0.3:900", 1000)
+	w := want{1, 0, 10, true}
+	is(t, "LOCK", a.lock(w), wire.Granted)
+	without := *s.export
+	without.NoLocks = true
+	if err := s.table.Replace([]*export.Export{&without}); err != nil {
+		t.Fatal(err)
+	}
+	is(t, "LOCK when there are none", b.lock(want{1, 20, 10, true}), wire.DeniedNoLocks)
+	is(t, "TEST", b.test(w).Stat, wire.DeniedNoLocks)
+	is(t, "SHARE", b.share(wire.ProcShare, "o", wire.AccessBoth, wire.DenyNone), wire.DeniedNoLocks)
+	is(t, "CANCEL", b.cancel(w), wire.Denied)
+	is(t, "UNLOCK", a.unlock(w), wire.Granted)
+	if err := s.table.Replace([]*export.Export{s.export}); err != nil {
+		t.Fatal(err)
+	}
+	is(t, "LOCK when there are some again", b.lock(w), wire.Granted)
 }
 
 // Locks of this machine's processes and of the clients keep each other away. TEST names no process of this machine

@@ -143,9 +143,13 @@ func (p *Program) enter(c *rpc.Conn, handle wire.Object, try bool) (*export.Expo
 }
 
 // mayLock checks that the caller may lock the file: it owns the file, or may read it or, for an exclusive lock, write
-// it. Linux's server asks for the same. Only regular files have locks.
+// it. Linux's server asks for the same. Only regular files have locks. An export may have none; UNLOCK and CANCEL do not
+// come here, so that a lock ends that is older than the option.
 func (r *request) mayLock(exclusive bool) (wire.Stat4, error) {
 	e, c := r.export, r.call
+	if e.NoLocks {
+		return wire.DeniedNoLocks, nil
+	}
 	if exclusive && e.ReadOnly {
 		return wire.ROFS, nil
 	}
