@@ -1,10 +1,10 @@
-// Package nlm serves the locks of NFSv3: the Network Lock Manager version 4 (RFC 1813 appendix II). It is served on
-// NFS's own ports, as MOUNT is; a client finds the port through rpcbind.
+// Package nlm serves the locks of NFSv3: the Network Lock Manager version 4 (RFC 1813 appendix II), and the versions 1 and
+// 3 (X/Open C702), which differ in the size of offsets. It is served on NFS's own ports, as MOUNT is; a client finds the port through rpcbind.
 //
 // A caller is a host: the name that it gives itself, at its address. Its owners are pairs of a process number and
 // an opaque name, both of which come back as they came. Package state keeps the locks, in one table with those of
 // NFSv4 clients and of the processes of this machine.
 //
-// The package serves the calls that have replies. It does not serve versions 1 and 3, UDP, nor the calls that are
-// answered by other calls (_MSG and _RES).
+// macOS and BSD lock by calls that are answered by other calls (_MSG and _RES). The server's part of them is here: it takes
+// what a client sends, and GRANTED_RES.
 package nlm

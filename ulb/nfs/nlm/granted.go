@@ -3,7 +3,7 @@ package nlm
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
+	"crypto/rand"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -20,51 +20,88 @@ const (
 	hostAnswers = 5 * time.Second
 	// portLasts is how long the server remembers the port of a host's lock manager.
 	portLasts = 10 * time.Minute
+	// askAgain is how long a call with _MSG does not make the server ask an rpcbind again that did not tell the port.
+	askAgain = 5 * time.Second
 	// maxPorts is the largest number of ports that it remembers.
 	maxPorts = 4096
 )
 
-// cookies numbers the GRANTED calls of this process.
+// cookies numbers the calls of this process to hosts.
 var cookies atomic.Uint64
 
 // tell calls GRANTED (RFC 1813 §6.2) at the host, from the address that the host has called. The host's address is that
-// from which its LOCK came, and never one that a message names. Its rpcbind knows the port.
+// from which its LOCK came, and never one that a message names. Its rpcbind knows the port. A host that has sent LOCK_MSG
+// gets GRANTED_MSG, and answers it by GRANTED_RES.
 func (g *granter) tell(w *awaited) (stat wire.Stat4, err error) {
 	if !g.call() {
 		return wire.Failed, context.Canceled
 	}
 	defer g.calling.Done()
+	cookie := make([]byte, 16)
+	_, _ = rand.Read(cookie) // it never fails
+	if w.message {
+		return g.tellByMessage(w, cookie)
+	}
+	to := w.to
+	to.datagrams = false // an ordinary call, for which a connection is better
 	ctx, cancel := context.WithTimeout(g.ctx, hostAnswers)
 	defer cancel()
-	dial := g.dial(w.local)
-	port, err := g.ports.of(ctx, w.peer, dial)
+	dial := g.dial(to.local.Addr())
+	port, err := g.ports.of(ctx, to.manager(), dial)
 	if err != nil {
 		return wire.Failed, err
 	}
-	k, err := dial(ctx, "tcp", netip.AddrPortFrom(w.peer, port).String())
+	k, err := dial(ctx, "tcp", netip.AddrPortFrom(to.peer.Addr(), port).String())
 	if err != nil {
-		g.ports.forget(w.peer)
+		g.ports.forget(to.manager())
 		return wire.Failed, err
 	}
 	defer k.Close()
-	cookie := binary.BigEndian.AppendUint64(nil, cookies.Add(1))
-	args := wire.TestArgs4{Cookie: cookie, Exclusive: w.exclusive, Lock: w.lock}
 	var res wire.Res4
 	err = rpc.Do(ctx, k, &rpc.Exchange{
-		Program: wire.Program, Version: wire.Version, Procedure: uint32(wire.ProcGranted), Cred: g.cred,
-		Args: args.Encode, MaxArgs: wire.TestArgs4MaxSize, MaxResults: wire.Res4MaxSize,
+		Program: wire.Program, Version: to.version, Procedure: uint32(wire.ProcGranted), Cred: g.cred,
+		Args: func(x *xdr.Writer) { w.granted(x, cookie) }, MaxArgs: wire.TestArgs4MaxSize, MaxResults: wire.Res4MaxSize,
 	}, func(d *xdr.Decoder) error {
 		res.Decode(d)
 		return d.Finish()
 	})
 	if err != nil {
-		g.ports.forget(w.peer)
+		g.ports.forget(to.manager())
 		return wire.Failed, err
 	}
 	if stat = res.Stat; !bytes.Equal(res.Cookie, cookie) {
 		stat = wire.Failed
 	}
 	return stat, nil
+}
+
+// tellByMessage sends GRANTED_MSG, and waits for GRANTED_RES.
+func (g *granter) tellByMessage(w *awaited, cookie []byte) (wire.Stat4, error) {
+	answer, forget := g.answers.expect(answerKey{w.to.peer.Addr(), string(cookie)})
+	defer forget()
+	args := xdr.NewWriter(make([]byte, 0, wire.TestArgs4MaxSize))
+	w.granted(args, cookie)
+	if err := g.deliver(w.to, &letter{wire.ProcGrantedMsg, g.cred, args.Bytes()}); err != nil {
+		return wire.Failed, err
+	}
+	select {
+	case stat := <-answer:
+		return stat, nil
+	case <-time.After(hostAnswers):
+		g.ports.forget(w.to.manager())
+		return wire.Failed, context.DeadlineExceeded
+	case <-g.ctx.Done():
+		return wire.Failed, g.ctx.Err()
+	}
+}
+
+// granted encodes the arguments of GRANTED, in the version of the LOCK.
+func (w *awaited) granted(x *xdr.Writer, cookie []byte) {
+	if w.to.version != wire.Version {
+		(&wire.TestArgs3{Cookie: cookie, Exclusive: w.exclusive, Lock: narrowed(&w.lock)}).Encode(x)
+		return
+	}
+	(&wire.TestArgs4{Cookie: cookie, Exclusive: w.exclusive, Lock: w.lock}).Encode(x)
 }
 
 // call counts a call to a host, unless the Program is closed.
@@ -77,47 +114,70 @@ func (g *granter) call() bool {
 	return !g.ended
 }
 
-// ports remembers the ports of hosts' lock managers.
-type ports struct {
-	mu    sync.Mutex
-	known map[netip.Addr]port
+// A manager is the lock manager of a host: a version of it, over TCP or UDP.
+type manager struct {
+	at      netip.Addr
+	netid   string
+	version uint32
 }
 
+func (r *route) manager() manager {
+	transport := "tcp"
+	if r.datagrams {
+		transport = "udp"
+	}
+	at := r.peer.Addr()
+	return manager{at, rpcbind.Netid(transport, at), r.version}
+}
+
+// ports remembers the ports of hosts' lock managers.
+type ports struct {
+	mu  sync.Mutex
+	all map[manager]port
+}
+
+// A port of a lock manager is known until a time. It is 0 if the host's rpcbind did not tell it.
 type port struct {
 	number uint16
 	until  time.Time
 }
 
-// of returns the port of the lock manager at an address. It asks the rpcbind there, if it does not know the port.
-func (p *ports) of(ctx context.Context, at netip.Addr, dial rpc.Dialer) (uint16, error) {
+// known returns what the server remembers of a lock manager: its port or, for a short time, that there is none (0).
+func (p *ports) known(m manager) (number uint16, known bool) {
 	p.mu.Lock()
-	known, ok := p.known[at]
-	p.mu.Unlock()
-	if ok && time.Now().Before(known.until) {
-		return known.number, nil
+	defer p.mu.Unlock()
+	is, ok := p.all[m]
+	return is.number, ok && time.Now().Before(is.until)
+}
+
+// of returns the port of a lock manager. It asks the rpcbind there, if it does not know the port.
+func (p *ports) of(ctx context.Context, m manager, dial rpc.Dialer) (uint16, error) {
+	if number, known := p.known(m); known && number != 0 {
+		return number, nil
 	}
-	number, err := portOf(ctx, at, wire.Program, wire.Version, dial)
+	number, err := portOf(ctx, m.at, wire.Program, m.version, m.netid, dial)
+	is := port{number, time.Now().Add(portLasts)}
 	if err != nil {
-		return 0, err
+		is = port{until: time.Now().Add(askAgain)}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known == nil || len(p.known) >= maxPorts {
-		p.known = make(map[netip.Addr]port)
+	if p.all == nil || len(p.all) >= maxPorts {
+		p.all = make(map[manager]port)
 	}
-	p.known[at] = port{number, time.Now().Add(portLasts)}
-	return number, nil
+	p.all[m] = is
+	return number, err
 }
 
-func (p *ports) forget(at netip.Addr) {
+func (p *ports) forget(m manager) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.known, at)
+	delete(p.all, m)
 }
 
-// portOf asks the rpcbind at an address for the TCP port of a program there.
-func portOf(ctx context.Context, at netip.Addr, program, version uint32, dial rpc.Dialer) (uint16, error) {
+// portOf asks the rpcbind at an address for the port of a program there.
+func portOf(ctx context.Context, at netip.Addr, program, version uint32, netid string, dial rpc.Dialer) (uint16, error) {
 	c := rpcbind.Client{Dial: dial, Network: "tcp", Address: netip.AddrPortFrom(at, rpcbind.Port).String()}
-	a, err := c.GetAddr(ctx, program, version, rpcbind.Netid("tcp", at))
+	a, err := c.GetAddr(ctx, program, version, netid)
 	return a.Port(), err
 }

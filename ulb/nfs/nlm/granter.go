@@ -31,8 +31,9 @@ const (
 // An awaited lock is one for which an owner of a host waits.
 type awaited struct {
 	host *state.Client
-	// The LOCK came by a connection with these addresses: the host's, and the server's.
-	peer, local netip.Addr
+	// to leads back to where the LOCK came from. message is true if it was a LOCK_MSG.
+	to      route
+	message bool
 	// lock is as it was in the LOCK. Its names are copies.
 	lock      wire.Lock4
 	exclusive bool
@@ -58,7 +59,7 @@ func (r *request) awaited(host *state.Client, exclusive bool) *awaited {
 	l := *r.lock
 	l.CallerName, l.FileHandle, l.OH = bytes.Clone(l.CallerName), bytes.Clone(l.FileHandle), bytes.Clone(l.OH)
 	return &awaited{
-		host: host, peer: r.call.Conn.Peer.Addr(), local: r.call.Conn.Local.Addr(), lock: l, exclusive: exclusive,
+		host: host, to: routeOf(r.call), message: isMessage(wire.Procedure(r.call.Header.Procedure)), lock: l, exclusive: exclusive,
 		owner: r.owner(), length: r.length(), ref: r.ref(host),
 	}
 }
@@ -68,11 +69,13 @@ func (r *request) awaited(host *state.Client, exclusive bool) *awaited {
 type granter struct {
 	program *Program
 	dial    func(from netip.Addr) rpc.Dialer
+	send    func(from, to netip.AddrPort, message []byte)
 	machine string // this server's name
 	cred    rpc.AuthBytes
 	ctx     context.Context
 	cancel  context.CancelFunc
 	calling sync.WaitGroup // calls to hosts
+	answers answers
 
 	mu      sync.Mutex
 	ended   bool
@@ -82,7 +85,9 @@ type granter struct {
 	running int
 	// untold are, by host, the locks that are granted without that the host has said that it knows.
 	untold map[*state.Client][]*awaited
-	ports  ports
+	// letters wait for delivery, by the address of the host; the key is there while a goroutine delivers to it.
+	letters map[netip.Addr][]func()
+	ports   ports
 }
 
 // A line has the hosts of one client address that have work and wait for a goroutine.
@@ -94,9 +99,9 @@ type line struct {
 }
 
 func (g *granter) begin(p *Program, cfg *Config) {
-	g.program, g.dial, g.machine = p, cfg.Dial, cfg.Machine
+	g.program, g.dial, g.send, g.machine = p, cfg.Dial, cfg.Send, cfg.Machine
 	g.ctx, g.cancel = context.WithCancel(context.Background())
-	g.lines = make(map[netip.Addr]*line)
+	g.lines, g.letters = make(map[netip.Addr]*line), make(map[netip.Addr][]func())
 	g.work, g.untold = make(map[*state.Client][]*awaited), make(map[*state.Client][]*awaited)
 	machine := cfg.Machine[:min(len(cfg.Machine), rpc.MaxMachineName)]
 	g.cred, _ = rpc.AuthSysCred(0, machine, 0, 0, nil)
@@ -125,7 +130,7 @@ func (g *granter) add(w *awaited) {
 	if known {
 		return
 	}
-	address := clientaddr.Of(w.peer)
+	address := clientaddr.Of(w.to.peer.Addr())
 	l := g.lines[address]
 	if l == nil {
 		l = &line{address: address}

@@ -38,6 +38,7 @@ type options struct {
 	of      func(vfs.FileSystem) vfs.FileSystem
 	records state.Records
 	dial    func(netip.Addr) rpc.Dialer
+	send    func(from, to netip.AddrPort, message []byte)
 }
 
 func newSite(t testing.TB, o options) *site {
@@ -62,8 +63,11 @@ func newSite(t testing.TB, o options) *site {
 	s.rpc = rpc.NewServer(rpc.Config{Panicked: func(p *rpc.Panic) {
 		t.Errorf("%s panicked: %v\n%s", p.Procedure, p.Value, p.Stack)
 	}})
-	s.program = nlm.New(nlm.Config{Exports: s.table, State: s.state, Dial: o.dial, Machine: "the server"})
+	s.program = nlm.New(nlm.Config{Exports: s.table, State: s.state, Dial: o.dial, Send: o.send, Machine: "the server"})
 	s.rpc.Register(s.program)
+	for _, older := range s.program.Older() {
+		s.rpc.Register(older)
+	}
 	t.Cleanup(s.end)
 	s.file, s.handle = s.create("file", 0o644)
 	return s
@@ -109,8 +113,13 @@ type decoder interface{ Decode(d *xdr.Decoder) }
 
 // message returns the bytes of a call with a new XID.
 func (h *host) message(p wire.Procedure, args encoder) []byte {
+	return h.messageOf(wire.Version, p, args)
+}
+
+// messageOf is message for a version.
+func (h *host) messageOf(version uint32, p wire.Procedure, args encoder) []byte {
 	h.xid++
-	header := rpc.CallHeader{XID: h.xid, Program: wire.Program, Version: wire.Version, Procedure: uint32(p)}
+	header := rpc.CallHeader{XID: h.xid, Program: wire.Program, Version: version, Procedure: uint32(p)}
 	var err error
 	if header.Cred, err = rpc.AuthSysCred(0, "machine", h.uid, h.uid, nil); err != nil {
 		h.t.Fatal(err)

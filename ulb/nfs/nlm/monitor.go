@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
@@ -110,7 +111,7 @@ func (m *Monitor) tellRestart(ctx context.Context, h *state.FormerHost) error {
 	ctx, cancel := context.WithTimeout(ctx, hostAnswers)
 	defer cancel()
 	dial := g.dial(h.Local)
-	port, err := portOf(ctx, h.Address, wire.Program, wire.Version, dial)
+	port, err := portOf(ctx, h.Address, wire.Program, wire.Version, rpcbind.Netid("tcp", h.Address), dial)
 	if err != nil {
 		return err
 	}

@@ -209,9 +209,9 @@ func TestExportLosesItsLocks(t *testing.T) {
 	a, b := s.host("a", "10.0.0.2:900", 1000), s.host("b", "10.0.0.3:900", 1000)
 	w := want{1, 0, 10, true}
 	is(t, "LOCK", a.lock(w), wire.Granted)
-	without := *s.export
+	without := &export.Export{Name: s.export.Name, ID: s.export.ID, FS: s.export.FS, Options: s.export.Options}
 	without.NoLocks = true
-	if err := s.table.Replace([]*export.Export{&without}); err != nil {
+	if err := s.table.Replace([]*export.Export{without}); err != nil {
 		t.Fatal(err)
 	}
 	is(t, "LOCK when there are none", b.lock(want{1, 20, 10, true}), wire.DeniedNoLocks)
@@ -286,7 +286,8 @@ func TestOtherCalls(t *testing.T) {
 	for p, stat := range map[wire.Procedure]rpc.AcceptStat{
 		wire.ProcLock: rpc.AcceptGarbageArgs, wire.ProcUnlock: rpc.AcceptGarbageArgs, wire.ProcTest: rpc.AcceptGarbageArgs,
 		wire.ProcCancel: rpc.AcceptGarbageArgs, wire.ProcFreeAll: rpc.AcceptGarbageArgs,
-		wire.ProcGranted: rpc.AcceptProcUnavail, wire.ProcLockMsg: rpc.AcceptProcUnavail, wire.ProcGrantedRes: rpc.AcceptProcUnavail,
+		wire.ProcLockMsg: rpc.AcceptGarbageArgs, wire.ProcGrantedRes: rpc.AcceptGarbageArgs,
+		wire.ProcGranted: rpc.AcceptProcUnavail, wire.ProcGrantedMsg: rpc.AcceptProcUnavail, wire.ProcLockRes: rpc.AcceptProcUnavail,
 		24: rpc.AcceptProcUnavail,
 	} {
 		_, err := h.run(h.message(p, garbage{})).Results()

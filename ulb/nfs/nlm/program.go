@@ -17,6 +17,8 @@ type Program struct {
 	exports *export.Table
 	state   *state.Manager
 	granter granter
+	// messages are the calls with _MSG that hosts may repeat.
+	messages correspondence
 }
 
 // Config is the configuration of a Program. Exports and State must be set.
@@ -26,6 +28,9 @@ type Config struct {
 	// Dial returns a Dialer that connects from this local address. With it the server tells hosts that the locks for
 	// which they wait are granted. If it is nil, hosts have to ask again.
 	Dial func(from netip.Addr) rpc.Dialer
+	// Send sends a call from the server's UDP socket at an address that a host has called, to a port of that host. It
+	// does not block. If it is nil, hosts that call by _MSG over UDP get no results.
+	Send func(from, to netip.AddrPort, message []byte)
 	// Machine is the server's host name. Its calls to hosts have it.
 	Machine string
 }
@@ -57,19 +62,22 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 
 // Serve runs one procedure.
 func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	d := dialectOf(c.Header.Version)
 	switch wire.Procedure(c.Header.Procedure) {
-	case wire.ProcTest:
-		return answered(p, c, w, (*request).test, testRes)
-	case wire.ProcLock, wire.ProcNmLock:
-		return answered(p, c, w, (*request).lockFile, res)
-	case wire.ProcCancel:
-		return answered(p, c, w, (*request).cancel, res)
-	case wire.ProcUnlock:
-		return answered(p, c, w, (*request).unlock, res)
+	case wire.ProcTest, wire.ProcTestMsg:
+		return answered(p, c, w, d.test, (*request).test, testRes)
+	case wire.ProcLock, wire.ProcNmLock, wire.ProcLockMsg:
+		return answered(p, c, w, d.lock, (*request).lockFile, res)
+	case wire.ProcCancel, wire.ProcCancelMsg:
+		return answered(p, c, w, d.cancel, (*request).cancel, res)
+	case wire.ProcUnlock, wire.ProcUnlockMsg:
+		return answered(p, c, w, d.unlock, (*request).unlock, res)
+	case wire.ProcGrantedRes:
+		return p.grantedRes(c)
 	case wire.ProcShare:
-		return answered(p, c, w, (*request).share, shareRes)
+		return answered(p, c, w, decodeShare, (*request).share, shareRes)
 	case wire.ProcUnshare:
-		return answered(p, c, w, (*request).unshare, shareRes)
+		return answered(p, c, w, decodeShare, (*request).unshare, shareRes)
 	case wire.ProcFreeAll:
 		return p.freeAll(c)
 	}
@@ -80,9 +88,13 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 }
 
 func res(r *request, w *xdr.Writer, stat wire.Stat4) {
-	(&wire.Res4{Cookie: r.cookie, Stat: stat}).Encode(w)
+	(&wire.Res4{Cookie: r.cookie, Stat: r.told(stat)}).Encode(w)
 }
 
 func testRes(r *request, w *xdr.Writer, stat wire.Stat4) {
+	if r.call.Header.Version != wire.Version {
+		(&wire.TestRes3{Cookie: r.cookie, Reply: wire.TestReply3{Stat: r.told(stat), Holder: narrowHolder(&r.holder)}}).Encode(w)
+		return
+	}
 	(&wire.TestRes4{Cookie: r.cookie, Reply: wire.TestReply4{Stat: stat, Holder: r.holder}}).Encode(w)
 }

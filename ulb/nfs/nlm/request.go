@@ -1,6 +1,7 @@
 package nlm
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"syscall"
@@ -24,6 +25,8 @@ type request struct {
 	// lock and cookie are from the arguments.
 	lock   *wire.Lock4
 	cookie wire.Object
+	// size is the length of the arguments, in bytes.
+	size int
 
 	export  *export.Export
 	file    vfs.Handle
@@ -39,29 +42,45 @@ type request struct {
 // errLater means that the call waits for what request.later says, and then runs again.
 var errLater = errors.New("nlm: the call waits for the records of clients")
 
-// An argument is the type of the arguments of a procedure, which name a lock.
-type argument[A any] interface {
-	*A
-	Decode(d *xdr.Decoder)
-}
-
-// answered runs one procedure: it decodes the arguments, calls run, and has put write the result.
-func answered[A any, PA argument[A]](p *Program, c *rpc.Call, w *xdr.Writer,
-	run func(r *request, args PA) (wire.Stat4, error), put func(r *request, w *xdr.Writer, stat wire.Stat4)) rpc.Outcome {
+// answered runs one procedure: it decodes the arguments, calls run, and has put write the result into the reply or, of a
+// call with _MSG, into a call to the host.
+func answered[A any](p *Program, c *rpc.Call, w *xdr.Writer, decode func(d *xdr.Decoder, args *A),
+	run func(r *request, args *A) (wire.Stat4, error), put func(r *request, w *xdr.Writer, stat wire.Stat4)) rpc.Outcome {
 	var args A
-	if PA(&args).Decode(&c.Args); c.Args.Finish() != nil {
+	r := &request{program: p, call: c, op: vfs.Op{Try: c.Try}, size: c.Args.Len()}
+	message, changes := isMessage(wire.Procedure(c.Header.Procedure)), wire.Procedure(c.Header.Procedure) != wire.ProcTestMsg
+	var name [sha256.Size]byte
+	if message {
+		name = digest(c)
+	}
+	if decode(&c.Args, &args); c.Args.Finish() != nil {
 		return rpc.GarbageArgs
 	}
-	r := &request{program: p, call: c, op: vfs.Op{Try: c.Try}}
 	r.op.Cred = &r.cred
-	stat, err := func() (wire.Stat4, error) {
-		defer r.leave() // also if the procedure panics
-		return run(r, &args)
-	}()
-	if err != nil {
-		return r.wait(err)
+	stat, again := wire.Stat4(0), false
+	if message && changes {
+		stat, again = p.messages.find(c.Conn.Peer.Addr(), name)
 	}
-	if put(r, w, stat); stat == wire.Granted {
+	if !again {
+		var err error
+		stat, err = func() (wire.Stat4, error) {
+			defer r.leave() // also if the procedure panics
+			return run(r, &args)
+		}()
+		if err != nil {
+			return r.wait(err)
+		}
+	}
+	switch {
+	case !message:
+		put(r, w, stat)
+	default:
+		if changes {
+			p.messages.add(c.Conn.Peer.Addr(), name, stat)
+		}
+		r.reply(put, stat)
+	}
+	if stat == wire.Granted {
 		return rpc.Done
 	}
 	return rpc.Failed

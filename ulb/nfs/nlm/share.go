@@ -53,11 +53,14 @@ func (r *request) unshare(args *wire.ShareArgs4) (wire.Stat4, error) {
 	return wire.Granted, nil
 }
 
+// decodeShare decodes the arguments of SHARE and UNSHARE, which are the same in all versions that have them.
+func decodeShare(d *xdr.Decoder, a *wire.ShareArgs4) { a.Decode(d) }
+
 // fileOf returns a lock of the file and the caller of a share.
 func fileOf(a *wire.Share4) *wire.Lock4 {
 	return &wire.Lock4{CallerName: a.CallerName, FileHandle: a.FileHandle, OH: a.OH}
 }
 
 func shareRes(r *request, w *xdr.Writer, stat wire.Stat4) {
-	(&wire.ShareRes4{Cookie: r.cookie, Stat: stat}).Encode(w)
+	(&wire.ShareRes4{Cookie: r.cookie, Stat: r.told(stat)}).Encode(w)
 }

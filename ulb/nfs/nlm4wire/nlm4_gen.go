@@ -536,6 +536,236 @@ func (v *Notify4) Encode(w *xdr.Writer) {
 // Notify4MaxSize is the largest encoding of Notify4, in bytes.
 const Notify4MaxSize = 1036
 
+// Holder3 is the XDR struct nlm_holder.
+// A nlm4_holder with 32 bits.
+type Holder3 struct {
+	Exclusive bool
+	SVID      int32
+	OH        Object `xdr:"max=1024"`
+	Offset    uint32
+	// 0 means to the end of the file, and 0xffffffff does not.
+	Length uint32
+}
+
+// Decode reads v from d. d.Err returns the error, if any.
+func (v *Holder3) Decode(d *xdr.Decoder) {
+	v.Exclusive = d.Bool()
+	v.SVID = d.Int32()
+	v.OH.Decode(d)
+	v.Offset = d.Uint32()
+	v.Length = d.Uint32()
+}
+
+// Encode appends v to w.
+func (v *Holder3) Encode(w *xdr.Writer) {
+	w.Bool(v.Exclusive)
+	w.Int32(v.SVID)
+	v.OH.Encode(w)
+	w.Uint32(v.Offset)
+	w.Uint32(v.Length)
+}
+
+// Holder3MaxSize is the largest encoding of Holder3, in bytes.
+const Holder3MaxSize = 1044
+
+// Lock3 is the XDR struct nlm_lock.
+// A nlm4_lock with 32 bits.
+type Lock3 struct {
+	CallerName []byte `xdr:"max=1024"`
+	FileHandle Object `xdr:"max=1024"`
+	OH         Object `xdr:"max=1024"`
+	SVID       int32
+	Offset     uint32
+	// 0 means to the end of the file, and 0xffffffff does not.
+	Length uint32
+}
+
+// Decode reads v from d. d.Err returns the error, if any.
+func (v *Lock3) Decode(d *xdr.Decoder) {
+	v.CallerName = d.Opaque(NameLen)
+	v.FileHandle.Decode(d)
+	v.OH.Decode(d)
+	v.SVID = d.Int32()
+	v.Offset = d.Uint32()
+	v.Length = d.Uint32()
+}
+
+// Encode appends v to w.
+func (v *Lock3) Encode(w *xdr.Writer) {
+	w.BoundedOpaque(v.CallerName, NameLen)
+	v.FileHandle.Encode(w)
+	v.OH.Encode(w)
+	w.Int32(v.SVID)
+	w.Uint32(v.Offset)
+	w.Uint32(v.Length)
+}
+
+// Lock3MaxSize is the largest encoding of Lock3, in bytes.
+const Lock3MaxSize = 3096
+
+// TestReply3 is the XDR union nlm_testrply.
+// A nlm4_testrply with 32 bits.
+// Only the arm that Stat selects has meaning.
+type TestReply3 struct {
+	Stat   Stat4   `xdr:"switch default"`
+	Holder Holder3 `xdr:"case=1"`
+}
+
+// Decode reads v from d. d.Err returns the error, if any.
+func (v *TestReply3) Decode(d *xdr.Decoder) {
+	*v = TestReply3{}
+	v.Stat.Decode(d)
+	switch v.Stat {
+	case Denied:
+		v.Holder.Decode(d)
+	default:
+	}
+}
+
+// Encode appends v to w.
+func (v *TestReply3) Encode(w *xdr.Writer) {
+	v.Stat.Encode(w)
+	switch v.Stat {
+	case Denied:
+		v.Holder.Encode(w)
+	default:
+	}
+}
+
+// TestReply3MaxSize is the largest encoding of TestReply3, in bytes.
+const TestReply3MaxSize = 1048
+
+// TestRes3 is the XDR struct nlm_testres.
+// A nlm4_testres with 32 bits.
+type TestRes3 struct {
+	Cookie Object `xdr:"max=1024"`
+	Reply  TestReply3
+}
+
+// Decode reads v from d. d.Err returns the error, if any.
+func (v *TestRes3) Decode(d *xdr.Decoder) {
+	v.Cookie.Decode(d)
+	v.Reply.Decode(d)
+}
+
+// Encode appends v to w.
+func (v *TestRes3) Encode(w *xdr.Writer) {
+	v.Cookie.Encode(w)
+	v.Reply.Encode(w)
+}
+
+// TestRes3MaxSize is the largest encoding of TestRes3, in bytes.
+const TestRes3MaxSize = 2076
+
+// LockArgs3 is the XDR struct nlm_lockargs.
+// A nlm4_lockargs with 32 bits.
+type LockArgs3 struct {
+	Cookie    Object `xdr:"max=1024"`
+	Block     bool
+	Exclusive bool
+	Lock      Lock3
+	Reclaim   bool
+	State     int32
+}
+
+// Decode reads v from d. d.Err returns the error, if any.
+func (v *LockArgs3) Decode(d *xdr.Decoder) {
+	v.Cookie.Decode(d)
+	v.Block = d.Bool()
+	v.Exclusive = d.Bool()
+	v.Lock.Decode(d)
+	v.Reclaim = d.Bool()
+	v.State = d.Int32()
+}
+
+// Encode appends v to w.
+func (v *LockArgs3) Encode(w *xdr.Writer) {
+	v.Cookie.Encode(w)
+	w.Bool(v.Block)
+	w.Bool(v.Exclusive)
+	v.Lock.Encode(w)
+	w.Bool(v.Reclaim)
+	w.Int32(v.State)
+}
+
+// LockArgs3MaxSize is the largest encoding of LockArgs3, in bytes.
+const LockArgs3MaxSize = 4140
+
+// CancelArgs3 is the XDR struct nlm_cancargs.
+// A nlm4_cancargs with 32 bits.
+type CancelArgs3 struct {
+	Cookie    Object `xdr:"max=1024"`
+	Block     bool
+	Exclusive bool
+	Lock      Lock3
+}
+
+// Decode reads v from d. d.Err returns the error, if any.
+func (v *CancelArgs3) Decode(d *xdr.Decoder) {
+	v.Cookie.Decode(d)
+	v.Block = d.Bool()
+	v.Exclusive = d.Bool()
+	v.Lock.Decode(d)
+}
+
+// Encode appends v to w.
+func (v *CancelArgs3) Encode(w *xdr.Writer) {
+	v.Cookie.Encode(w)
+	w.Bool(v.Block)
+	w.Bool(v.Exclusive)
+	v.Lock.Encode(w)
+}
+
+// CancelArgs3MaxSize is the largest encoding of CancelArgs3, in bytes.
+const CancelArgs3MaxSize = 4132
+
+// TestArgs3 is the XDR struct nlm_testargs.
+// A nlm4_testargs with 32 bits.
+type TestArgs3 struct {
+	Cookie    Object `xdr:"max=1024"`
+	Exclusive bool
+	Lock      Lock3
+}
+
+// Decode reads v from d. d.Err returns the error, if any.
+func (v *TestArgs3) Decode(d *xdr.Decoder) {
+	v.Cookie.Decode(d)
+	v.Exclusive = d.Bool()
+	v.Lock.Decode(d)
+}
+
+// Encode appends v to w.
+func (v *TestArgs3) Encode(w *xdr.Writer) {
+	v.Cookie.Encode(w)
+	w.Bool(v.Exclusive)
+	v.Lock.Encode(w)
+}
+
+// TestArgs3MaxSize is the largest encoding of TestArgs3, in bytes.
+const TestArgs3MaxSize = 4128
+
+// UnlockArgs3 is the XDR struct nlm_unlockargs.
+// A nlm4_unlockargs with 32 bits.
+type UnlockArgs3 struct {
+	Cookie Object `xdr:"max=1024"`
+	Lock   Lock3
+}
+
+// Decode reads v from d. d.Err returns the error, if any.
+func (v *UnlockArgs3) Decode(d *xdr.Decoder) {
+	v.Cookie.Decode(d)
+	v.Lock.Decode(d)
+}
+
+// Encode appends v to w.
+func (v *UnlockArgs3) Encode(w *xdr.Writer) {
+	v.Cookie.Encode(w)
+	v.Lock.Encode(w)
+}
+
+// UnlockArgs3MaxSize is the largest encoding of UnlockArgs3, in bytes.
+const UnlockArgs3MaxSize = 4124
+
 // Program is the number of the RPC program NLM_PROG.
 const Program = 100021
 

@@ -1,6 +1,8 @@
 package nlm4wire
 
 import (
+	"bytes"
+	"reflect"
 	"testing"
 
 	"github.com/buildbarn/go-xdr/pkg/protocols/nlm"
@@ -25,6 +27,58 @@ var types = []struct {
 	{"SHARE/args", func() xdrtest.Value { return new(ShareArgs4) }, xdrtest.ForeignStruct[nlm.Nlm4Shareargs]()},
 	{"SHARE/res", func() xdrtest.Value { return new(ShareRes4) }, xdrtest.ForeignStruct[nlm.Nlm4Shareres]()},
 	{"FREE_ALL/args", func() xdrtest.Value { return new(Notify4) }, xdrtest.ForeignStruct[nlm.Nlm4Notify]()},
+}
+
+// narrow lists the types of versions 1 and 3, which go-xdr does not have, with the types of version 4 beside them.
+var narrow = []struct {
+	fresh, wide func() xdrtest.Value
+}{
+	{func() xdrtest.Value { return new(TestArgs3) }, func() xdrtest.Value { return new(TestArgs4) }},
+	{func() xdrtest.Value { return new(TestRes3) }, func() xdrtest.Value { return new(TestRes4) }},
+	{func() xdrtest.Value { return new(LockArgs3) }, func() xdrtest.Value { return new(LockArgs4) }},
+	{func() xdrtest.Value { return new(CancelArgs3) }, func() xdrtest.Value { return new(CancelArgs4) }},
+	{func() xdrtest.Value { return new(UnlockArgs3) }, func() xdrtest.Value { return new(UnlockArgs4) }},
+}
+
+// A value of version 3 is encoded as that of version 4 with the same fields, but for four bytes less in its offset and in its
+// length.
+func TestNarrowTypes(t *testing.T) {
+	for _, c := range narrow {
+		xdrtest.CheckAllocations(t, c.fresh)
+		three, four := c.fresh(), c.wide()
+		// Offset and Length are the last two numbers before what follows the lock, in every type.
+		fill(reflect.ValueOf(three).Elem())
+		fill(reflect.ValueOf(four).Elem())
+		w3, w4 := xdr.NewWriter(make([]byte, 0, 512)), xdr.NewWriter(make([]byte, 0, 512))
+		three.Encode(w3)
+		four.Encode(w4)
+		want := bytes.Replace(w4.Bytes(), []byte{0, 0, 0, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 18}, []byte{0, 0, 0, 17, 0, 0, 0, 18}, 1)
+		if !bytes.Equal(w3.Bytes(), want) || w4.Len()-w3.Len() != 8 {
+			t.Errorf("%T:\n%x\nnot\n%x", three, w3.Bytes(), want)
+		}
+	}
+}
+
+// fill sets the fields of a struct, and of the structs in it, by their names. Numbers are less than 32 bits.
+func fill(v reflect.Value) {
+	for i := range v.NumField() {
+		switch f, name := v.Field(i), v.Type().Field(i).Name; {
+		case name == "Stat":
+			f.SetInt(int64(Denied))
+		case name == "Offset":
+			f.SetUint(17)
+		case name == "Length":
+			f.SetUint(18)
+		case f.Kind() == reflect.Struct:
+			fill(f)
+		case f.Kind() == reflect.Slice:
+			f.SetBytes([]byte(name))
+		case f.Kind() == reflect.Bool:
+			f.SetBool(true)
+		case f.CanInt():
+			f.SetInt(int64(len(name)))
+		}
+	}
 }
 
 // go-xdr decodes what this package encodes to the same values, and the reverse, for the
