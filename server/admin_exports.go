@@ -19,6 +19,8 @@ func (a *administration) Exports() []*admin.Export {
 	for _, s := range a.offer.Served() {
 		e := &admin.Export{Name: s.Name, Path: s.Path, Fault: s.Fault, State: "served"}
 		switch {
+		case s.Stopped:
+			e.State = "stopped"
 		case s.Export == nil:
 			e.State = "not served"
 		case s.Fault != "":

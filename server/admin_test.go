@@ -97,8 +97,8 @@ func TestStatusAndClientsOfARunningDaemon(t *testing.T) {
 
 // Each command says what to do if no daemon runs, and if there is no socket.
 func TestCommandsWithoutADaemon(t *testing.T) {
-	for _, name := range []string{"status", "clients", "opens", "locks", "calls", "exports", "reload", "log-level", "report"} {
-		_, failed := command(t, name, "--state-dir", t.TempDir())
+	for _, name := range []string{"status", "clients", "opens", "locks", "calls", "exports", "exports stop /", "exports start /", "reload", "log-level", "report"} {
+		_, failed := command(t, append(strings.Fields(name), "--state-dir", t.TempDir())...)
 		if !strings.Contains(failed, "no daemon answers") || !strings.Contains(failed, "--socket") {
 			t.Errorf("%s: %q", name, failed)
 		}

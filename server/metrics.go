@@ -72,13 +72,16 @@ func (s *Server) count() *counted {
 	if s.filesystems != nil {
 		c.descriptors, c.failedSyncs, c.refused = s.filesystems.Descriptors, s.filesystems.FailedSyncs(), s.filesystems.OpensRefused()
 	}
-	c.exports = map[string]int{"served": len(s.exports.Table.All()), "not_served": 0, "kept": 0}
+	c.exports = map[string]int{"served": len(s.exports.Table.All()), "not_served": 0, "stopped": 0, "kept": 0}
 	if s.offer != nil {
 		for _, f := range s.offer.Faults() {
-			if f.Served {
+			switch {
+			case f.Served:
 				c.exports["served"]--
 				c.exports["kept"]++
-			} else {
+			case f.Stopped:
+				c.exports["stopped"]++
+			default:
 				c.exports["not_served"]++
 			}
 		}
@@ -194,7 +197,7 @@ var metrics = []metric{
 		meaning: "calls that wait for payload memory: raise `memory.ceiling` if this stays above 0",
 		read:    func(c *counted, put put) { put(float64(c.memory.Waiting)) }},
 	{name: "nfsrdmad_exports", help: "Exports of the configuration.", kind: gauge, labels: []string{"state"},
-		meaning: "exports of the configuration: those that are served (`served`); those whose directory cannot be opened, and that are not served (`not_served`); and those that are served from the former directory, because the present one at their path cannot be opened (`kept`). For the last two there is a line in the log",
+		meaning: "exports of the configuration: those that are served (`served`); those whose directory cannot be opened, and that are not served (`not_served`); those that the administrator has stopped (`stopped`); and those that are served from the former directory, because the present one at their path cannot be opened (`kept`). For each of the last three there is a line in the log",
 		read: each(func(c *counted) (all []count) {
 			for state, n := range c.exports {
 				all = append(all, count{state, float64(n)})

@@ -104,7 +104,7 @@ func callsCommand() *cobra.Command {
 }
 
 func exportsCommand() *cobra.Command {
-	c := listCommand("exports", "List the exports of the running daemon with the options in force, or convert /etc/exports", "", admin.PrintList[admin.Export](os.Stdout))
-	c.AddCommand(convertCommand())
+	c := listCommand("exports", "List the exports of the running daemon with the options in force, stop and start one, or convert /etc/exports", "", admin.PrintList[admin.Export](os.Stdout))
+	c.AddCommand(convertCommand(), stopCommand(), startCommand())
 	return c
 }

@@ -51,11 +51,17 @@ func (f *fake) Opens(c Choice) (iter.Seq[*Open], error) {
 
 func (f *fake) Locks(Choice) (iter.Seq[*Lock], error) { return func(func(*Lock) bool) {}, nil }
 
-func (f *fake) Calls() []*Call                            { return nil }
-func (f *fake) Exports() []*Export                        { return nil }
-func (f *fake) Report(w io.Writer)                        { io.WriteString(w, "report") }
-func (f *fake) Evict(Choice) (*Taken, error)              { return &Taken{}, nil }
-func (f *fake) Release(Choice) (*Taken, error)            { return &Taken{}, nil }
+func (f *fake) Calls() []*Call                 { return nil }
+func (f *fake) Exports() []*Export             { return nil }
+func (f *fake) Report(w io.Writer)             { io.WriteString(w, "report") }
+func (f *fake) Evict(Choice) (*Taken, error)   { return &Taken{}, nil }
+func (f *fake) Release(Choice) (*Taken, error) { return &Taken{}, nil }
+func (f *fake) StopExport(context.Context, string) (*ExportStopped, error) {
+	return &ExportStopped{}, nil
+}
+func (f *fake) StartExport(context.Context, string) (*ExportStarted, error) {
+	return nil, Refuse("there is no such export")
+}
 func (f *fake) Reread(context.Context) (*Reloaded, error) { return nil, Refuse("the file is wrong") }
 func (f *fake) EndGrace(context.Context) (*Grace, error)  { return &Grace{}, nil }
 func (f *fake) SetLevel(level string) (*Level, error)     { return &Level{level}, nil }

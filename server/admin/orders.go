@@ -89,6 +89,7 @@ func orders(mux *http.ServeMux, d Daemon) {
 		}
 		return d.Release(of)
 	}, choices...)
+	exportOrders(mux, d)
 	answer(mux, "POST /reload", func(q *query) (any, error) { return d.Reread(q.ctx) })
 	answer(mux, "POST /grace/end", func(q *query) (any, error) {
 		ctx, cancel := context.WithTimeout(q.ctx, graceWithin)

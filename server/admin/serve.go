@@ -32,6 +32,9 @@ type Daemon interface {
 	// Evict removes the clients of a choice that has no more than Client. Release takes what clients have open and locked.
 	Evict(Choice) (*Taken, error)
 	Release(Choice) (*Taken, error)
+	// StopExport ends the serving of an export until StartExport, and returns when its file system is closed.
+	StopExport(ctx context.Context, name string) (*ExportStopped, error)
+	StartExport(ctx context.Context, name string) (*ExportStarted, error)
 	// Reread reads the configuration again, and returns when it is in force, or what is wrong with it.
 	Reread(context.Context) (*Reloaded, error)
 	EndGrace(context.Context) (*Grace, error)

@@ -28,7 +28,10 @@ func (o *Offer) ended(p *opening, w *wanted, is opened) {
 		}
 		return
 	}
-	w.result = &is
+	if w.result = &is; w.stopped {
+		o.drop(is.fs)
+		w.result = nil
+	}
 	late := p.lateLocked()
 	p.endedLocked()
 	for _, j := range w.joined {
@@ -102,7 +105,11 @@ func (o *Offer) applyLocked() (Change, error) {
 			w.now, w.root, w.at, w.result = w.export(r.fs), r.root, r.at, nil
 		}
 		if w.now == nil {
-			out = append(out, leftOut{w.as, w.Path.Path})
+			why := "whose directory cannot be opened"
+			if w.stopped {
+				why = "which the administrator has stopped"
+			}
+			out = append(out, leftOut{w.as, w.Path.Path, why})
 			continue
 		}
 		all, served[w.root.Path] = append(all, w.now), w.root
@@ -118,9 +125,12 @@ func (o *Offer) applyLocked() (Change, error) {
 	var faults []Fault
 	for i, w := range o.wanted {
 		o.tell(w)
-		if w.err != nil {
+		switch {
+		case w.stopped:
+			faults = append(faults, Fault{Name: w.name, Err: errStopped, Stopped: true, Index: i})
+		case w.err != nil:
 			_, late := errors.AsType[*unanswered](w.err)
-			faults = append(faults, Fault{w.name, w.err, w.now != nil, late, i})
+			faults = append(faults, Fault{Name: w.name, Err: w.err, Served: w.now != nil, Late: late, Index: i})
 		}
 	}
 	if !slices.EqualFunc(faults, o.faults, func(a, b Fault) bool {

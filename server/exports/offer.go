@@ -63,6 +63,8 @@ type wanted struct {
 	// of that.
 	err  error
 	told string
+	// stopped is true if the administrator has stopped the export (Offer.Stop). Its directory is not opened then.
+	stopped bool
 }
 
 func (w *wanted) key() key { return key{w.name, w.Path.Path} }
@@ -73,8 +75,8 @@ type Fault struct {
 	Err  error
 	// Served says that the directory which the export had before is still served.
 	Served bool
-	// Late says that the directory has not answered yet.
-	Late bool
+	// Late says that the directory has not answered yet, and Stopped that the administrator has stopped the export.
+	Late, Stopped bool
 	// Index is the export's index in the configuration.
 	Index int
 }
@@ -186,7 +188,7 @@ func (o *Offer) finish(ctx context.Context, p *opening) (Change, error) {
 	p.late = true
 	if ctx.Err() == nil {
 		for _, w := range o.wanted {
-			if o.busy[w.key()] {
+			if o.busy[w.key()] && !w.stopped {
 				w.err = &unanswered{w.Path.Path}
 			}
 		}
@@ -223,6 +225,9 @@ func (o *Offer) inheritLocked(next []*wanted) error {
 		}
 	}
 	for i, w := range next {
+		if j := o.indexLocked(w.name); j >= 0 && before[j].stopped {
+			w.stopped, w.at = true, before[j].at
+		}
 		if was[i] == nil {
 			continue
 		}

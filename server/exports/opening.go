@@ -61,7 +61,7 @@ func (o *Offer) beginLocked(which []*wanted) *opening {
 	p.at = o.locationsLocked()
 	var begin []int
 	for i, w := range all {
-		if !slices.Contains(which, w) {
+		if w.stopped || !slices.Contains(which, w) {
 			continue
 		}
 		p.running++

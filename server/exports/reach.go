@@ -164,11 +164,11 @@ func opensInner(outer, inner, why string, of, in *location) error {
 		options, inner, m.point, outer, outer, why, apart, inner)
 }
 
-// A leftOut is an export of the configuration that is not served, because its directory cannot be
-// opened.
+// A leftOut is an export of the configuration that is not served.
 type leftOut struct {
 	*export.Export
 	path string
+	why  string // in the words of a relative clause
 }
 
 // exposed returns the reason why the mount m must not be part of the export top: a stricter export
@@ -194,7 +194,7 @@ func exposed(top *export.Export, m *export.Found, exports []*export.Export, plac
 	}
 	for _, o := range out {
 		if o.Name == m.Name {
-			return fmt.Sprintf("it is export %s, whose directory cannot be opened", o.Name)
+			return fmt.Sprintf("it is export %s, %s", o.Name, o.why)
 		}
 		if o.path != m.Point && !strings.HasPrefix(o.path, m.Point+"/") {
 			continue

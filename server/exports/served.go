@@ -10,6 +10,8 @@ type Served struct {
 	// Fault says why the directory cannot be opened, or is "". If Export is not nil as well, the export is served with
 	// the directory that it had before.
 	Fault string
+	// Stopped is true if the administrator has stopped the export.
+	Stopped bool
 }
 
 // Served returns all exports of the configuration, in its order.
@@ -17,7 +19,7 @@ func (o *Offer) Served() (all []Served) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, w := range o.wanted {
-		s := Served{Name: w.name, Path: w.Path.Path, Export: w.now}
+		s := Served{Name: w.name, Path: w.Path.Path, Export: w.now, Stopped: w.stopped}
 		if w.err != nil {
 			s.Fault = w.err.Error()
 		}

@@ -63,8 +63,7 @@ func (s *Set) Replace(exports []*export.Export) (Change, error) {
 	return c, errors.Join(err, closeAll(unused, s.filesystems))
 }
 
-// leaveOut tells the Set which exports of the configuration it does not get with the next Replace,
-// because their directories cannot be opened.
+// leaveOut tells the Set which exports of the configuration it does not get with the next Replace.
 func (s *Set) leaveOut(out []leftOut) { s.mounts.leaveOut(out) }
 
 // swap replaces the list of exports. unused has the new exports that the Set does not use,

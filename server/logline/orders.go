@@ -8,6 +8,10 @@ var (
 		"nothing: it is the effect of `nfsrdmad evict`")
 	OpensReleased = warn("open files and locks were taken from clients by order of the administrator",
 		"nothing: it is the effect of `nfsrdmad release`")
+	ExportStopped = warn("an export was stopped by order of the administrator",
+		"nothing: it is the effect of `nfsrdmad exports stop`. `nfsrdmad exports start` serves the export again")
+	ExportStarted = warn("an export that was stopped is served again by order of the administrator",
+		"nothing: it is the effect of `nfsrdmad exports start`")
 	GraceEndedByOrder = warn("the administrator has ended the grace period",
 		"nothing: it is the effect of `nfsrdmad grace end`")
 )
