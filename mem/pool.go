@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -221,6 +222,8 @@ type Stats struct {
 	// Granted is how many requests got memory, Waited how many had to queue first, and Refused how
 	// many got an error.
 	Granted, Waited, Refused uint64
+	// WaitedFor is how long requests have waited together, those that wait now included.
+	WaitedFor time.Duration
 	// Ended counts the connections that the pool made end because memory was short and their peers
 	// made no progress (Holder.End).
 	Ended uint64
@@ -232,6 +235,7 @@ type Stats struct {
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.countWaitLocked()
 	return Stats{
 		Ceiling:    int64(p.total()) * PageSize,
 		InUse:      int64(p.inUse()) * PageSize,
@@ -247,6 +251,7 @@ func (p *Pool) Stats() Stats {
 		Active:     int(p.active),
 		Granted:    p.granted,
 		Waited:     p.waited,
+		WaitedFor:  p.waitedFor,
 		Refused:    p.refused,
 		Ended:      p.ended,
 		Pressed:    p.pressed.Load(),

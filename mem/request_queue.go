@@ -2,13 +2,18 @@ package mem
 
 import (
 	"slices"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // waits is the state of the waiting requests of a Pool.
 type waits struct {
-	waiting int                                     // number of waiting requests
+	waiting int // number of waiting requests
+	// waitedFor is how long requests have waited together, up to counted, the time of the last change of waiting.
+	waitedFor time.Duration
+	counted   time.Time
+
 	small   waitingPlace                            // clients with small requests that wait for the reserve
 	crowded queue.List[waitingPlace, *waitingPlace] // the groups with requests that wait for the main zone
 	turns   uint64                                  // number of calls of endTurnLocked
@@ -114,7 +119,18 @@ func (p *Pool) enqueueLocked(r *waiter, g *Group) {
 	q.Add(r)
 	q.pages += int64(r.pages)
 	r.queue = q
+	p.countWaitLocked()
 	p.waiting++
+}
+
+// countWaitLocked adds the time since its last call to waitedFor, for each request that has waited since then. It is
+// called before the number of waiting requests changes.
+func (p *Pool) countWaitLocked() {
+	now := time.Now()
+	if p.waiting > 0 {
+		p.waitedFor += time.Duration(p.waiting) * now.Sub(p.counted)
+	}
+	p.counted = now
 }
 
 // dequeueLocked takes r out of its requestQueue, and closes the queue if it is empty. If r was the
@@ -126,6 +142,7 @@ func (p *Pool) dequeueLocked(r *waiter) {
 	q.Remove(r)
 	q.pages -= int64(r.pages)
 	r.queue = nil
+	p.countWaitLocked()
 	p.waiting--
 	switch {
 	case q.First == nil:

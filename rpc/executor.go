@@ -41,6 +41,8 @@ type executor struct {
 	busy    queue.List[worker, *worker]
 	closed  bool
 	wg      sync.WaitGroup
+	// executed has the executions that have ended, and queued the waits for a worker that have; Now is 0 in both.
+	executed, queued WaitStats
 
 	// The following fields are for calls that run on the goroutine that received them: see Turn.
 	out      queue.List[Turn, *Turn] // the running Turns that are not late
@@ -220,6 +222,9 @@ func (x *executor) hire(now time.Time) bool {
 func (x *executor) begun(w *worker, l *lane, c *Call, address *lanePlace, now time.Time) {
 	w.lane, w.address, w.since, w.facts = l, address, now, c.facts()
 	w.part.number, w.part.group, w.part.n = 0, 0, 0 // no call uses w yet, and describe holds x.mu
+	if waited := now.Sub(c.state.since); waited > 0 {
+		x.queued.end(waited)
+	}
 	c.state.worker = w
 	if x.busy.Add(w); l.line.Held() == 1 {
 		x.active++
@@ -227,7 +232,8 @@ func (x *executor) begun(w *worker, l *lane, c *Call, address *lanePlace, now ti
 }
 
 // ended is the inverse of begun. It returns the lane of the call.
-func (x *executor) ended(w *worker) *lane {
+func (x *executor) ended(w *worker, now time.Time) *lane {
+	x.executed.end(now.Sub(w.since))
 	l := w.lane
 	if l.line.GiveBack(w.address); l.line.Held() == 0 {
 		x.active--
@@ -302,7 +308,7 @@ func (x *executor) work(w *worker) {
 		x.run(c)
 		now := time.Now()
 		x.mu.Lock()
-		l := x.ended(w)
+		l := x.ended(w, now)
 		if x.closed {
 			x.mu.Unlock()
 			return
@@ -397,6 +403,8 @@ func (x *executor) count(st *Stats) {
 	for _, l := range x.lanes {
 		st.Queued += l.line.Len()
 	}
+	st.Waits[ForDisk], st.Waits[ForThread] = x.executed, x.queued
+	st.Waits[ForDisk].Now, st.Waits[ForThread].Now = st.Running, st.Queued
 }
 
 // A pace adapts the number of workers that run calls to the load of the processors. Most calls that

@@ -36,6 +36,8 @@ const (
 	WaitState
 	// WaitTurn: an earlier request of the same owner is executed.
 	WaitTurn
+
+	waits
 )
 
 // A CallInProgress describes a call.
@@ -108,10 +110,11 @@ func (c *Call) Doing(number, group uint32, object []byte) {
 // WaitsFor says what the call waits for after the next Detach.
 func (c *Call) WaitsFor(w Wait) { c.state.wait = w }
 
-// detachedCalls holds the calls that their programs have detached.
+// detachedCalls holds the calls that their programs have detached. waits has their waits that have ended, by Wait.
 type detachedCalls struct {
-	mu  sync.Mutex
-	all map[*Call]detachedCall
+	mu    sync.Mutex
+	all   map[*Call]detachedCall
+	waits [waits]WaitStats
 }
 
 type detachedCall struct {
@@ -133,12 +136,27 @@ func (d *detachedCalls) add(c *Call) {
 		d.all = make(map[*Call]detachedCall)
 	}
 	d.all[c] = is
+	d.waits[is.wait].Now++
 }
 
 func (d *detachedCalls) remove(c *Call) {
+	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.all, c)
+	if is, there := d.all[c]; there {
+		d.waits[is.wait].Now--
+		d.waits[is.wait].end(now.Sub(is.since))
+		delete(d.all, c)
+	}
+}
+
+// count sets the statistics of the waits of detached calls in st.
+func (d *detachedCalls) count(st *Stats) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for w, n := range d.waits {
+		st.Waits[Wait(w).reason()] = n
+	}
 }
 
 // mostListed is the largest number of calls that Calls describes: of the detached ones, and of those that wait in one lane.

@@ -81,6 +81,8 @@ type Stats struct {
 	// Panics counts the calls whose Program panicked. Each is a bug of the program.
 	Panics     uint64
 	ReplyCache ReplyCacheStats
+	// Waits are the waits of the calls that did not end at once, on the goroutine that received them.
+	Waits [reasons]WaitStats
 }
 
 // ReplyCacheStats are the counters of the duplicate-request cache.
@@ -138,6 +140,7 @@ func (s *Server) Stats() Stats {
 		ReplyCache: s.replies.stats(),
 	}
 	s.exec.count(&st)
+	s.apart.count(&st)
 	st.Unknown = s.unknown.read()
 	for _, v := range s.table.Load().versions {
 		for i := range v.procedures {

@@ -87,7 +87,7 @@ func (t *Turn) Run() (late bool) {
 	} else {
 		x.out.Remove(t)
 	}
-	x.follow(x.ended(&t.worker), now)
+	x.follow(x.ended(&t.worker, now), now)
 	return t.late
 }
 
