@@ -61,7 +61,8 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	server.Version = version
 	root.AddCommand(serveCommand(), statusCommand(), clientsCommand(), opensCommand(), locksCommand(), callsCommand(), exportsCommand(),
-		evictCommand(), releaseCommand(), reloadCommand(), graceCommand(), logLevelCommand(), reportCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand(), relayCommand())
+		evictCommand(), releaseCommand(), reloadCommand(), graceCommand(), logLevelCommand(), reportCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand(), relayCommand(), manPagesCommand())
+	completeValues(root)
 	return root
 }
 

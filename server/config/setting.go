@@ -25,6 +25,8 @@ type setting struct {
 	// flag is the help text of the flag that overrides the file; empty if the key has no flag. name
 	// is the flag's name, if it differs from the key.
 	flag, name string
+	// choices are the words that the key accepts, if it accepts no others.
+	choices []string
 }
 
 // flagName returns the name of the flag.
@@ -115,7 +117,7 @@ func text(key, usual, flag, meaning string) setting {
 
 // choice returns a setting whose value is one of words. The first of them is the default.
 func choice(key string, words []string, flag, meaning string) setting {
-	return setting{key: key, usual: quoted(words[0]), flag: flag, meaning: meaning, check: func(c *Config) error {
+	return setting{key: key, usual: quoted(words[0]), flag: flag, meaning: meaning, choices: words, check: func(c *Config) error {
 		value := c.field(key).(*string)
 		if *value == "" && !c.Says(key) {
 			*value = words[0]
