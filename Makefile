@@ -6,18 +6,19 @@ LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 30s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build install image run test test-all test-unit test-interop test-hostile test-kernel test-newest soak mutants fuzz bench lint clean setup
+.PHONY: build install install-files deb rpm image run test test-all test-unit test-interop test-hostile test-kernel test-newest soak mutants fuzz bench lint clean setup
 
 # make build builds a static program without cgo, which runs on every Linux distribution and needs
 # no C compiler. With VERBS=1 it builds bin/nfsrdmad-verbs, which can also use RDMA devices. That
 # needs gcc and the headers of libibverbs-dev and librdmacm-dev. The program opens these libraries
 # when it runs, if they are installed.
+OUTPUT ?= bin/nfsrdmad$(if $(VERBS),-verbs)
 ifdef VERBS
 build:
-	CGO_ENABLED=1 $(GO) build -trimpath -tags verbs,netgo,osusergo -ldflags '$(LDFLAGS)' -o bin/nfsrdmad-verbs ./cmd/nfsrdmad
+	CGO_ENABLED=1 $(GO) build -trimpath -tags verbs,netgo,osusergo -ldflags '$(LDFLAGS)' -o $(OUTPUT) ./cmd/nfsrdmad
 else
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/nfsrdmad ./cmd/nfsrdmad
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(OUTPUT) ./cmd/nfsrdmad
 endif
 
 # make image builds a container image: docs/containers.md. ENGINE is podman, docker or buildah.
@@ -43,6 +44,7 @@ test-all:
 	$(GO) run ./test/kernel/setup packages uml-7.2 images
 	NFSRDMAD_TEST_ALL=1 $(MAKE) test test-newest mutants KERNEL_TIME=3h
 	CGO_ENABLED=1 $(GO) test -asan -tags verbs -timeout 15m ./rdmacm/verbs/shim
+	$(GO) test -tags interop -count 1 -timeout 20m ./test/install
 	$(GO) test -tags hostile -count 1 -timeout 20m -run TestDisk ./test/disk -server knfsd -faults 12
 	$(GO) test -tags hostile -count 1 -timeout 1h ./test/restarts -restarts 200
 
@@ -128,15 +130,31 @@ clean:
 	rm -rf bin
 
 # make install builds the program, and installs it below DESTDIR with the units of systemd, the user of the
-# service, completions for bash and zsh, and the sample configuration, unless there is a configuration. The
-# service runs /usr/bin/nfsrdmad, so PREFIX is /usr.
+# service, completions for bash, zsh and fish, the manual pages, the guide, the service of firewalld, and the sample
+# configuration, unless there is a configuration. The service runs /usr/bin/nfsrdmad, so PREFIX is /usr.
 PREFIX  := /usr
-PROGRAM := bin/nfsrdmad$(if $(VERBS),-verbs)
+PROGRAM := $(OUTPUT)
+HOST    := $(PROGRAM)
+SHARE   := $(DESTDIR)$(PREFIX)/share
 install: build
+	@$(MAKE) --no-print-directory install-files
+
+# make install-files installs PROGRAM, which is built. HOST is the same program for this machine: it writes
+# the completions and the manual pages.
+install-files:
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/nfsrdmad
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system systemd/nfsrdmad.service systemd/nfsrdmad.socket
 	install -D -m 644 systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/nfsrdmad.conf
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions
-	$(PROGRAM) completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/nfsrdmad
-	$(PROGRAM) completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_nfsrdmad
+	install -D -m 644 packaging/firewalld.xml $(DESTDIR)$(PREFIX)/lib/firewalld/services/nfsrdmad.xml
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(HOST) completion bash >$(SHARE)/bash-completion/completions/nfsrdmad
+	$(HOST) completion zsh >$(SHARE)/zsh/site-functions/_nfsrdmad
+	$(HOST) completion fish >$(SHARE)/fish/vendor_completions.d/nfsrdmad.fish
+	$(HOST) manpages $(SHARE)/man
+	find $(SHARE)/man -name 'nfsrdmad*.[158]' -exec gzip -9nf {} +
+	install -D -m 644 -t $(SHARE)/doc/nfsrdmad README.md CHANGELOG.md docs/*.md
 	test -e $(DESTDIR)/etc/nfsrdmad/nfsrdmad.toml || install -D -m 644 configs/nfsrdmad.toml $(DESTDIR)/etc/nfsrdmad/nfsrdmad.toml
+
+# make deb and make rpm build the packages in bin/packages: packaging/package.sh.
+deb rpm:
+	OUT=bin/packages GO=$(GO) packaging/package.sh $@

@@ -1,2 +1,2 @@
-// Package install tests 'make install'.
+// Package install tests 'make install', and the packages for Linux's distributions.
 package install

@@ -41,11 +41,15 @@ func TestMakeInstall(t *testing.T) {
 	if users := read("usr/lib/sysusers.d/nfsrdmad.conf"); !strings.Contains(users, "nfsrdmad") {
 		t.Errorf("no user of the unit in %q", users)
 	}
-	for _, completion := range []string{"usr/share/bash-completion/completions/nfsrdmad", "usr/share/zsh/site-functions/_nfsrdmad"} {
+	for _, completion := range []string{"usr/share/bash-completion/completions/nfsrdmad", "usr/share/zsh/site-functions/_nfsrdmad", "usr/share/fish/vendor_completions.d/nfsrdmad.fish"} {
 		if !strings.Contains(read(completion), "nfsrdmad") {
 			t.Errorf("%s completes another program", completion)
 		}
 	}
+	for _, file := range []string{"man/man8/nfsrdmad.8.gz", "man/man8/nfsrdmad-serve.8.gz", "man/man5/nfsrdmad.toml.5.gz", "man/man1/nfsrdmad-probe.1.gz", "doc/nfsrdmad/install.md"} {
+		read("usr/share/" + file)
+	}
+	read("usr/lib/firewalld/services/nfsrdmad.xml")
 	config := filepath.Join(dir, "etc/nfsrdmad/nfsrdmad.toml")
 	program := filepath.Join(dir, "usr/bin/nfsrdmad")
 	check := exec.Command(program, "serve", "--check", "--config", config, "--state-dir", filepath.Join(dir, "state"), "--tcp", "127.0.0.1:0", "--rdma", "none")

@@ -1,0 +1,202 @@
+//go:build interop
+
+package install
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// suites are the releases of Debian in whose clean roots the package is installed.
+var suites = []string{"bookworm", "trixie"}
+
+// A root is a clean installation of Debian in a directory, as a container would have it: with systemd's programs,
+// which do not run, and without network.
+type root struct{ dir string }
+
+// newRoot unpacks a clean root of a release. mmdebstrap makes it once for each machine.
+func newRoot(t *testing.T, suite string) *root {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(cache, "nfsrdmad-roots", suite+".tar")
+	if _, err := os.Stat(archive); err != nil {
+		if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		fresh := archive + ".new.tar"
+		run(t, "", nil, "mmdebstrap", "--quiet", "--variant=minbase", "--include=systemd", suite, fresh)
+		if err := os.Rename(fresh, archive); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &root{t.TempDir()}
+	run(t, "", nil, "tar", "-C", r.dir, "-xf", archive)
+	return r
+}
+
+// do runs a shell's command line in the root, with a /proc of its own, and returns what it prints.
+func (r *root) do(t *testing.T, line string) (out string, status int) {
+	t.Helper()
+	c := exec.Command("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc="+filepath.Join(r.dir, "proc"), "chroot", r.dir, "sh", "-c", line)
+	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8"}
+	b, err := c.CombinedOutput()
+	if err != nil && c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(b), c.ProcessState.ExitCode()
+}
+
+// must is do for a command line that has to succeed.
+func (r *root) must(t *testing.T, line string) string {
+	t.Helper()
+	out, status := r.do(t, line)
+	if status != 0 {
+		t.Fatalf("%s: status %d\n%s", line, status, out)
+	}
+	return out
+}
+
+// files lists the root's files, except those in which dpkg and apt keep their accounts, and the copies that
+// useradd makes of its files.
+func (r *root) files(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for f := range strings.Lines(r.must(t, `find / -xdev -path /proc -prune -o -print`)) {
+		f = strings.TrimSpace(f)
+		own := slices.ContainsFunc([]string{"/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/log/", "/tmp/", "/package"}, func(dir string) bool { return strings.HasPrefix(f, dir) })
+		if !own && !strings.HasSuffix(f, "-") && !strings.HasSuffix(f, ".pwd.lock") {
+			all = append(all, f)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// The Debian package in clean roots of Debian 12 and 13: its files and its user are there, the installed program
+// takes an edited configuration, an upgrade keeps the configuration and the state, a removal too, and a purge
+// leaves nothing.
+func TestDebianPackage(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("chroot needs root")
+	}
+	first, second := build(t, "1.0~test1"), build(t, "1.0~test2")
+	for _, suite := range suites {
+		t.Run(suite, func(t *testing.T) {
+			r := newRoot(t, suite)
+			before, accounts := r.files(t), r.must(t, "cat /etc/passwd /etc/group")
+			for i, deb := range []string{first, second} {
+				run(t, "", nil, "cp", deb, filepath.Join(r.dir, fmt.Sprintf("package%d.deb", i+1)))
+			}
+			const install = "apt-get install -y --no-install-recommends "
+			r.must(t, install+"/package1.deb")
+			r.must(t, `getent passwd nfsrdmad && test -x /usr/bin/nfsrdmad && test -f /usr/lib/systemd/system/nfsrdmad.service &&
+				test -f /usr/lib/firewalld/services/nfsrdmad.xml && test -f /etc/ufw/applications.d/nfsrdmad &&
+				test -f /usr/share/man/man5/nfsrdmad.toml.5.gz && test ! -e /etc/systemd/system/multi-user.target.wants/nfsrdmad.service`)
+			r.must(t, "systemd-analyze --man=no verify nfsrdmad.service nfsrdmad.socket")
+			if out, status := r.do(t, "nfsrdmad serve --check"); status != 2 || !strings.Contains(out, "nothing to serve") {
+				t.Errorf("without an export: status %d\n%s", status, out)
+			}
+			r.must(t, `mkdir /srv/data && printf '[[export]]\npath = "/srv/data"\nname = "/data"\n' >>/etc/nfsrdmad/nfsrdmad.toml`)
+			r.must(t, "install -d -o nfsrdmad -g nfsrdmad -m 700 /var/lib/nfsrdmad && echo kept >/var/lib/nfsrdmad/state")
+			if out := r.must(t, "nfsrdmad serve --check"); !strings.Contains(out, "export /data") {
+				t.Errorf("the edited file is not what is checked:\n%s", out)
+			}
+			edited := r.must(t, "cat /etc/nfsrdmad/nfsrdmad.toml /var/lib/nfsrdmad/state")
+
+			r.must(t, install+"/package2.deb")
+			if out := r.must(t, `dpkg-query -f '${Version}' -W nfsrdmad`); out != "1.0~test2-1" {
+				t.Errorf("after the upgrade %s is installed", out)
+			}
+			if r.must(t, "cat /etc/nfsrdmad/nfsrdmad.toml /var/lib/nfsrdmad/state") != edited {
+				t.Error("the upgrade changed the configuration or the state")
+			}
+			r.must(t, "apt-get remove -y nfsrdmad")
+			if r.must(t, "cat /etc/nfsrdmad/nfsrdmad.toml /var/lib/nfsrdmad/state") != edited {
+				t.Error("the removal changed the configuration or the state")
+			}
+			r.must(t, "apt-get purge -y nfsrdmad && rmdir /srv/data")
+			for _, f := range r.files(t) {
+				if _, had := slices.BinarySearch(before, f); !had {
+					t.Errorf("the purge leaves %s", f)
+				}
+			}
+			if now := r.must(t, "cat /etc/passwd /etc/group"); now != accounts {
+				t.Errorf("the purge leaves the accounts\n%s\nwhich were\n%s", now, accounts)
+			}
+		})
+	}
+}
+
+// build builds the Debian package of this machine's architecture, with a version, and returns the name of its file.
+func build(t *testing.T, version string) string {
+	t.Helper()
+	out := t.TempDir()
+	pack(t, "../..", out, version, "deb")
+	return filepath.Join(out, fmt.Sprintf("nfsrdmad_%s-1_%s.deb", version, runtime.GOARCH))
+}
+
+// pack runs package.sh of a tree for this machine's architecture.
+func pack(t *testing.T, tree, out, version, format string) {
+	t.Helper()
+	env := []string{"OUT=" + out, "VERSION=test", "PACKAGE_VERSION=" + version, "SOURCE_DATE_EPOCH=1700000000", "ARCHITECTURES=" + runtime.GOARCH, "VERBS=no"}
+	run(t, tree, env, "packaging/package.sh", format)
+}
+
+func run(t *testing.T, dir string, env []string, name string, args ...string) {
+	t.Helper()
+	c := exec.Command(name, args...)
+	c.Dir, c.Env = dir, append(os.Environ(), env...)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+}
+
+// Two builds of the packages in different directories, with different masks, locales and time zones, are the
+// same bytes.
+func TestPackagesAreReproducible(t *testing.T) {
+	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list.Dir = "../.."
+	files, err := list.Output()
+	if err != nil {
+		t.Skipf("the test copies the files that git knows: %v", err)
+	}
+	var built [2]map[string][]byte
+	for i, mask := range []string{"022", "077"} {
+		tree, out := t.TempDir(), t.TempDir()
+		c := exec.Command("sh", "-c", "umask "+mask+` && xargs -0 cp --parents --no-preserve=mode,timestamps -t "$0"`, tree)
+		c.Dir, c.Stdin = "../..", bytes.NewReader(files)
+		if b, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("copying the tree: %v\n%s", err, b)
+		}
+		run(t, tree, nil, "chmod", "+x", "packaging/package.sh")
+		t.Setenv("TZ", []string{"UTC", "Asia/Tokyo"}[i])
+		t.Setenv("LC_ALL", []string{"C", "C.UTF-8"}[i])
+		pack(t, tree, out, "1.0", "deb")
+		pack(t, tree, out, "1.0", "rpm")
+		built[i] = make(map[string][]byte)
+		names, _ := filepath.Glob(filepath.Join(out, "*"))
+		for _, name := range names {
+			if built[i][filepath.Base(name)], err = os.ReadFile(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(built[0]) != 2 {
+		t.Errorf("%d packages were built, want a deb and an rpm", len(built[0]))
+	}
+	for name, b := range built[0] {
+		if !bytes.Equal(b, built[1][name]) {
+			t.Errorf("%s differs from one build to the next", name)
+		}
+	}
+}
