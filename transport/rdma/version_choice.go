@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -28,6 +29,9 @@ var answerWait = 10 * time.Second
 // errNoVersionAnswer is why a client ends a connection whose server does not answer the proposal of version 2.
 var errNoVersionAnswer = errors.New("rdma: the server did not answer the proposal of version 2")
 
+// ErrVersion2 is the error of a client with OnlyVersion2 whose server does not accept version 2.
+var ErrVersion2 = errors.New("rdma: the server does not accept version 2 of RPC-over-RDMA")
+
 // proposes reports whether a new connection begins with version 2.
 func (m *versionMemory) proposes() bool {
 	m.mu.Lock()
@@ -46,9 +50,11 @@ func (m *versionMemory) note(refused bool) {
 // connect makes a connection, and settles its version (draft-ietf-nfsv4-rpcrdma-version-two-07 §4.3.2). Its
 // caller calls start. The client sends no call before that, so none is lost if the version changes. A
 // server that refuses version 2 is never asked again. If a server ends the connection or says nothing for
-// answerWait, which old servers may do, the client connects once more, with version 1.
+// answerWait, which old servers may do, the client connects once more, with version 1. If the client may use
+// version 2 only, it does neither.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
-	if !c.config.Version2 || !c.versions.proposes() {
+	only := c.config.OnlyVersion2
+	if !c.config.Version2 || !only && !c.versions.proposes() {
 		return c.connectWith(ctx, false)
 	}
 	k, err := c.connectWith(ctx, true)
@@ -64,6 +70,10 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	defer wait.Stop()
 	select {
 	case version := <-decided:
+		if version == wire.Version1 && only {
+			k.device.Abort(ErrVersion2)
+			return nil, ErrVersion2
+		}
 		if version == wire.Version1 {
 			c.versions.note(true)
 		}
@@ -74,6 +84,9 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	case <-k.device.Done():
 	case <-wait.C:
 		k.device.Abort(errNoVersionAnswer)
+	}
+	if only {
+		return nil, fmt.Errorf("%w: it ended the connection or did not answer", ErrVersion2)
 	}
 	select {
 	case version := <-decided: // just before the end
