@@ -70,6 +70,7 @@ func Findings(cfg *config.Config) []Finding {
 		}
 		all = append(all, findPorts(t.carriedBy, t.listen(cfg), daemon)...)
 	}
+	all = append(all, findVersions(cfg)...)
 	all = append(all, findState(cfg, daemon), findKeytab(cfg), findRpcbind())
 	return append(append(all, thisMachine().findings(cfg)...), findSIW())
 }

@@ -23,6 +23,9 @@ type HandlerOptions struct {
 	// RDMA lists the addresses to serve RDMA on; empty means port 20049 of the listener's own address.
 	// An entry with None set means no RDMA.
 	RDMA []config.Listen
+	// RDMAVersions has the versions of RPC-over-RDMA to speak: 1, or 1 and 2. Nil means the default of
+	// config.Config.
+	RDMAVersions []int
 	// StateDir is the directory for the key that seals handles. With it, clients can continue after a
 	// restart of the process, if the Handler's own handles are still valid then. The Handler must not
 	// serve this directory. If StateDir is empty, the key lives as long as the process.
@@ -71,7 +74,7 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (*Serve
 func NewHandlerContext(ctx context.Context, l net.Listener, handler nfs.Handler, opt HandlerOptions) (*Server, error) {
 	embed := FileSystemOptions{
 		// A Handler has no open files and no locks, so it cannot serve NFSv4.
-		Name: opt.Name, Versions: []string{"3"}, RDMA: opt.RDMA, StateDir: opt.StateDir, Clients: opt.Clients,
+		Name: opt.Name, Versions: []string{"3"}, RDMA: opt.RDMA, RDMAVersions: opt.RDMAVersions, StateDir: opt.StateDir, Clients: opt.Clients,
 		Secure: opt.Secure, ReadOnly: opt.ReadOnly, Squash: export.NoSquash,
 		Memory: opt.Memory, RNIC: opt.RNIC, Limits: opt.Limits, DrainTimeout: opt.DrainTimeout, Rpcbind: opt.Rpcbind, Log: opt.Log,
 	}

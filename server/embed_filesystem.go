@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"path"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -26,6 +27,9 @@ type FileSystemOptions struct {
 	// RDMA lists the addresses to serve RDMA on; empty means port 20049 of the listener's own address.
 	// An entry with None set means no RDMA.
 	RDMA []config.Listen
+	// RDMAVersions has the versions of RPC-over-RDMA to speak: 1, or 1 and 2. Nil means the default of
+	// config.Config.
+	RDMAVersions []int
 	// StateDir is the directory for the key that seals handles, and for the records of clients that hold files open or
 	// locked. With it, clients continue after a restart of the process, if the file system's handles (vfs.Scoped) are
 	// still valid then. If it is empty, all of that ends with the process.
@@ -130,7 +134,7 @@ func (opt *FileSystemOptions) config(l net.Listener) (*config.Config, error) {
 		return nil, fmt.Errorf("export name %q is not a clean absolute path: write %q", name, path.Clean("/"+name))
 	}
 	cfg := &config.Config{
-		RDMA: opt.RDMA, TCP: []config.Listen{{None: true}}, StateDir: opt.StateDir, Rpcbind: &opt.Rpcbind,
+		RDMA: opt.RDMA, RDMAVersions: slices.Clone(opt.RDMAVersions), TCP: []config.Listen{{None: true}}, StateDir: opt.StateDir, Rpcbind: &opt.Rpcbind,
 		Memory: opt.Memory, RNIC: opt.RNIC, Limits: opt.Limits, DrainTimeout: opt.DrainTimeout,
 		NFS: config.NFS{Versions: opt.Versions},
 	}

@@ -34,7 +34,7 @@ func openRDMA(s *Server) (carrier, error) {
 	server, err := rdma.NewServer(rdma.Config{
 		RPC: s.rpc, Pool: s.pool, Credits: s.cfg.RNIC.Credits,
 		InlineSend: int(s.cfg.RNIC.Inline), InlineReceive: int(s.cfg.RNIC.Inline),
-		RemoteInvalidation: true, Event: s.rdmaFault,
+		RemoteInvalidation: true, Version2: s.cfg.SpeaksRDMA(2), Event: s.rdmaFault,
 	})
 	if err != nil {
 		return nil, err

@@ -16,7 +16,9 @@ type Status struct {
 	StateDir  string   `json:"state_dir"`
 	TCP       []string `json:"tcp"`
 	RDMA      []string `json:"rdma"`
-	Versions  []string `json:"nfs_versions"`
+	// RDMAVersions are versions of RPC-over-RDMA.
+	RDMAVersions []int    `json:"rdma_versions"`
+	Versions     []string `json:"nfs_versions"`
 	// Exports is the number of exports that are served, and Clients that of the clients that may hold files open or locked. Opens
 	// and Locks count what all clients hold.
 	Exports     int `json:"exports"`
@@ -47,6 +49,7 @@ func (s *Status) lines(out *table) {
 	out.line("state directory", s.StateDir)
 	out.line("TCP", orNone(s.TCP))
 	out.line("RDMA", orNone(s.RDMA))
+	out.line("RDMA versions", numbers(s.RDMAVersions))
 	out.line("NFS versions", orNone(s.Versions))
 	out.line("exports", s.Exports)
 	out.line("connections", s.Connections)

@@ -102,6 +102,15 @@ func orNone(all []string) string {
 	return strings.Join(all, ", ")
 }
 
+// numbers returns a list of numbers.
+func numbers(all []int) string {
+	texts := make([]string, len(all))
+	for i, n := range all {
+		texts[i] = strconv.Itoa(n)
+	}
+	return orNone(texts)
+}
+
 // size returns a number of bytes with the unit of the configuration file.
 func size(n int64) string {
 	for _, u := range []struct {

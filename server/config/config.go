@@ -26,12 +26,14 @@ const (
 // name: docs/configuration.md, which is generated from the variable settings, says what the key
 // means. Config.Check replaces zero values by the defaults.
 type Config struct {
-	RDMA      []Listen `toml:"rdma"`
-	TCP       []Listen `toml:"tcp"`
-	StateDir  string   `toml:"state_dir"`
-	LogLevel  string   `toml:"log_level"`
-	LogFormat string   `toml:"log_format"`
-	Metrics   string   `toml:"metrics"`
+	RDMA []Listen `toml:"rdma"`
+	TCP  []Listen `toml:"tcp"`
+	// RDMAVersions has the versions of RPC-over-RDMA that the daemon speaks, in rising order.
+	RDMAVersions []int  `toml:"rdma_versions"`
+	StateDir     string `toml:"state_dir"`
+	LogLevel     string `toml:"log_level"`
+	LogFormat    string `toml:"log_format"`
+	Metrics      string `toml:"metrics"`
 	// AdminSocket is a path, or "none": see AdminPath.
 	AdminSocket string `toml:"admin_socket"`
 	// Rpcbind is nil if the user did not set the key, which means true.
@@ -117,6 +119,9 @@ var NFSVersions = []string{"3", "4.0", "4.1", "4.2"}
 
 // Serves reports whether the daemon serves a version, which is one of NFSVersions.
 func (c *Config) Serves(version string) bool { return slices.Contains(c.NFS.Versions, version) }
+
+// SpeaksRDMA reports whether the daemon speaks a version of RPC-over-RDMA.
+func (c *Config) SpeaksRDMA(version int) bool { return slices.Contains(c.RDMAVersions, version) }
 
 // Notes returns the notes on the exports that came from files in the form of /etc/exports. Each is one line that
 // begins with the file and the line number.

@@ -213,6 +213,7 @@ func field(table reflect.Type, key string) (reflect.StructField, bool) {
 var examples = map[reflect.Type]string{
 	reflect.TypeFor[Duration](): `"30s"`, reflect.TypeFor[Size](): `"256M"`, reflect.TypeFor[int](): "128",
 	reflect.TypeFor[*bool](): "true", reflect.TypeFor[bool](): "true", reflect.TypeFor[[]Listen](): `[":2049"]`, reflect.TypeFor[[]string](): `["..."]`,
+	reflect.TypeFor[[]int](): "[1]",
 }
 
 // usual returns an example of a value for the type.
@@ -283,8 +284,12 @@ func tried(key string, words []string) error {
 	return err
 }
 
-// misfitList is like misfit, for a key that takes a list of strings.
+// misfitList is like misfit, for a key that takes a list of strings or numbers.
 func misfitList(t reflect.Type, key string, v *unstable.Node) string {
+	element, kind, advice := "strings", unstable.String, "%q"
+	if t == reflect.TypeFor[[]int]() {
+		element, kind, advice = "numbers", unstable.Integer, "%s"
+	}
 	word := func(n *unstable.Node) string {
 		if n.Kind == unstable.Integer && t == reflect.TypeFor[[]Listen]() {
 			return ":" + shown(n) // a port
@@ -296,15 +301,15 @@ func misfitList(t reflect.Type, key string, v *unstable.Node) string {
 	case unstable.InlineTable:
 		return "a table is found where a list belongs: write " + usual(t)
 	default:
-		return quote(key, word(v), shown(v)+" is found where a list belongs: write [%q]")
+		return quote(key, word(v), shown(v)+" is found where a list belongs: write ["+advice+"]")
 	}
 	for n := range children(v) {
 		switch n.Kind {
-		case unstable.String:
+		case kind:
 		case unstable.Array, unstable.InlineTable:
-			return shown(n) + " is found in a list of strings: write " + strings.Trim(usual(t), "[]")
+			return shown(n) + " is found in a list of " + element + ": write " + strings.Trim(usual(t), "[]")
 		default:
-			return quote(key, word(n), shown(n)+" is found in a list of strings: write %q")
+			return quote(key, word(n), shown(n)+" is found in a list of "+element+": write "+advice)
 		}
 	}
 	return ""

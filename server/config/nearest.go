@@ -9,15 +9,16 @@ import (
 // letters, in '_' or '-', or in some letters, or one that begins like it. It returns "" if there is none.
 func Nearest(word string, words []string) (nearest string) {
 	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
-	least := max(1, len(word)/3) + 1
+	least, exact := max(1, len(word)/3)+1, 0
 	for _, w := range words {
 		a, b := plain(word), plain(w)
 		d := distance(a, b)
+		was := d
 		if short, long := min(len(a), len(b)), max(len(a), len(b)); short >= 4 && d == long-short && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) {
 			d = min(d, 1)
 		}
-		if d < least {
-			nearest, least = w, d
+		if d < least || d == least && was < exact {
+			nearest, least, exact = w, d, was
 		}
 	}
 	return nearest

@@ -168,9 +168,10 @@ func (f *Flags) Define(set *pflag.FlagSet) {
 		if s.flag == "" {
 			continue
 		}
-		if _, many := new(Config).field(s.key).(*[]Listen); many {
+		switch new(Config).field(s.key).(type) {
+		case *[]Listen, *[]int:
 			set.StringArray(s.flagName(), nil, s.flag)
-		} else {
+		default:
 			set.String(s.flagName(), "", s.flag)
 		}
 	}
@@ -209,7 +210,7 @@ func (c *Config) overlay(f *Flags) (faults []error) {
 			words = []string{f.set.Lookup(s.flagName()).Value.String()}
 		}
 		flag := "--" + s.flagName()
-		if slices.Contains(words, "") {
+		if len(words) == 0 || slices.Contains(words, "") { // pflag takes --tcp= for an empty list
 			err = errors.New("the value is empty: give one, or leave the flag out")
 		} else {
 			err = assign(c.field(s.key), words)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -46,6 +47,9 @@ var settings = []setting{
 	listening("tcp", DefaultTCPPort,
 		"address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
 		"addresses to serve TCP on, in the same form. At least one of `rdma` and `tcp` must have an address. They cannot use the same port of an address, because RDMA is carried in TCP"),
+	{key: "rdma_versions", usual: "`" + numbers(usualRDMAVersions) + "`", check: checkRDMAVersions,
+		flag:    "versions of RPC-over-RDMA to speak: 1, or 1,2 (default " + strings.Trim(numbers(usualRDMAVersions), "[]") + ")",
+		meaning: "the versions of RPC-over-RDMA that the daemon speaks over RDMA: `[1]` or `[1, 2]`. Version 1 is what Linux's clients speak. Version 2 is a draft, which a client has to propose: [version2.md](version2.md) says who does, and what it gives. Clients of version 1 notice no difference"},
 	text("state_dir", DefaultStateDir, "directory for data that survives a restart (default "+DefaultStateDir+")",
 		"the directory for data that outlives the process: the key that signs file handles, and the index of handles if the kernel makes none. If it is lost, clients must mount anew. Only one daemon can use it at a time. The daemon does not start if the directory lies within an export, if an export lies within it, if it belongs to another user than the daemon's or root, or if other users may write to it"),
 	choice("log_level", []string{"info", "debug", "warn", "error"},
@@ -149,6 +153,36 @@ var settings = []setting{
 		meaning: "the path that clients mount. File handles depend on it: if you change it, clients must mount anew"},
 	{key: "export.options", usual: quoted(usualOptions()),
 		meaning: "options from the table below, separated by commas"},
+}
+
+// usualRDMAVersions is the default of rdma_versions.
+var usualRDMAVersions = []int{1}
+
+// numbers formats numbers as a TOML list.
+func numbers(all []int) string { return strings.ReplaceAll(fmt.Sprint(all), " ", ", ") }
+
+// checkRDMAVersions sets the default of rdma_versions, and checks its value. The daemon always speaks
+// version 1, because a client that proposes version 2 may fall back to it.
+func checkRDMAVersions(c *Config) error {
+	const key, remedy = "rdma_versions", "write [1], or [1, 2]"
+	v := &c.RDMAVersions
+	if len(*v) == 0 && !c.Says(key) {
+		*v = slices.Clone(usualRDMAVersions)
+	}
+	slices.Sort(*v)
+	*v = slices.Compact(*v)
+	for _, n := range *v {
+		if n != 1 && n != 2 {
+			return c.badValue(key, n, "there are versions 1 and 2 of RPC-over-RDMA: "+remedy)
+		}
+	}
+	switch {
+	case len(*v) == 0:
+		return c.badValue(key, "no version at all", remedy)
+	case !slices.Contains(*v, 1):
+		return c.badValue(key, numbers(*v), "version 1 cannot be left out, because Linux's clients speak no other: "+remedy)
+	}
+	return nil
 }
 
 func checkMetrics(c *Config) error {

@@ -33,6 +33,17 @@ func assign(field any, words []string) (err error) {
 		**f, err = strconv.ParseBool(words[0])
 	case *[]string:
 		*f = words
+	case *[]int:
+		*f = nil
+		for _, word := range words {
+			for one := range strings.SplitSeq(word, ",") { // a flag may have several
+				n, err := strconv.ParseInt(strings.TrimSpace(one), 0, strconv.IntSize)
+				if err != nil {
+					return fmt.Errorf("%q is not a number: write one such as 1", one)
+				}
+				*f = append(*f, int(n))
+			}
+		}
 	case *[]Listen:
 		*f = make([]Listen, len(words))
 		for i, word := range words {

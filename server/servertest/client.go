@@ -48,11 +48,20 @@ func DialTCP(ctx context.Context, addr netip.AddrPort) (*Client, error) {
 
 // DialRDMA connects by the software RNIC.
 func DialRDMA(ctx context.Context, addr netip.AddrPort) (*Client, error) {
+	return dialRDMA(ctx, addr, rdma.DialConfig{})
+}
+
+// DialRDMA2 is like DialRDMA, with version 2 of RPC-over-RDMA. It fails if the server does not speak it.
+func DialRDMA2(ctx context.Context, addr netip.AddrPort) (*Client, error) {
+	return dialRDMA(ctx, addr, rdma.DialConfig{Version2: true, OnlyVersion2: true})
+}
+
+func dialRDMA(ctx context.Context, addr netip.AddrPort, config rdma.DialConfig) (*Client, error) {
 	device, err := iwarp.New(iwarp.Config{})
 	if err != nil {
 		return nil, err
 	}
-	k, err := rdma.Dial(ctx, device, addr, rdma.DialConfig{})
+	k, err := rdma.Dial(ctx, device, addr, config)
 	if err != nil {
 		return nil, err
 	}
