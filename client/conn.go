@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -107,7 +108,16 @@ func (c *Conn) dialRDMA(ctx context.Context, back *Calls) error {
 		Reconnect:          c.target.Reconnect,
 		Callbacks:          back.RPC,
 	}
+	switch c.target.RDMAVersion {
+	case RDMAVersion2:
+		config.Version2, config.OnlyVersion2 = true, true
+	case RDMANewest:
+		config.Version2 = true
+	}
 	k, err := rdma.Dial(ctx, p, c.peer, config)
+	if errors.Is(err, rdma.ErrVersion2) {
+		return fmt.Errorf("%s: %w: use version 1, or newest", c.peer, err)
+	}
 	if err != nil {
 		return err
 	}

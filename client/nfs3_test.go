@@ -36,7 +36,7 @@ var unchecked = nfs3wire.CreateHow3{ObjAttributes: nfs3wire.Sattr3{Mode: nfs3wir
 func TestNamesAndAttributes(t *testing.T) {
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
 		ctx, n := testserver.Within(t), c.NFS3()
-		dir, err := n.Mkdir(ctx, root, "d-"+string(c.Target().Transport)+fmt.Sprint(c.Peer().Port()), nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o755}})
+		dir, err := n.Mkdir(ctx, root, "d-"+string(c.Target().Transport)+fmt.Sprint(c.Peer().Port(), c.Target().RDMAVersion), nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o755}})
 		must(t, err)
 		file, attr, err := n.Create(ctx, dir, "file", unchecked)
 		must(t, err)
@@ -171,7 +171,7 @@ func TestListings(t *testing.T) {
 	const files = 800
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
 		ctx, n := testserver.Within(t), c.NFS3()
-		dir, err := n.Mkdir(ctx, root, fmt.Sprint("list-", c.Peer().Port()), nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o755}})
+		dir, err := n.Mkdir(ctx, root, fmt.Sprint("list-", c.Peer().Port(), c.Target().RDMAVersion), nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o755}})
 		must(t, err)
 		want := map[string]client.Handle{}
 		for i := range files {

@@ -22,7 +22,7 @@ var unchecked4 = &wire.Createhow4{Mode: wire.Unchecked4, Createattrs: client.Mod
 // minor version.
 func TestNFS4(t *testing.T) {
 	for _, minor := range []uint32{1, 2} {
-		for _, name := range []string{"tcp", "iwarp", "memory"} {
+		for _, name := range []string{"tcp", "iwarp", "memory", "memory2"} {
 			t.Run(fmt.Sprintf("4.%d over %s", minor, name), func(t *testing.T) {
 				server := testserver.Start(t)
 				server.ServeNFS4(t, 0)

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -16,10 +17,10 @@ func TestRaces(t *testing.T) {
 	s.RPC.Register(rpctest.NewProgram())
 	for name, target := range s.Targets() {
 		t.Run(name, func(t *testing.T) {
-			target.Reconnect = name == "memory"
+			target.Reconnect = strings.HasPrefix(name, "memory")
 			rpctest.Races(t, func(t *testing.T) (rpc.Caller, func()) {
 				c := testserver.Dial(t, target)
-				if name == "memory" {
+				if strings.HasPrefix(name, "memory") {
 					return c.Caller(), s.Lose
 				}
 				return c.Caller(), c.Close

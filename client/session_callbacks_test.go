@@ -76,7 +76,7 @@ func callbackOutcome(results []byte) (status wire.NFSStat4, n uint32) {
 
 // Callbacks arrive over TCP and RDMA. Each is executed once, even if the server sends it again.
 func TestSessionRecall(t *testing.T) {
-	for _, name := range []string{"tcp", "iwarp", "memory"} {
+	for _, name := range []string{"tcp", "iwarp", "memory", "memory2"} {
 		t.Run(name, func(t *testing.T) {
 			f, server := newFake4(t)
 			recalls := make(chan client.Recall, 8)

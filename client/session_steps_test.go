@@ -110,7 +110,7 @@ func TestMethodsEndWithTheirContext(t *testing.T) {
 		for _, op := range []wire.OpNum{wire.OpExchangeID, wire.OpCreateSession, wire.OpBindConnToSession, wire.OpSequence} {
 			t.Run(name+" to "+op.String(), func(t *testing.T) {
 				t.Parallel()
-				for _, transport := range []string{"tcp", "memory"} {
+				for _, transport := range []string{"tcp", "memory", "memory2"} {
 					f, server := newFront4(t)
 					target := server.Targets()[transport]
 					s := f.session(target, client.SessionConfig{Timeout: time.Second})

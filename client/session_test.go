@@ -63,7 +63,7 @@ func TestSession(t *testing.T) {
 }
 
 func targetsOf(t *testing.T) map[string]string {
-	return map[string]string{"tcp": "tcp", "iwarp": "iwarp", "memory": "memory"}
+	return map[string]string{"tcp": "tcp", "iwarp": "iwarp", "memory": "memory", "memory2": "memory2"}
 }
 
 // Requests wait for slots. Each slot has one request at a time, and its requests have consecutive
@@ -128,7 +128,7 @@ func TestSessionSlots(t *testing.T) {
 // If a reply is lost with its connection, the client sends the request again on the same slot. So
 // a WRITE is executed once.
 func TestSessionLostReply(t *testing.T) {
-	for _, name := range []string{"tcp", "memory"} {
+	for _, name := range []string{"tcp", "memory", "memory2"} {
 		t.Run(name, func(t *testing.T) {
 			f, server := newFake4(t)
 			s := f.session(server.Targets()[name], client.SessionConfig{})

@@ -56,6 +56,9 @@ type Target struct {
 	// Provider connects over RDMA: see package providers. If it is nil, the Conn makes a
 	// software RNIC of its own, which asks for CRCs.
 	Provider rdmacm.Provider
+	// RDMAVersion is the version of RPC-over-RDMA. If it is RDMAVersion2 and the server does not accept
+	// that, Dial fails with rdma.ErrVersion2.
+	RDMAVersion RDMAVersion
 	// Cred goes with each call; the zero value is AUTH_NONE. See Self.
 	Cred rpc.AuthBytes
 	// Security, unless nil, replaces Cred: it protects calls by RPCSEC_GSS, except those of

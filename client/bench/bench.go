@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -94,6 +95,8 @@ type bench struct {
 	running   sync.WaitGroup
 	active    atomic.Int64 // slots that have not stopped
 	atOnce    int          // protocol.atOnce, at the end of the measurement
+	// rdmaVersion is the version of RPC-over-RDMA, at the end of the measurement; 0 over TCP.
+	rdmaVersion int
 
 	once sync.Once
 	err  error
@@ -135,6 +138,8 @@ type protocol interface {
 	// atOnce returns the largest number of requests that the server lets all connections together have
 	// in progress.
 	atOnce() int
+	// rdma describes one of the connections, if they are over RDMA.
+	rdma() (i rdma.Info, ok bool)
 	// newSlot returns the slot with this number of a connection, for the workload of b.
 	newSlot(b *bench, c *conn, number int) *slot
 	// end ends the connections. abandon does so without a further request to the server, and makes
@@ -241,6 +246,9 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	elapsed := time.Since(b.start)
 	cpu := ownCPU() - before
 	b.atOnce = b.nfs.atOnce()
+	if i, ok := b.nfs.rdma(); ok {
+		b.rdmaVersion = i.Version
+	}
 	if b.err == nil {
 		b.err = context.Cause(ctx)
 	}

@@ -29,6 +29,9 @@ func TestBenchWorkloads(t *testing.T) {
 						Depth: 8, Connections: 2, Ops: 100,
 					})
 					must(t, err)
+					if want := map[string]int{"iwarp": 1, "memory": 1, "memory2": 2}[name]; m.RDMAVersion != want {
+						t.Errorf("version %d of RPC-over-RDMA, want %d", m.RDMAVersion, want)
+					}
 					if m.Operations != 100 {
 						t.Errorf("%d operations", m.Operations)
 					}

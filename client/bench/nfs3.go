@@ -7,6 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -46,6 +47,13 @@ func (n *nfs3) abandon() {
 
 // atOnce adds up the credits over RDMA. Over TCP there is no limit.
 func (n *nfs3) atOnce() int { return credits(n.conns, n.cfg.Depth*n.cfg.Connections) }
+
+func (n *nfs3) rdma() (i rdma.Info, ok bool) {
+	if len(n.conns) > 0 { // they were not abandoned
+		i, ok = n.conns[0].Info()
+	}
+	return i, ok
+}
 
 // credits returns the number of calls that may be in progress on conns together, or most if there is
 // no limit.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -29,6 +30,8 @@ func dial4(ctx context.Context, cfg *Config, connections int) (protocol, error) 
 }
 
 func (n *nfs4) atOnce() int { return n.Session.Slots() }
+
+func (n *nfs4) rdma() (rdma.Info, bool) { return n.Session.RDMAInfo() }
 
 func (n *nfs4) end() error { return n.Session.Close() }
 

@@ -15,16 +15,18 @@ import (
 // A Result is what Run measured. Its JSON keys are stable; times are in
 // nanoseconds, sizes in bytes.
 type Result struct {
-	Server      string           `json:"server"`
-	Transport   client.Transport `json:"transport"`
-	NFS         string           `json:"nfs"`
-	Security    client.Flavor    `json:"security"`
-	Export      string           `json:"export"`
-	Workload    string           `json:"workload"`
-	Size        int              `json:"size"`
-	FileSize    int64            `json:"file_size"`
-	Depth       int              `json:"depth"`
-	Connections int              `json:"connections"`
+	Server    string           `json:"server"`
+	Transport client.Transport `json:"transport"`
+	// RDMAVersion is the version of RPC-over-RDMA that the connections have; 0 over TCP.
+	RDMAVersion int           `json:"rdma_version,omitempty"`
+	NFS         string        `json:"nfs"`
+	Security    client.Flavor `json:"security"`
+	Export      string        `json:"export"`
+	Workload    string        `json:"workload"`
+	Size        int           `json:"size"`
+	FileSize    int64         `json:"file_size"`
+	Depth       int           `json:"depth"`
+	Connections int           `json:"connections"`
 	// InProgress is the number of requests that all connections together had in progress: Depth times
 	// Connections, or less if the server allows less at a time, by its slots (NFS version 4) or credits
 	// (RDMA).
@@ -64,7 +66,7 @@ type Latency struct {
 // result sums up what the connections counted.
 func (b *bench) result(elapsed, cpu time.Duration) *Result {
 	m := &Result{
-		Server: b.cfg.Target.Address(), Transport: b.cfg.Transport, NFS: b.cfg.NFS, Security: b.cfg.Flavor(), Export: b.cfg.Export, Workload: b.cfg.Workload,
+		Server: b.cfg.Target.Address(), Transport: b.cfg.Transport, RDMAVersion: b.rdmaVersion, NFS: b.cfg.NFS, Security: b.cfg.Flavor(), Export: b.cfg.Export, Workload: b.cfg.Workload,
 		Depth: b.cfg.Depth, Connections: b.cfg.Connections, Elapsed: elapsed,
 		CPU: cpu, CPUShare: float64(cpu) / float64(elapsed), Processors: runtime.NumCPU(),
 	}
@@ -96,7 +98,11 @@ func (m *Result) Print(w io.Writer) {
 	row := func(what, format string, args ...any) {
 		fmt.Fprintf(w, "%-12s %s\n", what, fmt.Sprintf(format, args...))
 	}
-	row("server", "%s over %s, %s, NFS version %s, sec=%v", m.Server, m.Transport, m.Export, m.NFS, m.Security)
+	over := string(m.Transport)
+	if m.RDMAVersion > 0 {
+		over += fmt.Sprintf(" version %d", m.RDMAVersion)
+	}
+	row("server", "%s over %s, %s, NFS version %s, sec=%v", m.Server, over, m.Export, m.NFS, m.Security)
 	of := m.Workload
 	if m.Size > 0 {
 		of += fmt.Sprintf(", %s each", FormatBytes(float64(m.Size)))

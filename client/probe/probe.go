@@ -13,6 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
+	rdmawire "github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -152,6 +154,8 @@ type prober struct {
 	conn   *client.Conn
 	// secured is a connection that uses Config.Security, or nil.
 	secured *client.Conn
+	// foreign is true if the server refused version 1 of RPC-over-RDMA.
+	foreign bool
 	out     Listener
 }
 
@@ -217,12 +221,17 @@ func (b *prober) look(ctx context.Context) {
 			if !b.out.NFS {
 				b.out.Programs = b.out.Programs[:len(b.out.Programs)-1]
 				b.fault(callFault(b.target, err), err)
+				refused, is := errors.AsType[*rdma.RefusedError](err)
+				b.foreign = is && refused.Code == rdmawire.ErrVers
 			}
 			break
 		}
 	}
 	if b.target.Transport == client.RDMA {
 		b.describeRPCRDMA() // after the calls above, because replies grant the credits
+		if b.out.RPCRDMA != nil && (b.out.NFS || b.foreign) {
+			b.version2(ctx)
+		}
 	}
 	if b.out.Fault != "" {
 		return

@@ -78,10 +78,14 @@ func (t *Listener) print(w io.Writer) {
 			depth(d.PeerIRD), depth(d.PeerORD), d.ORD, d.IRD)
 	}
 	if d := t.RPCRDMA; d != nil {
+		line("RPC-over-RDMA", "%s", d.speaks())
 		line("private data", "%s", choose(d.PrivateData, fmt.Sprintf("inline send %d, receive %d, remote invalidation %s",
 			d.InlineSend, d.InlineReceive, onOff(d.RemoteInvalidation)), "none"))
 		line("inline threshold", "calls %d, replies %d bytes", d.CallLimit, d.ReplyLimit)
 		line("credits granted", "%d", d.Credits)
+		if d.Version2 != nil {
+			d.Version2.print(line)
+		}
 	}
 	for _, p := range t.Programs {
 		line(fmt.Sprintf("%s (%d)", p.Name, p.Number), "%s", p.describe())

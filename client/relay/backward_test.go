@@ -47,7 +47,7 @@ func (r *recaller) Serve(c *rpc.Call, _ *xdr.Writer) rpc.Outcome {
 // The relay carries a server's callbacks to the client, and the client's answer to the server. If the
 // client goes without an answer, the server learns at once that the callback has failed.
 func TestRelayCarriesCallbacks(t *testing.T) {
-	for _, name := range []string{"memory", "iwarp", "tcp"} {
+	for _, name := range []string{"memory", "memory2", "iwarp", "tcp"} {
 		t.Run(name, func(t *testing.T) {
 			s := testserver.Start(t)
 			p := &recaller{make(chan recalled, 1)}

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/client/relay"
@@ -14,12 +15,12 @@ import (
 func TestRaces(t *testing.T) {
 	s := testserver.Start(t)
 	s.RPC.Register(rpctest.NewProgram())
-	for _, name := range []string{"memory", "tcp"} {
+	for _, name := range []string{"memory", "memory2", "tcp"} {
 		t.Run(name, func(t *testing.T) {
 			at := startRelay(t, relay.Config{Target: s.Targets()[name]})
 			rpctest.Races(t, func(t *testing.T) (rpc.Caller, func()) {
 				c := testserver.Dial(t, at)
-				if name == "memory" {
+				if strings.HasPrefix(name, "memory") {
 					return c.Caller(), s.Lose
 				}
 				return c.Caller(), c.Close

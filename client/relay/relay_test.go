@@ -49,7 +49,7 @@ func startRelay(t *testing.T, cfg relay.Config) client.Target {
 func relays(t *testing.T, f func(t *testing.T, s *testserver.Server, at client.Target)) {
 	s := testserver.Start(t)
 	s.RPC.Register(rpctest.NewProgram())
-	for _, name := range []string{"iwarp", "memory"} {
+	for _, name := range []string{"iwarp", "memory", "memory2"} {
 		t.Run(name, func(t *testing.T) {
 			f(t, s, startRelay(t, relay.Config{Target: s.Targets()[name], MountPort: int(s.TCP.Port())}))
 		})

@@ -52,6 +52,9 @@ which opens and closes a file that exists.
 			if cfg.Transport, err = client.ParseTransport(transport); err != nil {
 				return usageError{fmt.Errorf("--transport: %w", err)}
 			}
+			if cfg.RDMAVersion, err = connect.rdmaVersion(c.Flags(), cfg.Transport); err != nil {
+				return err
+			}
 			if err := checkBench(&cfg, int64(size.Size), int64(fileSize.Size), c.Flags().Changed("duration")); err != nil {
 				return usageError{err}
 			}
@@ -74,6 +77,7 @@ which opens and closes a file that exists.
 	f.StringVar(&cfg.NFS, "nfs", "3", "version of NFS: 3, 4.1 or 4.2")
 	f.BoolVar(&cfg.NoAttributes, "no-attributes", false, "by NFS version 4, READ and WRITE without GETATTR")
 	connect.add(f)
+	connect.addVersion(f)
 	f.IntVar(&cfg.Port, "port", 0, "the server's port (default 2049 for tcp, 20049 for rdma)")
 	f.StringVar(&cfg.Workload, "workload", "read", "workload: "+strings.Join(bench.Workloads(), ", ")+"; by NFS version 4: "+strings.Join(bench.Workloads4(), ", "))
 	f.Var(&size, "size", "bytes of each READ, WRITE, READDIRPLUS or READDIR")

@@ -81,6 +81,7 @@ func (d *durationFlag) Set(s string) error {
 type connectFlags struct {
 	securityFlags
 	provider  string
+	version   string
 	noCRC     bool
 	mountPort int
 }
@@ -94,6 +95,22 @@ func (c *connectFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&c.keytab, "keytab", "", "with Kerberos: a keytab (default: the credential cache of KRB5CCNAME or krb5.conf, or /tmp/krb5cc_UID)")
 	f.StringVar(&c.principal, "principal", "", "with --keytab: whose key to use (default: the first)")
 	f.StringVar(&c.server, "server-principal", "", "with Kerberos: the server's principal, such as nfs@server.example.org (default nfs@HOST)")
+}
+
+// addVersion adds the flag for the version of RPC-over-RDMA.
+func (c *connectFlags) addVersion(f *pflag.FlagSet) {
+	f.StringVar(&c.version, "rdma-version", string(client.RDMAVersion1), "version of RPC-over-RDMA: 1, 2, or newest, which is 2 if the server speaks it, else 1")
+}
+
+// rdmaVersion returns the version that the flag chooses. An error says that it does not fit the transport.
+func (c *connectFlags) rdmaVersion(f *pflag.FlagSet, t client.Transport) (v client.RDMAVersion, err error) {
+	switch v, err = client.ParseRDMAVersion(c.version); {
+	case err != nil:
+		return "", usageError{fmt.Errorf("--rdma-version: %w", err)}
+	case t != client.RDMA && f.Changed("rdma-version"):
+		return "", usageError{errors.New("--rdma-version is for RDMA: add --transport rdma, or leave it out")}
+	}
+	return v, nil
 }
 
 // open returns how the command's connections are made: the RDMA provider that they share, or nil if

@@ -38,7 +38,7 @@ With --sec, all clients act at the server as the relay's own principal, whatever
 users they name. --share-principal confirms that you want this. Clients then need
 privileged ports, unless --insecure is given. ` + securityHelp,
 		Args: oneArgument("an NFS/RDMA server: HOST or HOST:PORT"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			var err error
 			cfg.Target.Transport = client.RDMA
 			if cfg.Target.Host, cfg.Target.Port, err = client.SplitHostPort(args[0]); err != nil {
@@ -46,6 +46,9 @@ privileged ports, unless --insecure is given. ` + securityHelp,
 			}
 			if len(listen) == 0 {
 				return usageError{errors.New("--listen is missing: where clients are to connect, such as 127.0.0.1:2049")}
+			}
+			if cfg.Target.RDMAVersion, err = connect.rdmaVersion(c.Flags(), client.RDMA); err != nil {
+				return err
 			}
 			if cfg.Target.Provider, cfg.Target.Security, err = connect.open(client.RDMA); err != nil {
 				return err
@@ -74,6 +77,7 @@ privileged ports, unless --insecure is given. ` + securityHelp,
 	f.StringArrayVar(&listen, "listen", nil, "address to take calls on: ADDR:PORT or :PORT; repeatable")
 	f.StringArrayVar(&portmap, "rpcbind-listen", nil, "address to answer rpcbind's questions on as well, such as :111; repeatable")
 	connect.add(f)
+	connect.addVersion(f)
 	f.IntVar(&cfg.Calls, "calls", 128, "calls in progress for each client")
 	durationVar(f, &cfg.Timeout, "timeout", 30*time.Second, time.Millisecond, time.Hour, "how long connecting to the server may take, and how long a client may stall")
 	f.BoolVar(&share, "share-principal", false, "with --sec: all clients act at the server as the relay's principal")

@@ -99,7 +99,7 @@ func StartOver(t testing.TB, fs vfs.FileSystem) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.RDMA, err = rdma.NewServer(rdma.Config{RPC: s.RPC, Pool: pool, RemoteInvalidation: true}); err != nil {
+	if s.RDMA, err = rdma.NewServer(rdma.Config{RPC: s.RPC, Pool: pool, RemoteInvalidation: true, Version2: true}); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 3)
@@ -164,15 +164,19 @@ func (s *Server) Lose() {
 	}
 }
 
-// Targets returns the targets for client.Dial, by name: "tcp", "iwarp" and "memory".
+// Targets returns the targets for client.Dial, by name: "tcp", "iwarp", "memory", and "memory2", which is
+// "memory" with version 2 of RPC-over-RDMA.
 func (s *Server) Targets() map[string]client.Target {
 	at := func(t client.Transport, a netip.AddrPort, p rdmacm.Provider) client.Target {
 		return client.Target{Transport: t, Host: a.Addr().String(), Port: int(a.Port()), Provider: p, Cred: client.Self()}
 	}
+	version2 := at(client.RDMA, s.Memory, s.provider)
+	version2.RDMAVersion = client.RDMAVersion2
 	return map[string]client.Target{
-		"tcp":    at(client.TCP, s.TCP, nil),
-		"iwarp":  at(client.RDMA, s.IWARP, nil),
-		"memory": at(client.RDMA, s.Memory, s.provider),
+		"tcp":     at(client.TCP, s.TCP, nil),
+		"iwarp":   at(client.RDMA, s.IWARP, nil),
+		"memory":  at(client.RDMA, s.Memory, s.provider),
+		"memory2": version2,
 	}
 }
 

@@ -365,6 +365,8 @@ type Info struct {
 	// Granted is the last grant of credits, 1 before the first reply. In version 2 it is how many
 	// messages the server permits at present.
 	Granted uint32
+	// Properties are those of the peer in version 2. In version 1 they are zero.
+	Properties Properties
 	// ReadDepth is how many RDMA Reads the peer allows this side to have outstanding.
 	ReadDepth int
 }
@@ -384,7 +386,7 @@ func (c *Client) Info() (i Info, ok bool) {
 	}
 	i.Version = 1
 	if v, ok := k.framing.(*version2); ok {
-		i.Version, i.Granted = 2, v.granted()
+		i.Version, i.Granted, i.Properties = 2, v.granted(), v.inEffect
 	}
 	i.Private, i.Found = wire.ParsePrivateData(k.device.PeerPrivateData())
 	return i, true

@@ -36,6 +36,10 @@ type version2 struct {
 	// decided, unless nil, is called with the version of the connection when the server has chosen it.
 	decided func(version uint32)
 
+	// inEffect are the properties of the peer that apply last put into effect, on the side of a client. The
+	// requester's lock guards them.
+	inEffect wire.Properties
+
 	// errands is the number of errors that the framing itself has sent (refuse) and the device has not
 	// completed.
 	errands atomic.Int32

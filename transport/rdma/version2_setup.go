@@ -168,7 +168,7 @@ func (v *version2) apply() {
 			return
 		}
 	}
-	v.unapplied = false
+	v.unapplied, v.inEffect = false, v.peer
 	k.sendLimit = min(k.own.SendSize, int(min(v.peer.ReceiveSize, math.MaxInt32)))
 	limits := k.device.Limits()
 	if limits.MaxSend > 0 {

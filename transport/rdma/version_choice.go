@@ -10,6 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
+// Properties are the transport properties that a peer of version 2 announces.
+type Properties = wire.Properties
+
 // versionMemory is what a client knows of the versions that its server speaks.
 type versionMemory struct {
 	mu sync.Mutex
