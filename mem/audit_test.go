@@ -2,10 +2,11 @@ package mem
 
 import (
 	"fmt"
-	"net/netip"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // audit recomputes a pool's counters from its Buffers and requestQueues. It returns the first
@@ -174,33 +175,41 @@ func (p *Pool) auditQueues() error {
 	}
 	found := 0
 	place := func(w *waitingPlace) error {
-		clients := map[*Client]bool{}
-		for c := w.First; c != nil; c = c.Next {
-			if c.place != w || c.First == nil || clients[c.client] {
-				return fmt.Errorf("a client waits twice, or for nothing")
+		clients, rows := map[*Client]bool{}, 0
+		for r := w.first(); r != nil; r = r.next() {
+			rows++
+			if r.place != w || w.rows[r.key] != r || len(r.clients) == 0 {
+				return fmt.Errorf("a row is empty, or not where it belongs")
 			}
-			if next := c.Next; next != nil && !c.client.blamed && !next.client.blamed && c.turn >= next.turn {
-				return fmt.Errorf("clients wait in an order that is not that of their turns")
-			}
-			clients[c.client] = true
-			for q := c.First; q != nil; q = q.Next {
-				if !seen[q] || q.in != c || q.share.client != c.client || w.group != nil && w.group != q.group || w.group == nil && !q.small {
-					return fmt.Errorf("a queue waits where it does not belong")
+			for i, c := range r.clients {
+				if c.row != r || c.at != i || c.First == nil || clients[c.client] || r.key.site != c.client.site {
+					return fmt.Errorf("a client waits twice, or for nothing, or not in the row of its site")
 				}
-				found++
+				if w.reserve && c.least != c.client.small+c.First.need() {
+					return fmt.Errorf("a client has %d pages of the reserve and wants %d, counted %d", c.client.small, c.First.need(), c.least)
+				}
+				if i > 0 && c.less(r.clients[(i-1)/2]) {
+					return fmt.Errorf("clients wait in an order that is not that of their turns")
+				}
+				clients[c.client] = true
+				for q := c.First; q != nil; q = q.Next {
+					if !seen[q] || q.in != c || q.share.client != c.client || w.group != q.group || w.reserve && !q.small {
+						return fmt.Errorf("a queue waits where it does not belong")
+					}
+					found++
+				}
 			}
+		}
+		if rows == 0 || rows != len(w.rows) {
+			return fmt.Errorf("a group is listed with %d rows of %d", rows, len(w.rows))
 		}
 		return nil
 	}
-	if err := place(&p.small); err != nil {
-		return err
-	}
-	for w := p.crowded.First; w != nil; w = w.Next {
-		if w.First == nil {
-			return fmt.Errorf("a group is listed, and nothing waits in it")
-		}
-		if err := place(w); err != nil {
-			return err
+	for _, list := range []*queue.List[waitingPlace, *waitingPlace]{&p.short, &p.crowded} {
+		for w := list.First; w != nil; w = w.Next {
+			if err := place(w); err != nil {
+				return err
+			}
 		}
 	}
 	if found != len(seen) {
@@ -224,19 +233,18 @@ func (p *Pool) auditWaits() error {
 	if p.current != nil && p.main.has(p.current.need()) {
 		return fmt.Errorf("there is a block for the request that has the turn")
 	}
-	for _, s := range p.shares {
-		for _, q := range s.queues {
-			g, n := q.group, q.need()
-			if s.fullLocked() != nil && s.full != q || !s.roomLocked(n) {
+	for w := p.short.First; w != nil; w = w.Next {
+		for r := w.first(); r != nil; r = r.next() {
+			q := r.candidate()
+			if q == nil {
 				continue
 			}
-			if q.in.place == &p.small {
-				if p.mayTakeLocked(s.client, n) && p.reserve.has(n) {
-					return fmt.Errorf("a small request waits, and the reserve has room for it")
-				}
-				if p.current == nil && !g.blocked && g.roomLocked(n) && !g.bounded[s.client.site] && s.client.mayLocked(g, n) && p.main.has(n) {
-					return fmt.Errorf("a small request waits, and the main zone has room for it")
-				}
+			c, g, n := q.share.client, q.group, q.need()
+			if p.mayTakeLocked(c, n) && p.reserve.has(n) {
+				return fmt.Errorf("a small request waits, and the reserve has room for it")
+			}
+			if p.current == nil && !g.blocked && g.roomLocked(n) && !g.boundedLocked(c) && c.mayLocked(g, n) && p.main.has(n) {
+				return fmt.Errorf("a small request waits, and the main zone has room for it")
 			}
 		}
 	}
@@ -253,32 +261,54 @@ func (p *Pool) auditWaits() error {
 
 // mayGoOn reports whether a request of the group may have memory of the main zone.
 func (w *waitingPlace) mayGoOn(p *Pool) bool {
-	for c := w.First; c != nil; c = c.Next {
-	client:
-		for q := c.First; q != nil; q = q.Next {
-			s, n := q.share, q.need()
-			switch {
-			case w.group.blocked && !w.group.roomLocked(n):
-				return false // its share may have reached its limit since
-			case !s.roomLocked(n) || s.fullLocked() != nil && s.full != q:
-			case w.group.bounded[s.client.site] && w.waitsForPart(s.client.site), !s.client.mayLocked(w.group, n):
-				break client
-			case !w.group.roomLocked(n):
-				return false
-			case n <= p.fits || p.main.has(n):
-				return true
-			}
+	for r := w.first(); r != nil; r = r.next() {
+		q := r.candidate()
+		switch {
+		case w.group.blocked && r.waitsForGroup():
+			return false
+		case q == nil, r.bounded && r.waitsForPart(), !q.share.client.mayLocked(w.group, q.need()):
+		case !w.group.roomLocked(q.need()):
+			return false
+		default:
+			return true
 		}
 	}
 	return false
 }
 
-// waitsForPart reports whether a request of a site waits for the part of its client. It may not be the
-// first one of its client any more: its share may have reached its limit since.
-func (w *waitingPlace) waitsForPart(site netip.Addr) bool {
-	for _, s := range w.group.pool.shares {
-		for _, q := range s.queues {
-			if q.group == w.group && s.client.site == site && !s.client.mayLocked(q.group, q.need()) {
+// candidate is candidateLocked, by looking at all clients of the row.
+func (r *siteRow) candidate() (next *requestQueue) {
+	for _, c := range r.clients {
+		for q := c.First; q != nil; q = q.Next {
+			s, n := q.share, q.need()
+			if s.fullLocked() != nil && s.full != q || !s.roomLocked(n) ||
+				!r.place.reserve && n > r.pool.fits && !r.pool.main.has(n) {
+				continue
+			}
+			if next == nil || c.less(next.in) {
+				next = q
+			}
+			break
+		}
+	}
+	return next
+}
+
+// waitsForPart reports whether a request of the row waits for the part of its client, and waitsForGroup whether one
+// waits for the limit of the group. It may not be the candidate any more: its share may have reached its limit
+// since.
+func (r *siteRow) waitsForPart() bool {
+	return r.any(func(q *requestQueue) bool { return !q.share.client.mayLocked(q.group, q.need()) })
+}
+
+func (r *siteRow) waitsForGroup() bool {
+	return r.any(func(q *requestQueue) bool { return !q.group.roomLocked(q.need()) })
+}
+
+func (r *siteRow) any(is func(*requestQueue) bool) bool {
+	for _, c := range r.clients {
+		for q := c.First; q != nil; q = q.Next {
+			if is(q) {
 				return true
 			}
 		}

@@ -34,11 +34,20 @@ type Client struct {
 	until  time.Time
 }
 
-// siteCharges are the bytes of Go heap that are charged to the Clients of a site. clients is their number, guarded
-// by pool.mu.
+// siteCharges are the bytes of Go heap that are charged to the Clients of a site. clients is their number, and turn
+// is Pool.turns when one of them was last served in the main zone. pool.mu guards both.
 type siteCharges struct {
 	heap    atomic.Int64
 	clients int
+	turn    uint64
+}
+
+// lastTurn returns the turn that orders the client, with its site, between groups (clientQueue.before).
+func (c *Client) lastTurn() uint64 {
+	if c.ofSite != nil {
+		return c.ofSite.turn
+	}
+	return c.turn
 }
 
 // joinSiteLocked counts c, a new Client, in its site.
@@ -120,20 +129,4 @@ func (p *Pool) forgiveLocked() {
 			c.forgetLocked()
 		}
 	}
-}
-
-// withinLocked reports whether c stays within its fair part with n more pages in g: the arena divided
-// by the number of active clients. It is also true if c holds nothing in g, or at most half a part
-// there with the n pages, because the rest may be held by a file system that stalls.
-func (c *Client) withinLocked(g *Group, n int32) bool {
-	p := c.pool
-	if p.active <= 1 {
-		return true
-	}
-	part := p.total() / p.active
-	if c.pages+n <= part {
-		return true
-	}
-	have := c.of(g)
-	return have == 0 || have+n <= part/2
 }

@@ -16,8 +16,8 @@
 //   - A Group is the memory for calls that may stall together, such as those for one file system.
 //     It is at most half of what the other Groups leave, and at most Config.Group (group.go).
 //   - A Client is the sum of the Shares of one client address. What a Client, and the Clients of one
-//     site, hold of the main zone in a Group has the bounds of package fair (part.go). While other Clients
-//     wait for memory, a Client that holds more than its fair part is served after them (client.go).
+//     site, hold of the main zone in a Group has the bounds of package fair (part.go). While others wait
+//     for memory, those that hold more than their parts are served after them.
 //   - The reserve, a sixteenth of the arena, is for requests of at most 64 KiB. The less of it is
 //     free, the less a Client may hold of it, so that each new Client finds a free page (pages.go).
 //
@@ -28,10 +28,11 @@
 //
 // A Request that cannot be served at once waits at the end of its requestQueue: there is one for
 // each share, group and kind (small or large). Requests of one requestQueue are served in the order
-// of Get. In each group, clients are served in turn from the main zone, and so are the
-// requestQueues of a client. Of the requests that are first in their groups, the pool serves the
-// one whose client was served least recently. Small requests wait in the same way for the reserve
-// (request_queue.go). grantLocked serves every request that can be served. A request that waits for
+// of Get. In each group, sites are served in turn from the main zone, and so are the clients of a site,
+// and the requestQueues of a client. Of the requests that are first in their groups, the pool serves the
+// one whose site was served least recently. Small requests wait in the same way for the reserve, where
+// of the clients of a site the one that has least of it comes first (request_queue.go, site_row.go).
+// The cost of a grant grows with the number of sites that wait, not with that of clients. grantLocked serves every request that can be served. A request that waits for
 // its share, or for its group, delays no other share or group. Once a large request is next, it
 // stays next until its block is free, so that small ones cannot starve it (grant.go). If its block
 // cannot become free, because stalled calls hold pages in between, the pool serves other requests

@@ -110,50 +110,45 @@ func (p *Pool) grantLargeLocked() bool {
 }
 
 // nextLargeLocked returns the queue to serve next from the main zone, or nil: of the queues that are
-// first in their groups, the one whose client comes first (clientQueue.before). Clients within their
-// fair part (withinLocked) come before others.
+// first in their groups, the one whose client comes first (clientQueue.before). Clients that are
+// entitled to the memory (package fair) come before others.
 func (p *Pool) nextLargeLocked() (next *requestQueue) {
 	p.unfittable, p.unfitLeast = 0, anySize
-	nextWithin := false
+	nextEntitled := false
 	for w := p.crowded.First; w != nil; w = w.Next {
-		q, within := p.nextOfGroupLocked(w.group)
-		if q != nil && (next == nil || within && !nextWithin || within == nextWithin && q.in.before(next.in)) {
-			next, nextWithin = q, within
+		q, entitled := p.nextOfGroupLocked(w.group)
+		if q != nil && (next == nil || entitled && !nextEntitled || entitled == nextEntitled && q.in.before(next.in)) {
+			next, nextEntitled = q, entitled
 		}
 	}
 	return next
 }
 
-// nextOfGroupLocked returns the queue of g to serve next from the main zone, or nil. within is true if
-// its client is within its fair part; such clients come first. A request that the limit of the group
+// nextOfGroupLocked returns the queue of g to serve next from the main zone, or nil. entitled says whether
+// its client is entitled to the memory; such clients come first. A request that the limit of the group
 // does not allow makes those behind it wait, because smaller requests would starve it. One that the
 // part of its client does not allow makes those of its site wait.
-func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
-	clear(g.bounded)
-	for c := g.waiting.First; c != nil; c = c.Next {
-		if g.bounded[c.client.site] {
+func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, entitled bool) {
+	g.bounded = 0
+	for r := g.waiting.first(); r != nil; r = r.next() {
+		r.bounded = false
+		q := p.candidateLocked(r)
+		if q == nil {
 			continue
 		}
-	client:
-		for q := c.First; q != nil; q = q.Next {
-			switch n := q.need(); {
-			case !q.fitsShareLocked():
-			case !c.client.mayLocked(g, n):
-				p.passLocked(q)
-				g.boundLocked(c.client.site)
-				break client
-			case !g.roomLocked(n):
-				p.again = p.again || !g.blocked // other queues of a share may now continue; see fullLocked
-				g.blocked = true
-				return next, false
-			case p.unfitLocked(n):
-				p.passLocked(q)
-				p.unfittable++
-			case c.client.withinLocked(g, n):
-				return q, true
-			case next == nil:
-				next = q
-			}
+		switch n, c := q.need(), q.share.client; {
+		case !c.mayLocked(g, n):
+			p.passLocked(q)
+			r.bounded = true
+			g.bounded++
+		case !g.roomLocked(n):
+			p.again = p.again || !g.blocked // other queues of a share may now continue; see fullLocked
+			g.blocked = true
+			return next, false
+		case c.entitledLocked(g, n):
+			return q, true
+		case next == nil:
+			next = q
 		}
 	}
 	g.blocked = false
@@ -209,36 +204,39 @@ func (p *Pool) grantSmallLocked() {
 	for again := true; again; {
 		again = false
 		p.starved, p.beyond = 0, 0
-		for c := p.small.First; c != nil; {
-			next := c.Next
-			again = p.serveSmallLocked(c) || again
-			c = next
+		for w := p.short.First; w != nil; {
+			next := w.Next
+			for r := w.first(); r != nil; {
+				nextRow := r.next()
+				again = p.serveSmallLocked(r) || again
+				r = nextRow
+			}
+			w = next
 		}
 	}
 }
 
-// serveSmallLocked serves one request of a client that waits for the reserve. It returns false if
-// it can serve none.
-func (p *Pool) serveSmallLocked(c *clientQueue) bool {
-	for q := c.First; q != nil; q = q.Next {
-		if !q.fitsShareLocked() {
-			continue
-		}
-		s, g, n := q.share, q.group, q.need()
-		e, ok := p.takeIdleLocked(s.client, g, n)
-		if !ok {
-			e, ok = p.takeReserveLocked(s.client, n)
-		}
-		if ok {
-			p.chargeLocked(s, g, n, e.page < p.main.total)
-			p.serveLocked(q, e)
-			return true
-		}
-		if s.client.mayLocked(g, n) {
-			p.starved++
-		} else {
-			p.beyond++
-		}
+// serveSmallLocked serves the first request of a row that waits for the reserve. It returns false if it
+// cannot.
+func (p *Pool) serveSmallLocked(r *siteRow) bool {
+	q := p.candidateLocked(r)
+	if q == nil {
+		return false
+	}
+	s, g, n := q.share, q.group, q.need()
+	e, ok := p.takeIdleLocked(s.client, g, n)
+	if !ok {
+		e, ok = p.takeReserveLocked(s.client, n)
+	}
+	switch {
+	case ok:
+		p.chargeLocked(s, g, n, e.page < p.main.total)
+		p.serveLocked(q, e)
+		return true
+	case s.client.mayLocked(g, n):
+		p.starved++
+	default:
+		p.beyond++
 	}
 	return false
 }

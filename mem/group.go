@@ -1,7 +1,5 @@
 package mem
 
-import "net/netip"
-
 // A Group limits the memory of several Requests together, such as those for one file system, so that
 // calls which stall while they hold memory leave enough for others. A Request beyond the limit
 // (Config.Group) waits, does not count as held memory, and delays no other Group. One that is larger
@@ -10,14 +8,15 @@ type Group struct {
 	pool *Pool
 
 	// Guarded by pool.mu.
-	held    int32               // pages that it holds, those of the reserve included
-	main    int32               // pages of the main zone that it holds
-	parts   parts               // what clients hold of main
-	queues  int                 // number of requestQueues for it
-	waiting waitingPlace        // its requestQueues that wait for the main zone
-	blocked bool                // true if its next request waits for its limit
-	bounded map[netip.Addr]bool // the sites of which a request waits for the part of its client (part.go)
-	since   uint64              // Pool.tick when it last released memory, or began to hold some
+	held    int32        // pages that it holds, those of the reserve included
+	main    int32        // pages of the main zone that it holds
+	parts   parts        // what clients hold of main
+	queues  int          // number of requestQueues for it
+	waiting waitingPlace // its requestQueues that wait for the main zone
+	small   waitingPlace // its requestQueues that wait for the reserve
+	blocked bool         // true if its next request waits for its limit
+	bounded int          // number of rows of waiting that are bounded
+	since   uint64       // Pool.tick when it last released memory, or began to hold some
 }
 
 // groupLocked returns g. If g is nil, it returns the Group of all requests that name none.
@@ -35,7 +34,10 @@ func (p *Pool) NewGroup() *Group {
 	return g
 }
 
-func (g *Group) init(p *Pool) { g.pool, g.waiting.group = p, g }
+func (g *Group) init(p *Pool) {
+	g.pool, g.waiting.group, g.small.group = p, g, g
+	g.small.reserve = true
+}
 
 // LimitGroups lowers the limit of each Group to n bytes, unless it is lower already. A Group that
 // holds more keeps its memory until its calls release it.

@@ -184,6 +184,7 @@ func (p *Pool) takeReserveLocked(c *Client, n int32) (extent, bool) {
 	if ok {
 		e.page += p.main.total
 		c.small += n
+		c.settleLocked()
 	}
 	return e, ok
 }
@@ -204,6 +205,7 @@ func (p *Pool) putBackLocked(c *Client, e extent) {
 	}
 	p.reserve.release(extent{e.page - p.main.total, e.pages})
 	c.small -= e.pages
+	c.settleLocked()
 }
 
 // inUse returns the number of pages in use by Buffers.

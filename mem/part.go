@@ -63,6 +63,12 @@ func (c *Client) mayLocked(g *Group, n int32) bool {
 	return g.parts.MayBorrow(c.partIn(g), int64(n))
 }
 
+// entitledLocked reports whether c has no more than its part in g after it gets n more pages of the main zone.
+// mayLocked was called before.
+func (c *Client) entitledLocked(g *Group, n int32) bool {
+	return !c.site.IsValid() || g.parts.Held() == 0 || g.parts.Entitled(c.partIn(g), int64(n))
+}
+
 // holdPartLocked adds n pages of the main zone, which may be negative, to what c holds in g.
 func (c *Client) holdPartLocked(g *Group, n int32) {
 	if c.site.IsValid() {
@@ -70,11 +76,11 @@ func (c *Client) holdPartLocked(g *Group, n int32) {
 	}
 }
 
-// boundLocked notes that a request waits for the part of its client. Until the next scan, the other
-// requests of the site wait, too, because smaller ones would starve it.
-func (g *Group) boundLocked(site netip.Addr) {
-	if g.bounded == nil {
-		g.bounded = make(map[netip.Addr]bool)
+// boundedLocked reports whether another request of the site of c waits for a part in g: see siteRow.bounded.
+func (g *Group) boundedLocked(c *Client) bool {
+	if g.bounded == 0 {
+		return false
 	}
-	g.bounded[site] = true
+	r := g.waiting.rows[c.rowKey()]
+	return r != nil && r.bounded
 }

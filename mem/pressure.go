@@ -101,7 +101,7 @@ func (p *Pool) strainedLocked() bool {
 		return true
 	}
 	for w := p.crowded.First; w != nil; w = w.Next {
-		if w.group.blocked || len(w.group.bounded) > 0 {
+		if w.group.blocked || w.group.bounded > 0 {
 			return true
 		}
 	}
@@ -195,17 +195,22 @@ func (p *Pool) tickLocked() {
 // turn comes, even if smaller requests keep taking every free page of the reserve. A client that has its
 // part gets nothing there.
 func (p *Pool) promoteLocked() {
-	for c := p.small.First; c != nil; {
-		nextClient := c.Next
-		for q := c.First; q != nil; {
-			next := q.Next
-			if p.lateLocked(q) && q.share.client.mayLocked(q.group, q.need()) {
-				p.leaveLocked(q)
-				p.joinLocked(&q.group.waiting, q)
+	var late []*requestQueue
+	for w := p.short.First; w != nil; w = w.Next {
+		for r := w.first(); r != nil; r = r.next() {
+			for _, c := range r.clients {
+				for q := c.First; q != nil; q = q.Next {
+					if p.lateLocked(q) && c.client.mayLocked(q.group, q.need()) {
+						late = append(late, q)
+					}
+				}
 			}
-			q = next
 		}
-		c = nextClient
+	}
+	slices.SortFunc(late, func(a, b *requestQueue) int { return cmp.Compare(a.in.turn, b.in.turn) })
+	for _, q := range late {
+		p.leaveLocked(q)
+		p.joinLocked(&q.group.waiting, q)
 	}
 }
 
@@ -297,7 +302,7 @@ func (p *Pool) wantsLocked(shares ...*Share) map[want]int64 {
 					w.site = s.client.site
 				}
 				wants[w] += q.pages
-			case q.in.place == &g.waiting && (g.blocked || !g.roomLocked(n)):
+			case q.in.row.place == &g.waiting && (g.blocked || !g.roomLocked(n)):
 				wants[want{group: g}] += q.pages
 			default:
 				wants[want{}] += q.pages

@@ -14,22 +14,24 @@ type waits struct {
 	waitedFor time.Duration
 	counted   time.Time
 
-	small   waitingPlace                            // clients with small requests that wait for the reserve
+	short   queue.List[waitingPlace, *waitingPlace] // the groups with small requests that wait for the reserve
 	crowded queue.List[waitingPlace, *waitingPlace] // the groups with requests that wait for the main zone
-	turns   uint64                                  // number of calls of endTurnLocked
+	turns   uint64                                  // number of turns that clients got, or began to wait for
+	visited int                                     // rows and clients that were compared, for the tests
 
 	current     *requestQueue // the queue that is next in the main zone; its first request counts as held already
 	currentTick uint64        // tick when current was set
 
 	again      bool  // true if grantLocked has to try all queues again
-	starved    int   // number of queues of small requests for which grantLocked found no memory
-	beyond     int   // number of queues of small requests that wait for the part of their client
+	starved    int   // number of rows of small requests for which grantLocked found no memory
+	beyond     int   // number of rows of small requests that wait for the part of their client
 	unfittable int   // number of queues of large requests that grantLocked passed over, because no block is long enough
 	unfitLeast int32 // size of the smallest request for which there is no block, in pages
 	fits       int32 // size of the largest block that can become free, in pages
 
 	unusedQueues       []*requestQueue
 	unusedClientQueues []*clientQueue
+	unusedRows         []*siteRow
 
 	ready      queue.List[waiter, *waiter] // requests whose Granted is to be called
 	delivering bool
@@ -54,32 +56,35 @@ func (q *requestQueue) need() int32 { return q.First.pages }
 // A clientQueue holds the requestQueues of one client that wait in one waitingPlace. They are
 // served in turn.
 type clientQueue struct {
-	queue.Links[clientQueue] // links in the waitingPlace
 	queue.List[requestQueue, *requestQueue]
 	client *Client
-	place  *waitingPlace
+	row    *siteRow
+	at     int    // its index in row.clients
+	least  int32  // in the reserve: pages that the client has of it after its first request is served
 	turn   uint64 // Pool.turns when it joined or was last served
 }
 
 // before reports whether c is served before d, which waits in another group. Blamed clients
-// (Client.blamed) come after all others. Otherwise the client that was served least recently comes
+// (Client.blamed) come after all others. Otherwise the site that was served least recently comes
 // first, and of two queues of one client the queue that was served least recently.
 func (c *clientQueue) before(d *clientQueue) bool {
 	switch {
 	case c.client.blamed != d.client.blamed:
 		return d.client.blamed
-	case c.client != d.client:
-		return c.client.turn < d.client.turn
+	case c.client.lastTurn() != d.client.lastTurn():
+		return c.client.lastTurn() < d.client.lastTurn()
 	}
 	return c.turn < d.turn
 }
 
-// A waitingPlace is a list of clients that wait for the same kind of memory and are served in turn.
-// Each group has one for the main zone, and the pool has one for the reserve.
+// A waitingPlace has the clients that wait for the same kind of memory. Each group has one for the main zone
+// and one for the reserve. In each, sites are served in turn (siteRow).
 type waitingPlace struct {
-	queue.Links[waitingPlace] // links in Pool.crowded
-	queue.List[clientQueue, *clientQueue]
-	group *Group // nil for the reserve
+	queue.Links[waitingPlace] // links in Pool.crowded or Pool.short
+	group                     *Group
+	reserve                   bool
+	known, blamed             queue.List[siteRow, *siteRow] // the rows of blamed clients come last
+	rows                      map[rowKey]*siteRow
 }
 
 // A waiter is the pool's bookkeeping of a Request.
@@ -110,13 +115,14 @@ func (p *Pool) enqueueLocked(r *waiter, g *Group) {
 		if s.client.queues++; s.client.queues == 1 && s.client.pages == 0 {
 			p.active++
 		}
-		if small {
-			p.joinLocked(&p.small, q)
+		if q.Add(r); small {
+			p.joinLocked(&g.small, q)
 		} else {
 			p.joinLocked(&g.waiting, q)
 		}
+	} else {
+		q.Add(r)
 	}
-	q.Add(r)
 	q.pages += int64(r.pages)
 	r.queue = q
 	p.countWaitLocked()
@@ -156,9 +162,11 @@ func (p *Pool) dequeueLocked(r *waiter) {
 		}
 		*q = requestQueue{}
 		p.unusedQueues = append(p.unusedQueues, q)
-	case wasFirst && q.small && q.in.place.group != nil:
+	case wasFirst && q.small && !q.in.row.place.reserve:
 		p.leaveLocked(q)
-		p.joinLocked(&p.small, q)
+		p.joinLocked(&q.group.small, q)
+	case wasFirst:
+		q.in.settleLocked()
 	}
 }
 
@@ -186,21 +194,39 @@ func unused[T any](list *[]*T) *T {
 }
 
 // joinLocked puts q behind the other queues of its client in the waitingPlace w. A client that did
-// not wait there becomes the last one there.
+// not wait there becomes the last one of its row.
 func (p *Pool) joinLocked(w *waitingPlace, q *requestQueue) {
 	client := q.share.client
-	at := slices.IndexFunc(client.waits, func(c *clientQueue) bool { return c.place == w })
-	if at < 0 {
-		c := unused(&p.unusedClientQueues)
-		c.client, c.place = client, w
-		if w.First == nil && w.group != nil {
-			p.crowded.Add(w)
-		}
-		p.endTurnLocked(c, len(client.waits) == 0)
-		at, client.waits = len(client.waits), append(client.waits, c)
+	if q.in = client.waitsIn(w); q.in != nil {
+		q.in.Add(q)
+		return
 	}
-	q.in = client.waits[at]
-	q.in.Add(q)
+	if w.first() == nil {
+		p.placesLocked(w).Add(w)
+	}
+	c := unused(&p.unusedClientQueues)
+	c.client, q.in = client, c
+	c.Add(q)
+	p.newTurnLocked(c, len(client.waits) == 0)
+	client.waits = append(client.waits, c)
+	p.rowLocked(w, client).add(c)
+}
+
+// waitsIn returns the clientQueue of c in w, or nil.
+func (c *Client) waitsIn(w *waitingPlace) *clientQueue {
+	for _, q := range c.waits {
+		if q.row.place == w {
+			return q
+		}
+	}
+	return nil
+}
+
+func (p *Pool) placesLocked(w *waitingPlace) *queue.List[waitingPlace, *waitingPlace] {
+	if w.reserve {
+		return &p.short
+	}
+	return &p.crowded
 }
 
 // leaveLocked takes q out of its waitingPlace. If its client has other queues there, the client
@@ -209,14 +235,15 @@ func (p *Pool) leaveLocked(q *requestQueue) {
 	c := q.in
 	c.Remove(q)
 	if q.in = nil; c.First != nil {
+		c.settleLocked()
 		return
 	}
-	w := c.place
-	w.Remove(c)
-	if w.First == nil && w.group != nil {
-		p.crowded.Remove(w)
-		w.group.blocked = false
-		clear(w.group.bounded)
+	w := c.row.place
+	p.leaveRowLocked(c)
+	if w.first() == nil {
+		if p.placesLocked(w).Remove(w); !w.reserve {
+			w.group.blocked, w.group.bounded = false, 0
+		}
 	}
 	c.client.waits = slices.DeleteFunc(c.client.waits, func(other *clientQueue) bool { return other == c })
 	*c = clientQueue{}
@@ -224,26 +251,29 @@ func (p *Pool) leaveLocked(q *requestQueue) {
 }
 
 // servedLocked is called when a request of q was served: q becomes the last of its client's queues
-// in its waitingPlace, and the client becomes the last client there.
+// in its waitingPlace, the client the last one of its row, and the row the last one there.
 func (p *Pool) servedLocked(q *requestQueue) {
 	c := q.in
 	c.Remove(q)
 	c.Add(q)
-	c.place.Remove(c)
-	p.endTurnLocked(c, c.place.group != nil)
+	w := c.row.place
+	p.newTurnLocked(c, !w.reserve)
+	if site := c.client.ofSite; site != nil && !w.reserve {
+		site.turn = p.turns
+	}
+	p.leaveRowLocked(c) // the blame of the client may have begun or ended
+	r := p.rowLocked(w, c.client)
+	r.add(c)
+	rows := w.list(r)
+	rows.Remove(r)
+	rows.Add(r)
 }
 
-// endTurnLocked puts c at the end of its waitingPlace. But if the client of c is not blamed
-// (Client.blamed), c comes before the blamed clients. If everywhere is true, the client also
-// becomes the last one in the order between groups (clientQueue.before).
-func (p *Pool) endTurnLocked(c *clientQueue, everywhere bool) {
+// newTurnLocked gives c the last turn. If everywhere is true, its client also becomes the last one in the
+// order between groups (clientQueue.before).
+func (p *Pool) newTurnLocked(c *clientQueue, everywhere bool) {
 	p.turns++
 	if c.turn = p.turns; everywhere {
 		c.client.turn = p.turns
 	}
-	at := c.place.Last
-	for !c.client.blamed && at != nil && at.client.blamed {
-		at = at.Prev
-	}
-	c.place.AddBehind(c, at)
 }

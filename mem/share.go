@@ -131,7 +131,7 @@ func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
 // next in the main zone (p.current), if g is at its limit, if c has its part or another request of its
 // site waits for one, or if no block of n pages is free.
 func (p *Pool) takeIdleLocked(c *Client, g *Group, n int32) (extent, bool) {
-	if p.current != nil || g.blocked || !g.roomLocked(n) || g.bounded[c.site] || !c.mayLocked(g, n) {
+	if p.current != nil || g.blocked || !g.roomLocked(n) || g.boundedLocked(c) || !c.mayLocked(g, n) {
 		return extent{}, false
 	}
 	return p.main.alloc(n)

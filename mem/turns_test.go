@@ -70,6 +70,49 @@ func TestClientsTakeTurns(t *testing.T) {
 	drain(t, p, waiting)
 }
 
+// Sites take turns, in a group and among groups: a site gains nothing by many addresses that wait.
+func TestSitesTakeTurns(t *testing.T) {
+	for _, size := range []int{mib, PageSize} {
+		for _, groups := range []int{1, 2} {
+			p := configured(t, Config{Ceiling: 64 * mib, Group: 64 * mib})
+			in := []*Group{p.NewGroup(), p.NewGroup()}
+			held := fill(t, p, mib)
+			var reserved []*Buffer
+			for pages := smallPages; pages > 0; {
+				if b, ok := p.NewShare().TryGet(pages * PageSize); ok {
+					reserved = append(reserved, b)
+				} else {
+					pages--
+				}
+			}
+			var log []string
+			var waiting []*wish
+			for i := range 64 {
+				waiting = append(waiting, ask(p.OpenShare(site(1, 1+i), nil), in[0], "many", size, &log))
+			}
+			for range 4 {
+				waiting = append(waiting, ask(p.OpenShare(site(2, 1), nil), in[groups-1], "one", size, &log))
+			}
+			for ; len(log) < 8; held = held[1:] {
+				held[0].Release()
+				delivered(t, p)
+			}
+			one := 0
+			for _, name := range log[:8] {
+				if name == "one" {
+					one++
+				}
+			}
+			if one != 4 {
+				t.Errorf("%d bytes, %d groups: granted to %v", size, groups, log[:8])
+			}
+			audited(t, p)
+			release(append(held, reserved...))
+			drain(t, p, waiting)
+		}
+	}
+}
+
 // drain releases the memory of granted requests until all requests were granted.
 func drain(t testing.TB, p *Pool, waiting []*wish) {
 	t.Helper()
@@ -139,37 +182,30 @@ func TestClientsTakeTurnsInAGroup(t *testing.T) {
 	drain(t, p, waiting)
 }
 
-// While another client waits, a client that has its fair part gets nothing more. A client that is
-// alone may have everything.
+// While another client waits, a client that has more than its part gets nothing more.
 func TestClientsKeepToTheirFairPart(t *testing.T) {
 	p := configured(t, Config{Ceiling: 16 * mib, Share: 16 * mib})
-	a, b := p.OpenShare("a", nil), p.OpenShare("b", nil)
-	var log []string
-	var held []*wish
-	for range 15 {
-		w := ask(a, nil, "a", mib, &log)
-		w.want(t, 1, nil)
-		held = append(held, w)
+	a, b := p.OpenShare(site(1, 1), nil), p.OpenShare(site(2, 1), nil)
+	held := take(p, nil, 16, site(1, 1))
+	part := p.main.total / 3 // two clients have a part, and one is for the next
+	if a.client.pages <= part || len(held) != int(a.client.pages)*PageSize/mib {
+		t.Fatalf("a client that is alone has %d pages, and later its part is %d", a.client.pages, part)
 	}
+	var log []string
 	var waiting []*wish
 	for range 20 {
 		waiting = append(waiting, ask(a, nil, "a", mib, &log), ask(b, nil, "b", mib, &log))
 	}
-	log = nil
-	for _, w := range held {
-		w.buffer.Release()
+	for _, m := range held {
+		told := len(log)
+		m.Release()
+		delivered(t, p)
+		if slices.Contains(log[told:], "a") && a.client.pages > part {
+			t.Errorf("a has %d pages and gets more, and its part is %d", a.client.pages, part)
+		}
 	}
-	// a's first request was next when b came. Then a has more than its fair part until it has
-	// released eight blocks, and b has its part after eight grants.
-	if want := append([]string{"a"}, slices.Repeat([]string{"b"}, 7)...); !slices.Equal(log[:8], want) {
-		t.Errorf("granted to %v, want %v first", log, want)
-	}
-	granted := map[string]int{}
-	for _, name := range log {
-		granted[name]++
-	}
-	if len(log) != 15 || granted["b"] != 8 {
-		t.Errorf("of %d blocks, a has %d and b %d", len(log), granted["a"], granted["b"])
+	if n := a.client.pages - b.client.pages; n < -mib/PageSize || n > mib/PageSize {
+		t.Errorf("a has %d pages, and b %d", a.client.pages, b.client.pages)
 	}
 	drain(t, p, waiting)
 }
