@@ -137,10 +137,17 @@ func (p *Pool) auditSums() error {
 	if active != p.active || heap > p.heap.Load() || p.heapPages != pagesIn(p.heap.Load()) {
 		return fmt.Errorf("%d clients active, counted %d; %d bytes charged, counted %d", active, p.active, heap, p.heap.Load())
 	}
+	blamed := 0
 	for key, c := range p.clients {
+		if c.blamed {
+			blamed++
+		}
 		if c.key != key || c.goneLocked() && !c.blamed {
 			return fmt.Errorf("client %v is to be forgotten", key)
 		}
+	}
+	if n := p.blamed.Len; n != blamed {
+		return fmt.Errorf("%d clients are blamed, counted %d", blamed, n)
 	}
 	return nil
 }

@@ -4,14 +4,17 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // A Client is the sum of all shares with the same key (OpenShare), such as those of all connections
 // of a client machine. The pool serves Clients in turn. It forgets a Client that has no open share,
 // holds nothing and is not blamed.
 type Client struct {
-	pool *Pool
-	key  any // nil for the Client of a single share without a key
+	queue.Links[Client] // links in pressure.blamed
+	pool                *Pool
+	key                 any // nil for the Client of a single share without a key
 	// address, site and ofSite are set if the key is an address.
 	address, site netip.Addr
 	ofSite        *siteCharges
@@ -83,12 +86,19 @@ func (p *Pool) clientLocked(key any) *Client {
 // forgetLocked removes c from the pool if c has no share, holds nothing, waits for nothing and is
 // not blamed.
 func (c *Client) forgetLocked() {
-	if c.goneLocked() && !c.blamed && c.pool.clients[c.key] == c {
-		delete(c.pool.clients, c.key)
-		if s := c.ofSite; s != nil {
-			if s.clients--; s.clients == 0 {
-				delete(c.pool.sites, c.site)
-			}
+	if !c.goneLocked() || c.pool.clients[c.key] != c {
+		return
+	}
+	if c.blamed {
+		if len(c.pool.clients) <= mostBlame {
+			return
+		}
+		c.pool.unblameLocked(c)
+	}
+	delete(c.pool.clients, c.key)
+	if s := c.ofSite; s != nil {
+		if s.clients--; s.clients == 0 {
+			delete(c.pool.sites, c.site)
 		}
 	}
 }
@@ -99,7 +109,7 @@ func (c *Client) goneLocked() bool {
 
 const (
 	// blame is how long a client stays blamed (Client.blamed). If the pool has more than mostBlame
-	// clients, a blamed one that has no open share and holds nothing is forgotten earlier.
+	// clients, a blamed one is forgotten as soon as it has no open share and holds nothing.
 	blame     = time.Minute
 	mostBlame = 4096
 	// blamedGrace replaces the constant grace for a blamed client, because its peers probably
@@ -116,17 +126,31 @@ func (c *Client) grace() time.Duration {
 	return grace
 }
 
-// forgiveLocked ends the blame of clients that have been blamed for long enough (blame, mostBlame).
+// blameUntilLocked makes c a blamed client. The Client of a share without a key is blamed until it is gone.
+func (p *Pool) blameUntilLocked(c *Client, until time.Time) {
+	if c.key != nil {
+		if c.blamed {
+			p.blamed.Remove(c)
+		}
+		p.blamed.Add(c)
+	}
+	c.until = until
+	c.blameLocked(true)
+}
+
+func (p *Pool) unblameLocked(c *Client) {
+	p.blamed.Remove(c)
+	c.blameLocked(false)
+}
+
+// forgiveLocked ends the blame of clients that have been blamed for long enough (blame).
 func (p *Pool) forgiveLocked() {
-	if p.blamed == 0 {
+	if p.blamed.First == nil {
 		return
 	}
 	now := time.Now()
-	for _, c := range p.clients {
-		if c.blamed && (now.After(c.until) || len(p.clients) > mostBlame && c.goneLocked()) {
-			c.blameLocked(false)
-			p.blamed--
-			c.forgetLocked()
-		}
+	for c := p.blamed.First; c != nil && now.After(c.until); c = p.blamed.First {
+		p.unblameLocked(c)
+		c.forgetLocked()
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // A Holder is the connection of a Share. The pool calls it while memory is short, on a goroutine of
@@ -48,8 +50,8 @@ const (
 type pressure struct {
 	sweeper *time.Timer // nil if the sweeper does not run
 	tick    uint64
-	leaving []*Share // shares whose Holder.End was called less than endedTicks ago
-	blamed  int      // number of Clients with a key that are blamed
+	leaving []*Share                    // shares whose Holder.End was called less than endedTicks ago
+	blamed  queue.List[Client, *Client] // blamed Clients with a key, in the order in which the blame ends
 }
 
 // leastRate is the rate, in bytes per second, below which a peer is too slow while memory is short.
@@ -251,11 +253,7 @@ func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 		}
 		s.told, s.toldTick = true, p.tick
 		p.leaving = append(p.leaving, s)
-		if !s.client.blamed && s.client.key != nil {
-			p.blamed++
-		}
-		s.client.blameLocked(true)
-		s.client.until = now.Add(blame)
+		p.blameUntilLocked(s.client, now.Add(blame))
 		p.ended++
 		need, over = need-int64(s.pages), over-pagesIn(s.heap)
 	}
