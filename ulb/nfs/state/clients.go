@@ -272,7 +272,7 @@ func (g *guard) remove(c *Client) {
 	if c.known.gone {
 		return
 	}
-	c.known.gone = true
+	c.known.gone, c.known.ending = true, true
 	c.known.dying.Store(true)
 	in, o := t.byName[c.name()], c.known.origin
 	if c.known.confirmed {

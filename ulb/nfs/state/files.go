@@ -62,6 +62,8 @@ type files struct {
 	unconfirmed map[*Owner]time.Duration
 	// searches counts how often the method released searched a file's waiters. Tests read it.
 	searches uint64
+	// did tells what all calls of a piecewise did together. Tests read it.
+	did pieces
 }
 
 // A file is a file that a client has open. There is one for each file, even if several file systems
@@ -113,37 +115,6 @@ type holdings struct {
 // holds reports whether c holds any state.
 func (g *guard) holds(c *Client) bool { return len(c.holding.states) > 0 }
 
-// dropAll removes all state of c, which is gone.
-func (g *guard) dropAll(c *Client) {
-	unlocked := make(map[*file]bool)
-	for of := range c.holding.waiting {
-		unlocked[of] = true // its place in the queue may have kept others waiting
-	}
-	for s := range c.holding.states {
-		if s.Kind == KindOpen {
-			if len(s.locks) > 0 || s.waiters > 0 {
-				unlocked[s.file] = true
-			}
-			g.endOpen(s)
-		}
-	}
-	for _, o := range c.holding.owners {
-		g.forgetOwner(o)
-	}
-	for s := range c.holding.revoked {
-		g.files.slab.remove(s)
-		g.charge(c, -sizeRevoked)
-	}
-	clear(c.holding.revoked)
-	for of := range c.holding.waiting {
-		of.unqueue(g, func(w *waiter) bool { return w.Client == c })
-	}
-	for of := range unlocked {
-		g.released(of)
-	}
-	c.holding.idle = nil
-}
-
 // drop ends an open and all locks made through it.
 func (g *guard) drop(s *State) {
 	of, hinders := s.file, len(s.locks) > 0 || s.waiters > 0
@@ -190,7 +161,7 @@ func (g *guard) endLock(s *State) {
 // unlist removes s from all tables. A revoked stateid stays known until its client frees it or is gone,
 // and the last one that an owner of minor version 0 closed until it closes another one (outlive).
 func (g *guard) unlist(s *State) {
-	revoked := s.revoked.Load()
+	revoked := s.isRevoked()
 	if revoked && s.Client.isHost() { // it knows no stateids, so it never frees one
 		revoked = false
 		s.Client.known.reclaim.untold = s.Client.known.reclaim.untold || s.Kind == KindLock || !s.carriesOnly()
@@ -199,7 +170,7 @@ func (g *guard) unlist(s *State) {
 	case revoked:
 		s.Client.holding.revoked[s] = struct{}{}
 		s.Client.known.hasRevoked.Store(true)
-	case s.Kind == KindOpen && s.Client.numbered() && !s.Client.known.gone:
+	case s.Kind == KindOpen && s.Client.numbered() && !s.Client.known.ending:
 		g.outlive(s.Owner, s)
 	default:
 		g.files.slab.remove(s)

@@ -140,7 +140,11 @@ func (g *guard) hostOpen(a *LockArgs) (*State, Verdict) {
 	if s := g.mayBegin(c); s != Granted {
 		return nil, s
 	}
-	if s := g.findHostOpen(c, nil, &a.Ref, a.id); s != nil {
+	switch s := g.findHostOpen(c, nil, &a.Ref, a.id); {
+	case s == nil:
+	case s.isRevoked():
+		return nil, TryLater // the server still ends its locks
+	default:
 		return s, Granted
 	}
 	if s := g.mayHold(c, KindLock, 0, a.Claimed); s != Granted {

@@ -33,6 +33,9 @@ func (g *guard) hostShare(a *OpenArgs, id fileID, room openRoom) Verdict {
 	ref := Ref{Key: a.Key, Export: a.Export}
 	s := g.findHostOpen(a.Client, a.OwnerName, &ref, id)
 	var before modes
+	if s != nil && s.isRevoked() {
+		return TryLater // the server is about to end it
+	}
 	if s != nil {
 		before = s.modes
 		g.become(s, mode(0, 0)) // the earlier share is not in the way of the new one

@@ -2,7 +2,6 @@ package state
 
 import (
 	"iter"
-	"runtime"
 	"slices"
 	"time"
 
@@ -210,41 +209,28 @@ func yieldAll[E any](piece *[]E, yield func(E) bool) bool {
 // pieces tells what a walk did: the number of its pieces, and the most steps of one.
 type pieces struct{ n, most int }
 
-// walk calls look for every stateid that the slab has. It holds the mutex meanwhile, and releases it after pieceSteps
-// steps at the latest, or when one call of look has done more. look is called with room steps left, and returns how
+func (all *pieces) add(steps int) {
+	all.n++
+	all.most = max(all.most, steps)
+}
+
+// walk calls look for every stateid that the slab has, in pieces. look is called with room steps left, and returns how
 // many it took. If it could not finish, it returns a next that is not 0: the piece then ends, and look is called for the
 // same state again, with from as it returned it. Without the mutex, walk calls between, unless it is nil, after each
 // piece, and ends if between returns false.
 func (m *Manager) walk(look func(g *guard, s *State, from uint64, room int) (next uint64, steps int), between func() bool) (all pieces) {
-	g := &guard{Manager: m}
+	p := m.inPieces(between)
 	b := &m.files.slab
-	var at uint32
 	var from uint64
-	for whole := false; !whole; {
-		steps := 0
-		m.mu.Lock()
-		for steps < pieceSteps && at < b.used {
-			next, n := uint64(0), 1
-			if s := b.slot(at).state.Load(); s != nil {
-				next, n = look(g, s, from, pieceSteps-steps)
-			}
-			steps += n
-			if from = next; from != 0 {
-				break
-			}
+	for at := uint32(0); at < b.used && !p.stopped; {
+		next, n := uint64(0), 1
+		if s := b.slot(at).state.Load(); s != nil {
+			next, n = look(p.guard, s, from, p.room())
+		}
+		if from = next; from == 0 {
 			at++
 		}
-		whole = at >= b.used
-		g.endIdle()
-		m.mu.Unlock()
-		all.n++
-		all.most = max(all.most, steps)
-		g.finish()
-		*g = guard{Manager: m}
-		if between != nil && !between() {
-			break
-		}
-		runtime.Gosched()
+		p.step(n)
 	}
-	return all
+	return p.end()
 }

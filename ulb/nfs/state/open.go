@@ -23,7 +23,7 @@ func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Verdict) {
 	switch {
 	case verdict != Granted:
 		return nil, verdict
-	case s.revoked.Load():
+	case s.isRevoked():
 		return nil, RevokedID
 	case !r.reaches(s), kind != 0 && s.Kind != kind, !s.Owner.Confirmed():
 		return nil, UnknownID
@@ -303,6 +303,9 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict 
 		g.files.byID[id] = of
 	}
 	s := owner.states[place{shown{of, a.Key.Domain}, a.Export}]
+	if s != nil && s.isRevoked() {
+		return o, TryLater // the server still ends its locks
+	}
 	if s == nil {
 		s = &State{Kind: KindOpen, Client: a.Client, Owner: owner, Key: a.Key, Export: a.Export}
 		s.opened.Store(&opened{})
@@ -408,22 +411,27 @@ func (m *Manager) Downgrade(r *Ref, access, deny Access) (id StateID, verdict Ve
 // as the RFCs allow. If it has to give up local claims for these locks, it waits for the file system:
 // with try, it then does nothing and returns WouldWait.
 func (m *Manager) CloseOpen(r *Ref, try bool) (id StateID, verdict Verdict) {
-	g := m.acquire()
-	defer g.release()
-	s, verdict := g.held(r, KindOpen)
-	switch {
-	case verdict == RevokedID:
-		g.told(&r.ID, r.Client)
+	p := m.inPieces(nil)
+	defer p.end()
+	for again := false; ; again = true {
+		s, verdict := p.held(r, KindOpen)
+		switch {
+		case verdict == RevokedID && !p.told(&r.ID, r.Client):
+			return id, TryLater
+		case verdict != Granted:
+			return id, verdict
+		case try && p.hasClaims(s):
+			return id, WouldWait
+		}
+		p.waits = !try
+		if !again {
+			p.endLocks(s) // between two pieces the client may have made another lock, or lost the open
+			continue
+		}
+		id = p.bump(s)
+		p.endOpen(s)
 		return id, verdict
-	case verdict != Granted:
-		return id, verdict
-	case try && g.hasClaims(s):
-		return id, WouldWait
 	}
-	g.waits = !try
-	id = g.bump(s)
-	g.drop(s)
-	return id, verdict
 }
 
 // hasClaims reports whether the server has local claims for locks made through the open s.
@@ -444,13 +452,15 @@ func (m *Manager) FreeStateID(id *StateID, c *Client) Verdict {
 	g := m.acquire()
 	defer g.release()
 	s, verdict := g.named(id, c)
-	if verdict == Granted && !s.revoked.Load() {
+	if verdict == Granted && !s.isRevoked() {
 		verdict = s.current(id, c)
 	}
 	switch {
 	case verdict != Granted:
 		return verdict
-	case s.revoked.Load():
+	case s.isRevoked() && s.file != nil:
+		return TryLater // the server still ends its locks
+	case s.isRevoked():
 		g.acknowledge(s)
 	case s.Kind != KindLock, len(s.held.Ranges()) > 0:
 		return HoldsLocks

@@ -27,38 +27,25 @@ type Which struct {
 // goes on to believe that it has the locks. So it may reclaim nothing until the server forgets it: when the host
 // restarts, or has held nothing for hostIdle.
 //
-// Release waits for the disk, and the caller holds no lock. It takes the opens in pieces (walk), and may leave one that
-// began after Release. One open with its locks is never divided, because the client could use or free what is left of it:
-// a piece can cost as much as a CLOSE of that open does.
+// Release waits for the disk, and the caller holds no lock. It takes the opens in pieces (piecewise), and may leave one that
+// began after Release. The client loses an open with all its locks at once (State.isRevoked), however many pieces it takes to
+// end them. Until then it cannot free what it has lost.
 func (m *Manager) Release(which Which) (took int) { return m.takeThose(which, nil) }
 
-// takeThose is Release. It calls between as walk does.
+// takeThose is Release. It calls between as a piecewise does.
 func (m *Manager) takeThose(which Which, between func() bool) (took int) {
 	var file fileID
 	if which.Key != nil {
 		file = which.Key.id()
 	}
 	those := func(s *State) bool {
-		return s.Kind == KindOpen && s.file != nil && (which.Client == nil || s.Client == which.Client) &&
-			(which.Key == nil || s.file.id == file) && (which.Export == 0 || s.Export == which.Export)
+		return (which.Key == nil || s.file.id == file) && (which.Export == 0 || s.Export == which.Export)
 	}
-	t := make(taking)
-	m.walk(func(g *guard, s *State, _ uint64, _ int) (uint64, int) {
-		if those(s) {
-			t.begin(g, s.Client)
-		}
-		return 0, 1
-	}, nil)
-	m.rewrite()
-	m.walk(func(g *guard, s *State, _ uint64, _ int) (uint64, int) {
-		if _, begun := t[s.Client]; !begun || !those(s) {
-			return 0, 1
-		}
-		took++
-		return 0, g.takeOpen(s)
-	}, between)
-	t.end(m)
-	return took
+	clients := []*Client{which.Client}
+	if which.Client == nil {
+		clients = m.AllClients()
+	}
+	return m.take(clients, those, between)
 }
 
 // Expel removes a client with all that it holds, and its record, although its lease may be valid: the client has to

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"iter"
 	"maps"
 	"slices"
 )
@@ -57,7 +56,7 @@ func (g *guard) pardon(c *Client) {
 // §8.4.3). If the write fails, the Manager grants no new state until a later write succeeds. After
 // Close, Revoke does not mark the records: the clients reclaim their state from the next server.
 func (m *Manager) Revoke(domain any) {
-	m.revoke(m.AllClients(), func(s *State) bool { return s.Key.Domain == domain })
+	m.take(m.AllClients(), func(s *State) bool { return s.Key.Domain == domain }, nil)
 	m.giving.wait(domain)
 }
 
@@ -65,41 +64,29 @@ func (m *Manager) Revoke(domain any) {
 // (State.Export). That export has ended, and no call uses it any more; the clients can no longer give up
 // what they hold by it, although another export may show the same files.
 func (m *Manager) RevokeExport(domain any, export uint32) {
-	m.revoke(m.AllClients(), func(s *State) bool { return s.Key.Domain == domain && s.Export == export })
+	m.take(m.AllClients(), func(s *State) bool { return s.Key.Domain == domain && s.Export == export }, nil)
 }
 
-// revoke revokes those opens of the clients, with the locks made through them.
-func (m *Manager) revoke(clients []*Client, those func(*State) bool) {
-	t := make(taking)
+// take takes those opens away from the clients, with the locks made through them, and returns how many. After Close it
+// marks no records.
+func (m *Manager) take(clients []*Client, those func(*State) bool, between func() bool) (took int) {
+	t, marks := make(taking), true
 	select {
 	case <-m.sweeper.stop:
+		marks = false
 	default:
-		m.eachClient(clients, func(g *guard, c *Client) {
-			for range c.opensOf(those) {
-				t.begin(g, c)
-				break
-			}
-		})
+		m.eachOpen(clients, those, nil, func(p *piecewise, s *State) { t.begin(p.guard, s.Client) })
 		m.rewrite()
 	}
-	m.eachClient(clients, func(g *guard, c *Client) {
-		for s := range c.opensOf(those) {
-			g.takeOpen(s)
+	m.eachOpen(clients, those, between, func(p *piecewise, s *State) {
+		if _, begun := t[s.Client]; begun || !marks {
+			took++
+			s.revoked.Store(true)
+			p.endOpen(s)
 		}
 	})
 	t.end(m)
-}
-
-// takeOpen revokes an open and all locks made through it. steps is how many stateids, ranges and waiters it looked at.
-func (g *guard) takeOpen(s *State) (steps int) {
-	steps = 1 + len(s.file.waiting)
-	for _, lock := range s.locks {
-		lock.revoked.Store(true)
-		steps += 1 + len(lock.held.Ranges())
-	}
-	s.revoked.Store(true)
-	g.drop(s)
-	return steps
+	return took
 }
 
 // AllClients returns all clients that there are now, confirmed or not, in no particular order.
@@ -124,17 +111,6 @@ func (m *Manager) eachClient(all []*Client, f func(g *guard, c *Client)) {
 	g.finish()
 }
 
-// opensOf iterates over those opens of c. The loop may drop the open.
-func (c *Client) opensOf(those func(*State) bool) iter.Seq[*State] {
-	return func(yield func(*State) bool) {
-		for s := range c.holding.states {
-			if s.Kind == KindOpen && those(s) && !yield(s) {
-				return
-			}
-		}
-	}
-}
-
 // acknowledge forgets a revoked stateid, because its client has freed it. When a client has freed all
 // of them, it may reclaim state again after a restart (pardon).
 func (g *guard) acknowledge(s *State) {
@@ -146,10 +122,15 @@ func (g *guard) acknowledge(s *State) {
 // when the client sends CLOSE and gets NFS4ERR_ADMIN_REVOKED. Even if it does not get this answer before a
 // restart, it does not claim a file that it has closed. The stateid stays known as that of another closed
 // open does (outlive), because the client may repeat the CLOSE.
-func (g *guard) told(id *StateID, c *Client) {
+//
+// told returns false if the server still ends the locks, so that the client has to repeat the CLOSE.
+func (g *guard) told(id *StateID, c *Client) bool {
 	s, verdict := g.named(id, c)
-	if verdict != Granted || s.Kind != KindOpen || s.Client.Kind != Minor0 || !s.revoked.Load() {
-		return
+	if verdict != Granted || s.Kind != KindOpen || s.Client.Kind != Minor0 || !s.isRevoked() {
+		return true
+	}
+	if s.file != nil {
+		return false
 	}
 	for other := range s.Client.holding.revoked {
 		switch {
@@ -160,6 +141,7 @@ func (g *guard) told(id *StateID, c *Client) {
 			g.acknowledge(other)
 		}
 	}
+	return true
 }
 
 // acknowledged is acknowledge for a stateid that stays known.

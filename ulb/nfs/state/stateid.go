@@ -62,7 +62,7 @@ type State struct {
 
 	other [otherSize]byte
 	seqid atomic.Uint32
-	// revoked is true if Revoke took the state away.
+	// revoked is true if the server took the open away, with all locks made through it: see isRevoked.
 	revoked atomic.Bool
 	// opened is the access of an open; nil in a lock, and once the open has ended.
 	opened atomic.Pointer[opened]
@@ -100,6 +100,14 @@ func (o *opened) grant(want Access, by Principal) *grant {
 		}
 	}
 	return nil
+}
+
+// isRevoked reports whether the server took the state away, or is about to: while file is not nil, it still ends locks.
+func (s *State) isRevoked() bool {
+	if s.Kind == KindLock {
+		s = s.open
+	}
+	return s.revoked.Load()
 }
 
 // ID returns the current stateid, with its seqid.
@@ -229,7 +237,7 @@ func (b *slab) remove(s *State) {
 	index := slotOf(&s.other)
 	sl := b.slot(index)
 	sl.state.Store(nil)
-	if s.Client.known.gone {
+	if s.Client.known.ending {
 		sl.expired.Store(binary.BigEndian.Uint32(s.other[8:]))
 	}
 	if sl.generation != 1<<32-1 { // after its last generation a slot is never used again
@@ -254,7 +262,7 @@ func (m *Manager) Find(id *StateID, c *Client) (*State, Verdict) {
 // current returns Granted if id has the current seqid of s. The caller has checked that id names s.
 func (s *State) current(id *StateID, c *Client) Verdict {
 	switch now := s.seqid.Load(); {
-	case s.revoked.Load():
+	case s.isRevoked():
 		return RevokedID
 	case s.Kind == KindOpen && s.opened.Load() == nil:
 		// The state was closed. Its stateid is known only for a repeated CLOSE.

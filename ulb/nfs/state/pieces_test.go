@@ -1,0 +1,150 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+)
+
+// Each way in which much state ends does little under one lock: a release, the end of a file system, the end of a lease, and
+// a CLOSE. One open has many locks, and one of them has many ranges.
+func TestMuchStateEndsInPieces(t *testing.T) {
+	const n = 4000
+	key := fileKey(0)
+	for _, end := range []struct {
+		name string
+		of   func(t *testing.T, m *Manager, c *Client, id StateID)
+	}{
+		{"release", func(t *testing.T, m *Manager, c *Client, _ StateID) {
+			is(t, "opens that are taken", m.Release(Which{Client: c}), n+1)
+		}},
+		{"the end of a file system", func(_ *testing.T, m *Manager, _ *Client, _ StateID) { m.Revoke(key.Domain) }},
+		{"the end of a lease", func(t *testing.T, m *Manager, c *Client, _ StateID) {
+			pass(2 * leaseTime)
+			if err := m.Evict(c); err != nil {
+				t.Error(err)
+			}
+		}},
+		{"CLOSE", func(t *testing.T, m *Manager, c *Client, id StateID) {
+			_, v := m.CloseOpen(&Ref{ID: id, Client: c, Key: key}, false)
+			is(t, "CLOSE", v, ok)
+		}},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := manager(t, Config{})
+				defer m.Close()
+				c := newClient(m, Sessions, "c")
+				id := open(t, m, c, "o", key, AccessBoth, 0)
+				lock := func(owner string, at uint64) {
+					_, _, v := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte(owner), Offset: at, Length: 1})
+					is(t, "LOCK", v, ok)
+				}
+				for i := range uint64(n) {
+					lock(fmt.Sprint(i), 4*i)
+					lock("one", 4*i+2)
+					open(t, m, c, "o", fileKey(1+int(i)), AccessRead, 0)
+				}
+				m.files.did = pieces{}
+				end.of(t, m, c, id)
+				u := m.Usage()
+				if u.Locks+u.Ranges > 0 {
+					t.Errorf("left over: %+v", u)
+				}
+				if did := m.files.did; did.most > pieceSteps+1 || did.n < 2*n/pieceSteps {
+					t.Errorf("%d pieces, the largest with %d steps", did.n, did.most)
+				}
+			})
+		})
+	}
+}
+
+// While the server takes an open with many locks in pieces, nobody can use what is left of it, nor free it, nor get the
+// open again.
+func TestNothingIsLeftOfAnOpenThatIsTaken(t *testing.T) {
+	key := fileKey(0)
+	for kind := range Sessions + 1 {
+		m := newManager(t)
+		c := newClient(m, kind, "c")
+		var by *Client
+		if kind == Sessions {
+			by = c
+		}
+		id := open(t, m, c, "o", key, AccessBoth, 0)
+		if kind == Minor0 {
+			var v Verdict
+			id, v = m.ConfirmOpen(&Ref{ID: id, Key: key})
+			is(t, "OPEN_CONFIRM", v, ok)
+		}
+		ref := Ref{ID: id, Client: by, Key: key}
+		var locks []StateID
+		for i := range uint64(3 * pieceSteps) {
+			lock, _, v := m.Lock(&LockArgs{Ref: ref, New: true, OwnerName: fmt.Append(nil, i), Offset: 2 * i, Length: 1})
+			is(t, "LOCK", v, ok)
+			locks = append(locks, lock)
+		}
+		looked := 0
+		took := m.takeThose(Which{Client: c}, func() bool {
+			if _, v := m.Find(&id, by); v == ok {
+				return true
+			}
+			m.mu.Lock()
+			under := m.files.usage.Locks > 0
+			m.mu.Unlock()
+			if !under {
+				return true
+			}
+			looked++
+			for _, lock := range []StateID{id, locks[0], locks[len(locks)-1]} {
+				_, v := m.Find(&lock, by)
+				is(t, "a stateid", v, RevokedID)
+			}
+			_, _, v := m.Lock(&LockArgs{Ref: ref, New: true, OwnerName: []byte("more"), Offset: 1, Length: 1})
+			is(t, "LOCK", v, RevokedID)
+			want := RevokedID
+			if kind == Minor0 {
+				want = TryLater // its CLOSE says that it has lost the open, and there is nothing to forget yet
+			}
+			_, v = m.CloseOpen(&ref, false)
+			is(t, "CLOSE", v, want)
+			_, v = m.Open(&OpenArgs{Client: c, OwnerName: []byte("o"), Key: key, Access: AccessBoth})
+			is(t, "OPEN", v, TryLater)
+			if kind == Sessions {
+				is(t, "FREE_STATEID", m.FreeStateID(&id, by), TryLater)
+			}
+			return true
+		})
+		if took != 1 || looked < 2 {
+			t.Errorf("it takes %d opens, and the client looks %d times", took, looked)
+		}
+		_, v := m.CloseOpen(&ref, false)
+		is(t, "CLOSE afterwards", v, RevokedID)
+		if kind == Sessions {
+			is(t, "FREE_STATEID afterwards", m.FreeStateID(&id, by), ok)
+		}
+	}
+}
+
+// A host cannot lock upon what the server is taking from it, nor can it have a share there.
+func TestHostGetsNothingUponWhatIsTaken(t *testing.T) {
+	m := newManager(t)
+	c := newHost(t, m, "host")
+	for i := range 3 * pieceSteps {
+		is(t, "LOCK", hostLock(m, c, fmt.Sprint(i), fileKey(0), false, false), ok)
+	}
+	looked := 0
+	m.takeThose(Which{Client: c}, func() bool {
+		g := m.acquire()
+		open := g.findHostOpen(c, nil, &Ref{Key: fileKey(0)}, idOf(0))
+		g.release()
+		if open != nil && open.isRevoked() {
+			looked++
+			is(t, "LOCK", hostLock(m, c, "more", fileKey(0), false, false), TryLater)
+		}
+		return true
+	})
+	if looked < 2 {
+		t.Errorf("the host comes %d times", looked)
+	}
+	is(t, "LOCK afterwards", hostLock(m, c, "more", fileKey(0), false, false), ok)
+}
