@@ -62,9 +62,11 @@ var programs = []program{
 	// MOUNT is registered for TCP only (RFC 8267 §5.1), but served over both transports.
 	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, config.NFSVersions[:1],
 		func(s *Server) rpc.Program { return mount3.New(s.exports.Table) }},
-	// Clients lock over TCP, also those that have mounted over RDMA.
-	{"nlm", nlm4wire.Program, nlm4wire.Version, []string{"tcp"}, config.NFSVersions[:1], (*Server).nlmProgram},
-	{"nsm", nsmwire.Program, nsmwire.Version, []string{"tcp"}, config.NFSVersions[:1],
+	// Clients lock over TCP, also those that have mounted over RDMA, or over UDP (datagrams).
+	{"nlm", nlm4wire.Program, nlm4wire.Version, []string{"tcp", "udp"}, config.NFSVersions[:1], (*Server).nlmProgram},
+	{"nlm", nlm4wire.Program, 1, []string{"tcp", "udp"}, config.NFSVersions[:1], func(s *Server) rpc.Program { return s.nlm.Older()[0] }},
+	{"nlm", nlm4wire.Program, 3, []string{"tcp", "udp"}, config.NFSVersions[:1], func(s *Server) rpc.Program { return s.nlm.Older()[1] }},
+	{"nsm", nsmwire.Program, nsmwire.Version, []string{"tcp", "udp"}, config.NFSVersions[:1],
 		func(s *Server) rpc.Program {
 			s.nsm = nlm.NewMonitor(s.nlm)
 			return s.nsm
@@ -216,6 +218,11 @@ func (s *Server) nlmProgram() rpc.Program {
 		Dial: func(from netip.Addr) rpc.Dialer {
 			d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from.Unmap(), 0))}
 			return tcp.DialConfig{Dial: d.DialContext}.Dialer()
+		},
+		Send: func(from, to netip.AddrPort, message []byte) {
+			if s.datagrams != nil { // which are opened later
+				s.datagrams.send(from, to, message)
+			}
 		},
 	})
 	return s.nlm

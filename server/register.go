@@ -15,7 +15,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
 )
 
 const (
@@ -158,12 +157,12 @@ func (s *Server) listensOn(a netip.AddrPort) bool {
 }
 
 // served reports whether a server answers at the address of a mapping, over TCP or any RDMA provider
-// of this server, or whether a status monitor answers over UDP.
+// of this server, or over UDP.
 func (s *Server) served(ctx context.Context, m rpcbind.Mapping) bool {
 	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	if m.Netid == rpcbind.Netid("udp", m.Address.Addr()) {
-		return monitorAnswers(ctx, m.Address)
+		return datagramAnswers(ctx, m)
 	}
 	var answered atomic.Bool
 	var asking sync.WaitGroup
@@ -200,12 +199,8 @@ func (s *Server) mappings(which func(*program) bool) (all []rpcbind.Mapping) {
 				all = append(all, p.at(t.name, s.addrs(t.name))...)
 			}
 		}
-		if p.number == nsmwire.Program {
-			var at []netip.AddrPort
-			for _, m := range s.monitors {
-				at = append(at, m.addr)
-			}
-			all = append(all, p.at("udp", at)...)
+		if slices.Contains(p.over, "udp") {
+			all = append(all, p.at("udp", s.datagrams.addrs())...)
 		}
 	}
 	return all

@@ -94,7 +94,8 @@ func TestRegistersLocks(t *testing.T) {
 		return p
 	}
 	locks := func() []string { return m.mapped("100021", "100024") }
-	want := []string{"100021 4 tcp 127.0.0.1.8.1", "100024 1 tcp 127.0.0.1.8.1", "100024 1 udp 127.0.0.1.8.1"}
+	want := []string{"100021 1 tcp 127.0.0.1.8.1", "100021 1 udp 127.0.0.1.8.1", "100021 3 tcp 127.0.0.1.8.1", "100021 3 udp 127.0.0.1.8.1",
+		"100021 4 tcp 127.0.0.1.8.1", "100021 4 udp 127.0.0.1.8.1", "100024 1 tcp 127.0.0.1.8.1", "100024 1 udp 127.0.0.1.8.1"}
 	first := serve("2049")
 	await(t, testContext(t), "the locks are registered", func() bool { return slices.Equal(locks(), want) })
 	second := serve("3049")

@@ -58,7 +58,7 @@ type Server struct {
 	nfs40       *nfs40.Minor
 	nlm         *nlm.Program // nil if NFSv3 is not served
 	nsm         *nlm.Monitor
-	monitors    []*monitorSocket
+	datagrams   *datagrams // nil if nothing is served over UDP
 	// lines writes lines about clients, names those about clients that have the same name, and
 	// connectionLines those about connections.
 	lines, names, connectionLines *clientLines
@@ -256,7 +256,7 @@ func (s *Server) start(key [export.KeySize]byte, open func() error) (err error) 
 			return err
 		}
 	}
-	s.openMonitorSockets()
+	s.openDatagrams()
 	s.registration = s.newRegistration()
 	return nil
 }
@@ -290,8 +290,10 @@ func (s *Server) Serve(ctx context.Context) error {
 			})
 		}
 	}
-	for _, m := range s.monitors {
-		running.Go(m.serve)
+	if s.datagrams != nil {
+		for _, one := range s.datagrams.sockets {
+			running.Go(one.Serve)
+		}
 	}
 	running.Go(func() { every(serving, housekeeping, func() { s.pool.Housekeep() }) })
 	running.Go(func() {

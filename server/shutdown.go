@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -44,6 +45,15 @@ func (s *Server) shutDown(stopListening, stopMetrics, stopAdmin func(context.Con
 	return e.result()
 }
 
+// closeCalls ends the calls of all transports. Its error means that some still run.
+func (s *Server) closeCalls(ctx context.Context) error {
+	err := s.rpc.CloseWithin(ctx)
+	if s.datagrams != nil {
+		err = cmp.Or(err, s.datagrams.rpc.CloseWithin(ctx))
+	}
+	return err
+}
+
 // part sends the last replies and ends the connections. Peers have the given time for this; part
 // then cuts the remaining connections.
 func (s *Server) part(ctx context.Context, within time.Duration) {
@@ -73,7 +83,7 @@ func (s *Server) closeListeners() {
 			l.close()
 		}
 	}
-	s.closeMonitorSockets()
+	s.datagrams.closeSockets()
 }
 
 // release ends connections, calls, exports, memory and the state directory, in this order,
@@ -96,9 +106,11 @@ func (s *Server) release(e *ending) {
 	var busy []rpc.LaneStats
 	if s.rpc != nil {
 		var err error
-		if ended := e.do("calls", func(ctx context.Context) { err = s.rpc.CloseWithin(ctx) }); !ended || err != nil {
+		if ended := e.do("calls", func(ctx context.Context) { err = s.closeCalls(ctx) }); !ended || err != nil {
 			quiet = false
-			busy = s.rpc.Lanes()
+			if busy = s.rpc.Lanes(); s.datagrams != nil {
+				busy = append(busy, s.datagrams.rpc.Lanes()...)
+			}
 		}
 	}
 	if s.gss != nil && quiet {

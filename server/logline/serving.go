@@ -16,8 +16,8 @@ var (
 		"nothing, if the machine is to have no RDMA device. Else correct what `error` says: see [devices.md](devices.md)")
 	MetricsUnserved = warn("cannot listen for metrics: choose another address for the key metrics",
 		"choose another address for `metrics`")
-	NoMonitorSocket = warn("cannot open the UDP port of the status monitor: restarts of version 3 clients stay unnoticed, and a client that crashes keeps its locks",
-		"stop the program that has the port at `address`, usually `rpc.statd`, and restart the daemon: [mounting.md](mounting.md#locks-with-version-3)")
+	NoMonitorSocket = warn("cannot open the UDP port of the locks of version 3: a client that crashes keeps its locks, and clients that lock over UDP (macOS, BSD) get none",
+		"stop the program that has the port at `address`, and restart the daemon: [mounting.md](mounting.md#locks-with-version-3)")
 	Registered = info("registered with rpcbind",
 		"nothing: an earlier line said that it was not")
 	Unregistered = info("not registered with rpcbind: clients have to mount with port= and mountport=, and version 3 with nolock",

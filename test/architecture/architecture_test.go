@@ -34,6 +34,7 @@ var rooms = map[string][]string{
 	"vfs":                 {"mem", "internal/mountinfo", "internal/queue"},
 	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/clientaddr", "internal/queue"},
 	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/doorway", "internal/busypoll", "internal/turns"},
+	"transport/udp":       {"rpc", "internal/clientaddr"},
 	// The binding of NFS to RPC imports only the wire types. State, identity and exports import
 	// no protocol's procedures. The minor versions of NFSv4 do not import each other.
 	"ulb/nfs":            {"rpc", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire", "ulb/nfs/nlm4wire", "ulb/nfs/nsmwire"},
@@ -56,7 +57,7 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "internal/fair", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients import the wire types and the binding, and no server code.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/queue", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server": {"server/admin", "server/config", "server/exports", "server/logline", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/doorway", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
+	"server": {"server/admin", "server/config", "server/exports", "server/logline", "transport/rdma", "transport/tcp", "transport/udp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/doorway", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
 	// server/admin only carries requests and answers. Package server knows the clients, opens and locks in them.
 	"server/admin": {},
 	// The configuration imports packages only for their names and defaults.

@@ -49,6 +49,9 @@ func (l *letter) message(version uint32) []byte {
 	return w.Bytes()
 }
 
+// emptyReply is the size of the reply to a call with _MSG, in bytes.
+const emptyReply = 24
+
 // reply sends the results of a call with _MSG. They go to the lock manager at the address from which the call came, and to
 // no address that it names.
 func (r *request) reply(put func(r *request, w *xdr.Writer, stat wire.Stat4), stat wire.Stat4) {
@@ -56,7 +59,7 @@ func (r *request) reply(put func(r *request, w *xdr.Writer, stat wire.Stat4), st
 	put(r, w, stat)
 	// A datagram may name another machine than the one that sent it. So that nobody makes the server send more than was
 	// sent to it, the holder's name is left out, as it is for holders that are not hosts.
-	if to := routeOf(r.call); to.datagrams && w.Len() > r.size {
+	if to := routeOf(r.call); to.datagrams && w.Len()+emptyReply > r.size {
 		r.holder.SVID, r.holder.OH = 0, nil
 		w = xdr.NewWriter(make([]byte, 0, wire.TestRes4MaxSize))
 		put(r, w, stat)

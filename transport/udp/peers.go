@@ -1,0 +1,107 @@
+package udp
+
+import (
+	"container/list"
+	"net/netip"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+const (
+	// maxPeers is the number of client addresses that a Socket remembers, and maxConns that of the ports of one of them.
+	maxPeers = 1024
+	maxConns = 64
+	// Calls a second, and at once, of a client address that has shown no file handle of the server, and of one that has.
+	strangerRate = 20
+	knownRate    = 2000
+)
+
+// A peer is a client address. rpc remembers the last replies of each of its ports, so that a repeated call is not executed
+// again.
+type peer struct {
+	at    netip.Addr
+	conns map[ends]*rpc.Conn
+	known bool
+	place *list.Element
+	// left is how many calls the peer may make at the time last.
+	left float64
+	last time.Time
+}
+
+// ends are the two ends of a conversation.
+type ends struct{ peer, local netip.AddrPort }
+
+// peers has the client addresses that have called. Only Serve uses it.
+type peers struct {
+	all map[netip.Addr]*peer
+	// strangers and known have them in the order of their last calls, the latest in front.
+	strangers, known *list.List
+}
+
+func (p *peers) begin() {
+	p.all, p.strangers, p.known = make(map[netip.Addr]*peer), list.New(), list.New()
+}
+
+func (p *peers) end() {
+	for _, one := range p.all {
+		one.close()
+	}
+}
+
+func (one *peer) close() {
+	for _, c := range one.conns {
+		c.Close()
+	}
+	clear(one.conns)
+}
+
+// conn returns the Conn of a call between two addresses, or nil if its peer makes too many calls.
+func (p *peers) conn(s *rpc.Server, from, local netip.AddrPort, now time.Time) *rpc.Conn {
+	at := clientaddr.Of(from.Addr())
+	one := p.all[at]
+	if one == nil {
+		one = &peer{at: at, conns: make(map[ends]*rpc.Conn), left: strangerRate, last: now}
+		one.place = p.strangers.PushFront(one)
+		p.all[at] = one
+		if len(p.all) > maxPeers {
+			p.forget()
+		}
+	}
+	conn := one.conns[ends{from, local}]
+	if conn != nil && conn.Known() && !one.known {
+		one.known = true
+		p.strangers.Remove(one.place)
+		one.place = p.known.PushFront(one)
+	}
+	rate, line := strangerRate, p.strangers
+	if one.known {
+		rate, line = knownRate, p.known
+	}
+	line.MoveToFront(one.place)
+	one.left = min(float64(rate), one.left+now.Sub(one.last).Seconds()*float64(rate))
+	if one.last = now; one.left < 1 {
+		return nil
+	}
+	one.left--
+	if conn == nil {
+		if len(one.conns) >= maxConns {
+			one.close()
+		}
+		conn = s.NewConn(from, local, "udp", from.Port() > 0 && from.Port() < 1024)
+		one.conns[ends{from, local}] = conn
+	}
+	return conn
+}
+
+// forget removes the peer that has not called for the longest time: a stranger, if there is another one than the newest.
+func (p *peers) forget() {
+	line := p.known
+	if p.strangers.Len() > 1 || line.Len() == 0 {
+		line = p.strangers
+	}
+	one := line.Remove(line.Back()).(*peer)
+	delete(p.all, one.at)
+	one.close()
+}
