@@ -33,18 +33,27 @@ func serveLocks(t *testing.T, flags ...string) *server {
 func TestLocksOfVersion3(t *testing.T) {
 	needsDaemon(t)
 	t.Parallel()
-	s := serveLocks(t)
-	first := s.bootAll(lab.Options{Limit: 3 * time.Minute}, []string{"locks", "locks_version3"}, "tcp", "0")
-	first.Await("locked")
-	second := s.boot(lab.Options{Limit: 3 * time.Minute}, "locks_version3", "rdma", "1")
-	second.Await("waits")
-	first.Signal("unlock")
-	second.Await("granted")
-	first.Signal("kill")
-	second.Await("done")
-	first.Signal("end")
-	second.Succeed()
-	first.Succeed()
+	kernels := []lab.Kernel{lab.Usual()}
+	if everything() {
+		kernels = append(kernels, lab.Stock6_1)
+	}
+	for _, kernel := range kernels {
+		t.Run(string(kernel), func(t *testing.T) {
+			s := serveLocks(t)
+			options := lab.Options{Kernel: kernel, Limit: 8 * time.Minute}
+			first := s.bootAll(options, []string{"locks", "locks_version3"}, "tcp", "0")
+			first.Await("locked")
+			second := s.boot(options, "locks_version3", "rdma", "1")
+			second.Await("waits")
+			first.Signal("unlock")
+			second.Await("granted")
+			first.Signal("kill")
+			second.Await("done")
+			first.Signal("end")
+			second.Succeed()
+			first.Succeed()
+		})
+	}
 }
 
 // If the daemon is killed while a client of NFSv3 has a lock, the next daemon tells the client's status monitor, and the
