@@ -62,6 +62,11 @@ func (e Everything) EveryCall() (all []Call) {
 	for p := nlmwire.ProcNull; p <= nlmwire.ProcFreeAll; p++ {
 		all = append(all, procedure(p, nlmwire.Program, nlmwire.Version, uint32(p), e.nlm(p)))
 	}
+	for _, version := range []uint32{1, 3} { // whose arguments are shorter
+		for _, p := range []nlmwire.Procedure{nlmwire.ProcTest, nlmwire.ProcLock, nlmwire.ProcCancel, nlmwire.ProcUnlock, nlmwire.ProcLockMsg} {
+			all = append(all, procedure(p, nlmwire.Program, version, uint32(p), e.narrow(p)))
+		}
+	}
 	return append(all,
 		procedure(named("NFSPROC4_NULL"), nfsProgram, wire.Version, 0, nil),
 		procedure(named("NFSv4 procedure 2"), nfsProgram, wire.Version, 2, nil),
@@ -122,6 +127,20 @@ func (e Everything) nfs3(p wire3.Procedure) encoder {
 		return &wire3.Commit3Args{FileHandle: file}
 	}
 	return nil
+}
+
+// narrow returns the arguments of a procedure of the versions 1 and 3.
+func (e Everything) narrow(p nlmwire.Procedure) encoder {
+	lock := nlmwire.Lock3{CallerName: []byte("every"), FileHandle: e.File, OH: []byte("owner"), Offset: 1 << 30, Length: 1}
+	switch p {
+	case nlmwire.ProcTest:
+		return &nlmwire.TestArgs3{Lock: lock}
+	case nlmwire.ProcLock, nlmwire.ProcLockMsg:
+		return &nlmwire.LockArgs3{Lock: lock}
+	case nlmwire.ProcCancel:
+		return &nlmwire.CancelArgs3{Lock: lock}
+	}
+	return &nlmwire.UnlockArgs3{Lock: lock}
 }
 
 func (e Everything) nlm(p nlmwire.Procedure) encoder {

@@ -2,10 +2,7 @@ package nlm
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"net/netip"
-	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -52,19 +49,46 @@ func (l *letter) message(version uint32) []byte {
 // emptyReply is the size of the reply to a call with _MSG, in bytes.
 const emptyReply = 24
 
-// reply sends the results of a call with _MSG. They go to the lock manager at the address from which the call came, and to
-// no address that it names.
-func (r *request) reply(put func(r *request, w *xdr.Writer, stat wire.Stat4), stat wire.Stat4) {
+// answeredByCall is answered for a call with _MSG: the result goes to the host by a call. If this one has come before, the
+// host gets the result that it had then.
+func answeredByCall[A any](p *Program, c *rpc.Call, decode func(d *xdr.Decoder, args *A),
+	run func(r *request, args *A) (wire.Stat4, error), put func(r *request, w *xdr.Writer, stat wire.Stat4)) rpc.Outcome {
+	r, args, size, name := p.request(c), new(A), c.Args.Len(), digest(c)
+	cookie := wire.Object(xdr.NewDecoder(c.Args.Rest()).Opaque(wire.ObjectLen)) // all arguments begin with it
+	if decode(&c.Args, args); c.Args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	from := c.Conn.Peer.Addr()
+	if stat, again := p.messages.find(from, name); again {
+		r.cookie = cookie
+		r.reply(put, stat, size)
+		return outcome(stat)
+	}
+	stat, err := runs(r, args, run)
+	if err != nil {
+		return r.wait(err)
+	}
+	if wire.Procedure(c.Header.Procedure) != wire.ProcTestMsg {
+		p.messages.add(from, name, stat)
+	}
+	r.reply(put, stat, size)
+	return outcome(stat)
+}
+
+// reply sends the result of a call with _MSG, whose arguments have this size in bytes. It goes to the lock manager at the
+// address from which the call came, and to no address that it names.
+func (r *request) reply(put func(r *request, w *xdr.Writer, stat wire.Stat4), stat wire.Stat4, size int) {
 	w := xdr.NewWriter(make([]byte, 0, wire.TestRes4MaxSize))
 	put(r, w, stat)
+	to := routeOf(r.call)
 	// A datagram may name another machine than the one that sent it. So that nobody makes the server send more than was
 	// sent to it, the holder's name is left out, as it is for holders that are not hosts.
-	if to := routeOf(r.call); to.datagrams && w.Len()+emptyReply > r.size {
+	if to.datagrams && w.Len()+emptyReply > size {
 		r.holder.SVID, r.holder.OH = 0, nil
 		w = xdr.NewWriter(make([]byte, 0, wire.TestRes4MaxSize))
 		put(r, w, stat)
 	}
-	r.program.granter.post(routeOf(r.call), letter{wire.Procedure(r.call.Header.Procedure) + toResult, rpc.AuthBytes{}, w.Bytes()})
+	r.program.granter.post(to, letter{wire.Procedure(r.call.Header.Procedure) + toResult, rpc.AuthBytes{}, w.Bytes()})
 }
 
 // maxLetters is the number of letters that wait until the server knows the port of their host. A host repeats its calls.
@@ -146,126 +170,4 @@ func (g *granter) datagram(to route, port uint16, l *letter) {
 	if g.send != nil {
 		g.send(to.local, netip.AddrPortFrom(to.peer.Addr(), port), l.message(to.version))
 	}
-}
-
-// Answers to GRANTED_MSG.
-
-// An answerKey names a GRANTED_MSG: its cookie, and the address of the host that was called.
-type answerKey struct {
-	from   netip.Addr
-	cookie string
-}
-
-// answers are the GRANTED_MSGs that wait for their GRANTED_RES.
-type answers struct {
-	mu      sync.Mutex
-	awaited map[answerKey]chan wire.Stat4
-}
-
-// expect returns a channel that gets the status of the GRANTED_RES, and a function that ends the waiting.
-func (a *answers) expect(k answerKey) (<-chan wire.Stat4, func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.awaited == nil {
-		a.awaited = make(map[answerKey]chan wire.Stat4)
-	}
-	c := make(chan wire.Stat4, 1)
-	a.awaited[k] = c
-	return c, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.awaited, k)
-	}
-}
-
-// grantedRes is GRANTED_RES (C702 §9): a host answers GRANTED_MSG. It counts only from the host's address, with the cookie
-// of the call, which nobody can guess.
-func (p *Program) grantedRes(c *rpc.Call) rpc.Outcome {
-	var res wire.Res4
-	if res.Decode(&c.Args); c.Args.Finish() != nil {
-		return rpc.GarbageArgs
-	}
-	a := &p.granter.answers
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if to := a.awaited[answerKey{c.Conn.Peer.Addr(), string(res.Cookie)}]; to != nil {
-		select {
-		case to <- res.Stat:
-		default: // it has come before
-		}
-	}
-	return rpc.Done
-}
-
-// Calls that come again.
-
-const (
-	// lastMessages is the number of calls with _MSG of an address whose results the server remembers.
-	lastMessages = 8
-	// maxCorrespondents is the largest number of addresses for which it does so.
-	maxCorrespondents = 4096
-)
-
-// correspondence has the last calls with _MSG of each address, and their results. The replies of such calls are empty, so
-// rpc's memory of replies does not help a host that repeats one: a LOCK_MSG that comes again behind its UNLOCK_MSG must
-// not lock again.
-type correspondence struct {
-	mu   sync.Mutex
-	last map[netip.Addr]*[lastMessages]answered4
-	next uint64
-}
-
-type answered4 struct {
-	of     [sha256.Size]byte
-	stat   wire.Stat4
-	number uint64 // counts up; 0: there is none
-}
-
-// digest names a call: the procedure, and all arguments, of which the cookie tells it from other calls.
-func digest(c *rpc.Call) (of [sha256.Size]byte) {
-	h := sha256.New()
-	h.Write(binary.BigEndian.AppendUint32(nil, c.Header.Version))
-	h.Write(binary.BigEndian.AppendUint32(nil, c.Header.Procedure))
-	h.Write(c.Args.Rest())
-	h.Sum(of[:0])
-	return of
-}
-
-// find returns the status of a call that has come before from this address.
-func (m *correspondence) find(from netip.Addr, of [sha256.Size]byte) (wire.Stat4, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if all := m.last[from]; all != nil {
-		for i := range all {
-			if a := &all[i]; a.number > 0 && a.of == of {
-				return a.stat, true
-			}
-		}
-	}
-	return 0, false
-}
-
-// add remembers a status that is final. BLOCKED and DENIED_GRACE_PERIOD are not: the host asks again.
-func (m *correspondence) add(from netip.Addr, of [sha256.Size]byte, stat wire.Stat4) {
-	if stat == wire.Blocked || stat == wire.DeniedGracePeriod {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := m.last[from]
-	if all == nil {
-		if m.last == nil || len(m.last) >= maxCorrespondents {
-			m.last = make(map[netip.Addr]*[lastMessages]answered4)
-		}
-		all = new([lastMessages]answered4)
-		m.last[from] = all
-	}
-	oldest := &all[0]
-	for i := range all {
-		if all[i].number < oldest.number {
-			oldest = &all[i]
-		}
-	}
-	m.next++
-	*oldest = answered4{of, stat, m.next}
 }

@@ -152,6 +152,7 @@ func TestRepeatedMessages(t *testing.T) {
 		a.lockMsg("one", w, false)
 		p.one(t, wire.ProcLockRes, &res)
 		is(t, "LOCK_MSG that comes again", res.Stat, wire.Granted)
+		is(t, "its cookie", string(res.Cookie), "one")
 		is(t, "LOCK behind it", b.lock(w), wire.Granted)
 		a.lockMsg("three", w, false)
 		p.one(t, wire.ProcLockRes, &res)

@@ -1,7 +1,6 @@
 package nlm
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"syscall"
@@ -25,8 +24,6 @@ type request struct {
 	// lock and cookie are from the arguments.
 	lock   *wire.Lock4
 	cookie wire.Object
-	// size is the length of the arguments, in bytes.
-	size int
 
 	export  *export.Export
 	file    vfs.Handle
@@ -42,44 +39,36 @@ type request struct {
 // errLater means that the call waits for what request.later says, and then runs again.
 var errLater = errors.New("nlm: the call waits for the records of clients")
 
-// answered runs one procedure: it decodes the arguments, calls run, and has put write the result into the reply or, of a
-// call with _MSG, into a call to the host.
+// answered runs one procedure: it decodes the arguments, calls run, and has put write the result into the reply.
 func answered[A any](p *Program, c *rpc.Call, w *xdr.Writer, decode func(d *xdr.Decoder, args *A),
 	run func(r *request, args *A) (wire.Stat4, error), put func(r *request, w *xdr.Writer, stat wire.Stat4)) rpc.Outcome {
-	var args A
-	r := &request{program: p, call: c, op: vfs.Op{Try: c.Try}, size: c.Args.Len()}
-	message, changes := isMessage(wire.Procedure(c.Header.Procedure)), wire.Procedure(c.Header.Procedure) != wire.ProcTestMsg
-	var name [sha256.Size]byte
-	if message {
-		name = digest(c)
+	if isMessage(wire.Procedure(c.Header.Procedure)) {
+		return answeredByCall(p, c, decode, run, put)
 	}
-	if decode(&c.Args, &args); c.Args.Finish() != nil {
+	r, args := p.request(c), new(A)
+	if decode(&c.Args, args); c.Args.Finish() != nil {
 		return rpc.GarbageArgs
 	}
+	stat, err := runs(r, args, run)
+	if err != nil {
+		return r.wait(err)
+	}
+	put(r, w, stat)
+	return outcome(stat)
+}
+
+func (p *Program) request(c *rpc.Call) *request {
+	r := &request{program: p, call: c, op: vfs.Op{Try: c.Try}}
 	r.op.Cred = &r.cred
-	stat, again := wire.Stat4(0), false
-	if message && changes {
-		stat, again = p.messages.find(c.Conn.Peer.Addr(), name)
-	}
-	if !again {
-		var err error
-		stat, err = func() (wire.Stat4, error) {
-			defer r.leave() // also if the procedure panics
-			return run(r, &args)
-		}()
-		if err != nil {
-			return r.wait(err)
-		}
-	}
-	switch {
-	case !message:
-		put(r, w, stat)
-	default:
-		if changes {
-			p.messages.add(c.Conn.Peer.Addr(), name, stat)
-		}
-		r.reply(put, stat)
-	}
+	return r
+}
+
+func runs[A any](r *request, args *A, run func(r *request, args *A) (wire.Stat4, error)) (wire.Stat4, error) {
+	defer r.leave() // also if the procedure panics
+	return run(r, args)
+}
+
+func outcome(stat wire.Stat4) rpc.Outcome {
 	if stat == wire.Granted {
 		return rpc.Done
 	}
