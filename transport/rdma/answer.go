@@ -51,7 +51,7 @@ func (q *requester) replied(m *inbound) {
 	}
 	q.answeredLocked(e, m)
 	e.stage = stageEnded
-	e.recv = m.recv
+	e.recv, e.whole = m.recv, m.whole
 	// If no call is queued now, resume is not needed: the goroutine that starts a later call also
 	// sends it.
 	more := q.queue.First != nil
@@ -211,6 +211,14 @@ func echoes(c wire.WriteChunk, offered []wire.Segment, surplus uint32) bool {
 // The longest wait for an answer (DialConfig.Timeout) is callTicks ticks of the timer.
 const callTicks = 4
 
+// tickOnLocked lets the timer tick, if calls have a time-out.
+func (q *requester) tickOnLocked() {
+	if q.timeout > 0 && !q.ticking {
+		q.ticking = true
+		q.tickInLocked()
+	}
+}
+
 // tickInLocked starts the timer for the next tick.
 func (q *requester) tickInLocked() {
 	if q.timer == nil {
@@ -220,17 +228,22 @@ func (q *requester) tickInLocked() {
 	}
 }
 
-// tick counts one tick for each pending call. If a call has waited too long for its reply, tick
-// ends the connection, so that the client can send its calls again on another connection. The peer
-// may have dropped the call, or this side may have dropped the reply.
+// tick counts one tick for each pending call, or for the first queued call if no call is pending. If a
+// call has waited too long, tick ends the connection, so that the client can send its calls again on another
+// connection. The peer may have dropped the call, this side may have dropped the reply, or the peer permits no
+// call.
 func (q *requester) tick() {
 	q.mu.Lock()
-	if q.ended || q.pending.n == 0 {
+	if q.ended || q.pending.n == 0 && q.queue.First == nil {
 		q.ticking = false
 		q.mu.Unlock()
 		return
 	}
 	late := false
+	if e := q.queue.First; e != nil && q.pending.n == 0 {
+		e.age++
+		late = e.age > callTicks
+	}
 	for e := range q.pending.all {
 		e.age++
 		late = late || e.age > callTicks

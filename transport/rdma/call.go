@@ -41,6 +41,7 @@ func newCallRecord() *call {
 	c := new(call)
 	c.reserved.request.Granted, c.reserved.request.Context = callGranted, c
 	c.reply.out.init(128, c.sent)
+	c.reply.out.role = roleAnswer
 	c.reply.out.work, c.reply.out.local = make([]rdmacm.Work, 0, 4), make([][]byte, 0, 8)
 	c.reply.pieces = make([][]byte, 0, 8)
 	return c
@@ -67,6 +68,7 @@ func (c *call) finish() {
 		c.reserved.memory.Release()
 	}
 	c.in.recv.Release()
+	c.in.whole.release()
 
 	c.responder, c.in, c.charged = nil, inbound{}, 0
 	c.rpc.Reset()

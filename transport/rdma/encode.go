@@ -19,7 +19,10 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 		return 0, err
 	}
 	place := !q.noPlacement && !q.shortOnly && e.x.Binding != nil
-	replySize := e.offer(q, place)
+	replySize, err := e.offer(q, place)
+	if err != nil {
+		return 0, err
+	}
 
 	w := &e.write
 	for range w.Payloads() {
@@ -69,8 +72,8 @@ func (e *exchange) marshal() error {
 
 // offer decides whether the call offers Write chunks and a Reply chunk, by the size of the largest
 // possible reply (RFC 8166 §4.3.2, §4.3.3). The parameter place is true if payload may be placed
-// directly. offer returns the length of the Reply chunk, or 0.
-func (e *exchange) offer(q *requester, place bool) int {
+// directly. offer returns the length of the Reply chunk, or 0. It makes no more segments than the peer takes.
+func (e *exchange) offer(q *requester, place bool) (reply int, err error) {
 	x := e.x
 	sinks := 0
 	for _, s := range x.Sinks {
@@ -85,6 +88,9 @@ func (e *exchange) offer(q *requester, place bool) int {
 			// These segments are placeholders until the memory is exposed. A chunk for an empty
 			// sink (rpc.Exchange.Sinks) has no segments, so its result comes inline.
 			from := len(e.segments)
+			if q.pieces(len(s)) > q.maxSegments-from {
+				return 0, errSegments
+			}
 			for range q.pieces(len(s)) {
 				e.segments = append(e.segments, wire.Segment{})
 			}
@@ -92,16 +98,16 @@ func (e *exchange) offer(q *requester, place bool) int {
 		}
 	}
 	if !known && sinks == 0 || q.shortOnly {
-		return 0
+		return 0, nil
 	}
 	most := maxReplyHeader + results
 	f := q.k.framing
 	if most <= f.longest(f.answerSize(&e.lists), q.k.receiveLimit, callSends) {
-		return 0
+		return 0, nil
 	}
 	// The segment is a placeholder too.
 	e.lists.Reply = e.replySegment[:]
-	return padded(most)
+	return padded(most), nil
 }
 
 // largestResults returns the largest possible size of the results, in bytes, without the data for

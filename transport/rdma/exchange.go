@@ -35,7 +35,8 @@ type exchange struct {
 	// cancelled is the argument of Cancel, if Cancel was called while another goroutine was working
 	// on the exchange.
 	cancelled error
-	// age is the number of ticks of the requester's timer since the call was sent.
+	// age is the number of ticks of the requester's timer since the call was sent. Before that, it is how many
+	// ticks the call was the first of the queue while no other call had been sent.
 	age int
 	// gaveUp marks an entry in requester.pending for a call that its caller cancelled: the call
 	// still uses a credit until its answer comes.
@@ -64,6 +65,7 @@ type exchange struct {
 	// The outcome.
 	parts  atomic.Int32 // how many of two events are still to come: the completion of the Send, and the outcome
 	recv   *rdmacm.Recv // receive that holds the reply
+	whole  *stream      // unless nil, the reply came in parts
 	stream []byte
 	places []xdr.Excised
 	err    error
@@ -108,6 +110,7 @@ func newExchange(x *rpc.Exchange, xid uint32, order uint64) *exchange {
 	if !ok {
 		e = &exchange{words: make([]byte, 0, 1024)}
 		e.out.init(256, e.sent)
+		e.out.role = roleCall
 	}
 	e.x, e.xid, e.order, e.stage = x, xid, order, stageWaiting
 	e.cancelled = nil
@@ -124,6 +127,8 @@ func (e *exchange) reset() {
 	if e.recv != nil {
 		e.recv.Release()
 		e.recv = nil
+		e.whole.release()
+		e.whole = nil
 	}
 	if cap(e.words) > keptWords {
 		e.words = nil

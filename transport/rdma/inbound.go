@@ -39,7 +39,7 @@ type inbound struct {
 	// size is the length of the header, in bytes. The Payload stream, if it is inline, starts there.
 	size int
 	// whole, unless nil, is the Payload stream. Its parts came in several Sends, and recv is the last.
-	whole []byte
+	whole *stream
 	// invalidate is the STag that a reply to the call may invalidate, or 0.
 	invalidate uint32
 	// refusal is the error with which an RDMA_ERROR ends its call. If the RDMA_ERROR cannot be
@@ -57,13 +57,18 @@ type lack struct{ chunk, bytes uint32 }
 // payload returns the Payload stream that follows the header, or came in parts.
 func (m *inbound) payload() []byte {
 	if m.whole != nil {
-		return m.whole
+		return m.whole.bytes
 	}
 	return m.recv.Bytes[m.size:]
 }
 
 // cost returns the length of the memory that the message occupies, in bytes.
-func (m *inbound) cost() int { return cap(m.recv.Bytes) + cap(m.whole) }
+func (m *inbound) cost() int {
+	if m.whole != nil {
+		return cap(m.recv.Bytes) + cap(m.whole.bytes)
+	}
+	return cap(m.recv.Bytes)
+}
 
 // offers reports whether a call has chunks for its reply.
 func (m *inbound) offers() bool { return m.offer.Writes.Len() > 0 || m.offer.Reply.Present }

@@ -100,10 +100,16 @@ type outbound struct {
 	work []rdmacm.Work
 	// invalidate is the peer's STag that the message invalidates, or 0.
 	invalidate uint32
-	// middle is true for a part that is not the last one of its RPC message. Only version 2 has parts.
-	middle bool
-	// permits is how many messages the message permits the peer to send. Only version 2 uses it.
+	// Only version 2 uses the following fields. role is what the message means for credits, permits how many
+	// messages it permits the peer to send, and next its link in the queue of waiting messages. middle is true
+	// for a part that is not the last one of its RPC message. sends is the number of parts from this one on.
+	role    role
 	permits int
+	next    *outbound
+	middle  bool
+	sends   int
+	// parts, unless nil, are the messages before this one that belong to the same RPC message.
+	parts *parts
 	// sent is called once for each posted message, with its outcome; see rdmacm.Chain. It stays the
 	// same when the outbound is used again.
 	sent func(err error, failed int)
@@ -150,7 +156,7 @@ func (m *messages) send(o *outbound) bool {
 	for _, b := range o.local {
 		o.size += len(b)
 	}
-	if len(o.work) > 0 || !m.device.SendShort(o.local, o.invalidate) {
+	if len(o.work) > 0 || o.parts != nil || !m.device.SendShort(o.local, o.invalidate) {
 		m.post(o)
 		return false
 	}
@@ -204,6 +210,10 @@ func (o *outbound) reset() {
 	clear(o.work)
 	clear(o.local)
 	o.work, o.local, o.invalidate = o.work[:0], o.local[:0], 0
+	if o.parts != nil {
+		o.parts.put()
+		o.parts = nil
+	}
 }
 
 // padding holds the pad bytes of opaque items.

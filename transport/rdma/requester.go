@@ -75,8 +75,13 @@ func (q *requester) beginLocked() *exchange {
 // calling goroutine sends no more.
 func (q *requester) nextLocked() *exchange {
 	e := q.queue.First
-	if q.ended || q.dying || e == nil || !q.credits.may() || !q.k.framing.mayCall() {
+	if q.ended || q.dying || e == nil || !q.credits.may() {
 		q.pumping = false
+		return nil
+	}
+	if !q.k.framing.mayCall() {
+		q.pumping = false
+		q.tickOnLocked() // the peer may never permit it
 		return nil
 	}
 	q.queue.remove(e)
@@ -149,13 +154,10 @@ func (q *requester) send(e *exchange) {
 		q.abandon(e, nil)
 		return
 	}
-	e.stage = stageSent
+	e.stage, e.age = stageSent, 0
 	q.pending.insert(e)
 	e.parts.Store(2)
-	if q.timeout > 0 && !q.ticking {
-		q.ticking = true
-		q.tickInLocked()
-	}
+	q.tickOnLocked()
 	q.mu.Unlock()
 	e.putCall(q.k.framing, q.credits.requested)
 	if q.k.framing.post(&e.out) {

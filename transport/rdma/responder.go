@@ -33,6 +33,8 @@ type responder struct {
 	unjudged *mem.Group
 	peer     netip.Addr
 	reads    readQueue
+	// watch is set while version 2 has something to do as soon as calls have ended (version2.eased).
+	watch atomic.Pointer[version2]
 }
 
 // newResponder returns the responder for the calls of k's peer. granted is the number of credits
@@ -152,8 +154,11 @@ func (k *connection) leave() {
 	}
 }
 
-// eased starts held calls, if there are any. It is called when a call has ended or a chain is completed.
+// eased starts held calls, if there are any, and permits version 2 to go on. It is called when a call has ended or a chain is completed.
 func (s *responder) eased() {
+	if v := s.watch.Load(); v != nil {
+		v.eased()
+	}
 	if s.held.count.Load() > 0 {
 		s.goOn()
 	}

@@ -21,18 +21,17 @@ import (
 //     announces its properties once.
 type version2 struct {
 	k *connection
-	// ready is for how many messages of the peer this side was ready at first.
-	ready uint32
 
-	// The receiving goroutine alone uses these fields. received counts the messages of the peer, and
-	// peer holds its properties. If unapplied is true, they are not in effect yet (apply).
-	received  uint32
+	// The receiving goroutine alone uses these fields. peer holds the peer's properties. If unapplied is true,
+	// they are not in effect yet (apply).
 	sequence  wire.Sequence
 	run       run
 	peer      wire.Properties
 	staged    wire.Properties
 	unapplied bool
 	announced bool // this side has sent its properties
+	// expired is when the sequence last forgot what it could (expire).
+	expired time.Time
 	// decided, unless nil, is called with the version of the connection when the server has chosen it.
 	decided func(version uint32)
 
@@ -43,13 +42,11 @@ type version2 struct {
 	// errands is the number of errors that the framing itself has sent (refuse) and the device has not
 	// completed.
 	errands atomic.Int32
+	// turn is turnFree, or a goroutine posts messages.
+	turn atomic.Uint32
 
 	mu sync.Mutex
-	// sent counts the messages of this side, and limit is how many messages the peer lets this side send
-	// in all (§4.2.1). permitted is how many messages of the peer this side is or was ready to receive,
-	// and said is the last such number that the peer was told. All of them count from the start of the
-	// connection, modulo 2^32.
-	sent, limit, permitted, said uint32
+	credits2
 	// alone is the number of messages that this side may send before released is true (§4.3).
 	alone    uint32
 	released bool
@@ -59,13 +56,17 @@ type version2 struct {
 	reverse bool
 	// blocked is true if a call waits because mayCall has not permitted it.
 	blocked bool
-	queue   []*outbound // oldest first
-	posting bool        // a goroutine posts messages
+	// first and last are the ends of the queue of waiting messages, linked by outbound.next.
+	first, last *outbound
+	waiting     int
 	// owed is true if the peer needs a grant, and granting while the device has one.
 	owed, granting bool
 	grant          outbound
 	patience       *time.Timer
-	ended          bool
+	// runBegan is when the first part of the incomplete RPC message of the peer came, or 0. runTimer looks at it.
+	runBegan time.Time
+	runTimer *time.Timer
+	ended    bool
 }
 
 // limits2 are the limits for the chunks of one call of the peer.
@@ -84,8 +85,9 @@ const window2 = 64
 
 // newVersion2 returns the framing for k. ready is for how many messages of the peer k is ready.
 func newVersion2(k *connection, ready uint32) *version2 {
-	v := &version2{k: k, ready: ready, limit: 1, permitted: ready, alone: 1, peer: wire.DefaultProperties(), staged: wire.DefaultProperties()}
-	v.sequence.Most = mostParts
+	v := &version2{k: k, alone: 1, peer: wire.DefaultProperties(), staged: wire.DefaultProperties()}
+	v.credits2 = credits2{limit: 1, said: 1, may: ready, window: ready}
+	v.unapplied = !k.dialed // what the private data said is void
 	v.grant.init(wire.PrefixSize, v.grantSent)
 	return v
 }

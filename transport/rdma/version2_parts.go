@@ -1,7 +1,10 @@
 package rdma
 
 import (
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"errors"
+	"sync"
+	"time"
+
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -42,48 +45,127 @@ func (v *version2) sendAll(o *outbound) bool {
 		left += len(b)
 	}
 	if limit := v.k.sendLimit - len(o.head); left > limit {
-		return v.send(v.split(o, left, limit)...)
+		v.sendRun(v.split(o, left, limit), o)
+		return false
 	}
 	return v.send(o)
 }
 
-// split returns the parts of o, whose stream has left bytes, and then o itself with the last limit bytes or
-// fewer. The parts have a copy of the stream, because the caller may use its own again as soon as o is sent.
-// All parts share a few allocations.
-func (v *version2) split(o *outbound, left, limit int) []*outbound {
-	size := partSize(v.k.sendLimit)
-	most := (left-limit+size-1)/size + 1
-	buffer := make([]byte, most*wire.PartSize+left)
-	stream := buffer[most*wire.PartSize:][:0]
-	for _, b := range o.local[1:] {
-		stream = append(stream, b...)
+// parts are the messages before the last one of an RPC message that is sent in parts.
+type parts struct {
+	messages []outbound
+	heads    []byte
+}
+
+var partsPool = sync.Pool{New: func() any { return new(parts) }}
+
+// take returns n messages with headers of wire.PartSize.
+func (p *parts) take(n int) []outbound {
+	if n > len(p.messages) {
+		p.messages, p.heads = make([]outbound, n), make([]byte, n*wire.PartSize)
+		for i := range p.messages {
+			o := &p.messages[i]
+			o.sent, o.middle = ignoreOutcome, true
+			o.chain.Done, o.chain.Context = outboundDone, o
+			o.head = p.heads[i*wire.PartSize : (i+1)*wire.PartSize]
+		}
 	}
+	return p.messages[:n]
+}
+
+// put makes the parts free for another RPC message.
+func (p *parts) put() {
+	for i := range p.messages {
+		p.messages[i].reset()
+	}
+	partsPool.Put(p)
+}
+
+// split returns the parts of o, whose stream has left bytes. To o itself it leaves the last limit bytes or fewer.
+// The parts have no copy of the stream: the device has done with them when it has done with o, because it
+// completes chains in their order. For that, o is posted as a chain. o.reset gives the parts back.
+func (v *version2) split(o *outbound, left, limit int) []outbound {
+	size := partSize(v.k.sendLimit)
+	n := (left - limit + size - 1) / size
+	o.parts = partsPool.Get().(*parts)
+	all := o.parts.take(n)
 	p, _ := wire.ParsePrefix2(o.head)
 	p.Type-- // from RDMA2_CALL_INLINE to RDMA2_CALL_MIDDLE, and the same for replies
-	all := make([]*outbound, 0, most+1)
-	parts, local, work := make([]outbound, most), make([][]byte, 2*most), make([]rdmacm.Work, most)
-	for i := 0; len(stream) > limit; i++ {
-		n := min(size, len(stream)-wire.MinFragment)
-		part := &parts[i]
-		part.sent, part.middle = ignoreOutcome, true
-		part.chain.Done, part.chain.Context = outboundDone, part
-		part.head = buffer[i*wire.PartSize : (i+1)*wire.PartSize]
-		part.local, part.work = append(local[2*i:2*i:2*i+2], part.head, stream[:n:n]), work[i:i:i+1]
-		wire.Part2{Prefix2: p, Remaining: uint32(len(stream) - n)}.Put(part.head)
-		all, stream = append(all, part), stream[n:]
+	stream := o.local[1:]
+	for i := range all {
+		part := &all[i]
+		part.local = append(part.local[:0], part.head)
+		part.role, part.sends = o.role, n+1-i
+		take := min(size, left-wire.MinFragment)
+		for left -= take; take > 0; {
+			piece := stream[0][:min(take, len(stream[0])):min(take, len(stream[0]))]
+			part.local = append(part.local, piece)
+			take -= len(piece)
+			if stream[0] = stream[0][len(piece):]; len(stream[0]) == 0 {
+				stream = stream[1:]
+			}
+		}
+		wire.Part2{Prefix2: p, Remaining: uint32(left)}.Put(part.head)
 	}
-	o.local = append(o.local[:1], stream)
-	return append(all, o)
+	o.local = append(o.local[:1], stream...)
+	return all
 }
 
 // A run is an RPC message of the peer of which parts have come. Only the receiving goroutine uses it.
 type run struct {
-	stream []byte
+	stream *stream
 	// charged is how many bytes the ledger of the connection counts for the stream.
 	charged int
 }
 
-// readPart takes a part of an RPC message that is not the last one.
+// A stream is the Payload stream of an RPC message that came in parts.
+type stream struct{ bytes []byte }
+
+var streamPool = sync.Pool{New: func() any { return new(stream) }}
+
+// release gives the memory of the stream back, unless s is nil.
+func (s *stream) release() {
+	if s == nil {
+		return
+	}
+	if s.bytes = s.bytes[:0]; cap(s.bytes) > mostAhead {
+		s.bytes = nil
+	}
+	streamPool.Put(s)
+}
+
+// grown returns how long the memory of the stream has to be for a part of n bytes, if left bytes come after it.
+func (s *stream) grown(n, left int) int {
+	need := len(s.bytes) + n
+	if need <= cap(s.bytes) {
+		return cap(s.bytes)
+	}
+	return max(need, min(need+left, max(mostAhead, 2*cap(s.bytes))))
+}
+
+// add adds a part, for which the memory becomes size bytes long.
+func (s *stream) add(part []byte, size int) {
+	if size > cap(s.bytes) {
+		s.bytes = append(make([]byte, 0, size), s.bytes...)
+	}
+	s.bytes = append(s.bytes, part...)
+}
+
+// mostStranger is the length of the longest call that is accepted in parts from a peer that has not proved to be
+// a client yet (rpc.Conn.Known), in bytes, unless callSends messages hold more.
+const mostStranger = 32 << 10
+
+// mostIn returns the length of the longest RPC message that is accepted in parts of the type t, in bytes.
+func (v *version2) mostIn(t wire.HeaderType) uint64 {
+	if s := v.k.responder; t.IsCall() && s != nil && !v.k.dialed && !s.conn.Known() {
+		return uint64(min(mostParts, max(mostStranger, callSends*v.k.receiveSize)))
+	}
+	return mostParts
+}
+
+// readPart takes a part of an RPC message that is not the last one. While the connection may start no call
+// (responder.full), the permission for a part of a call is kept back. So the parts of such calls occupy no more
+// memory than the messages that were permitted before.
 func (v *version2) readPart(m inbound, p wire.Prefix2) inbound {
 	var h wire.Part2
 	if h.Parse(m.recv.Bytes).Refused() {
@@ -95,6 +177,7 @@ func (v *version2) readPart(m inbound, p wire.Prefix2) inbound {
 		return v.refuse(m, p, faultHeader)
 	}
 	part := m.recv.Bytes[wire.PartSize:]
+	v.sequence.Most = v.mostIn(p.Type)
 	if v.sequence.Add(p, len(part), h.Remaining).Refused() {
 		v.endRun()
 		if p.Type.IsReply() {
@@ -103,15 +186,14 @@ func (v *version2) readPart(m inbound, p wire.Prefix2) inbound {
 		return v.refuse(m, p, faultContinuation)
 	}
 	if v.run.stream == nil {
-		// The connection waits for its peer now (holder.Progress): if memory is short and the next
-		// part does not come, the pool may end the connection.
-		v.k.sent.Add(1)
-		v.run.stream = make([]byte, 0, min(len(part)+int(h.Remaining), mostAhead))
+		v.beginRun()
 	}
-	v.run.stream = append(v.run.stream, part...)
-	v.charge(cap(v.run.stream))
+	s := v.run.stream
+	size := s.grown(len(part), int(h.Remaining))
+	v.charge(size)
+	s.add(part, size)
 	m.recv.Release()
-	v.discard()
+	v.forgive(p.Type.IsCall() && v.k.responder.full(), true)
 	return m
 }
 
@@ -123,20 +205,62 @@ func (v *version2) complete(m *inbound, p wire.Prefix2) bool {
 		v.endRun()
 		return false
 	}
-	if v.run.stream != nil {
-		m.whole = append(v.run.stream, last...)
-		v.endRun()
+	if s := v.run.stream; s != nil {
+		s.add(last, s.grown(len(last), 0))
+		m.whole, v.run.stream = s, nil
+		v.runEnded()
 	}
 	return true
 }
 
+var errNoParts = errors.New("rdma: an RPC message in parts is not complete for too long")
+
+// beginRun notes that an RPC message in parts has begun. It has creditPatience to become complete.
+func (v *version2) beginRun() {
+	// The connection waits for its peer now (holder.Progress): if memory is short and the next part does
+	// not come, the pool may end the connection.
+	v.k.sent.Add(1)
+	v.run.stream = streamPool.Get().(*stream)
+	v.mu.Lock()
+	v.runBegan = time.Now()
+	if v.runTimer == nil && !v.ended {
+		v.runTimer = time.AfterFunc(creditPatience, v.lookAtRun)
+	}
+	v.mu.Unlock()
+}
+
+// lookAtRun ends the connection if the RPC message in parts is incomplete for too long.
+func (v *version2) lookAtRun() {
+	v.mu.Lock()
+	v.runTimer = nil
+	late := false
+	if !v.runBegan.IsZero() && !v.ended {
+		left := creditPatience - time.Since(v.runBegan)
+		if late = left <= 0; !late {
+			v.runTimer = time.AfterFunc(left, v.lookAtRun)
+		}
+	}
+	v.mu.Unlock()
+	if late {
+		v.k.endConnection(faultStalled, errNoParts)
+	}
+}
+
 // endRun forgets the parts that have come, if there are any.
 func (v *version2) endRun() {
-	if v.run.stream == nil {
-		return
+	if s := v.run.stream; s != nil {
+		v.run.stream = nil
+		s.release()
+		v.runEnded()
 	}
+}
+
+// runEnded notes that no RPC message is incomplete any more.
+func (v *version2) runEnded() {
 	v.charge(0)
-	v.run.stream = nil
+	v.mu.Lock()
+	v.runBegan = time.Time{}
+	v.mu.Unlock()
 	v.k.returned()
 }
 
@@ -146,4 +270,18 @@ func (v *version2) charge(n int) {
 		s.ledger.Add(n - v.run.charged)
 	}
 	v.run.charged = n
+}
+
+// expire lets the sequence forget failed RPC messages of which no part has come for creditPatience.
+func (v *version2) expire() {
+	if !v.sequence.Failing() {
+		return
+	}
+	switch now := time.Now(); {
+	case v.expired.IsZero():
+		v.expired = now
+	case now.Sub(v.expired) >= creditPatience:
+		v.sequence.Expire()
+		v.expired = now
+	}
 }

@@ -107,20 +107,31 @@ func TestSplit(t *testing.T) {
 					continue
 				}
 				o := &outbound{head: message2(wire.TypeReplyInline, 1, nil, make([]byte, header-wire.MinReplyInline))}
-				o.local = [][]byte{o.head, pattern(left)}
+				whole := pattern(left)
+				o.local = [][]byte{o.head, whole[:left/3], whole[left/3 : left/2], whole[left/2:]}
 				var stream []byte
-				all := v.split(o, left, limit-header)
-				for _, m := range all {
+				var all []*outbound
+				parts := v.split(o, left, limit-header)
+				for i := range parts {
+					all = append(all, &parts[i])
+				}
+				for i, m := range append(all, o) {
 					size := 0
 					for _, b := range m.local {
 						size += len(b)
 					}
-					if last := m.local[len(m.local)-1]; size > limit || len(last) < wire.MinFragment {
-						t.Fatalf("limit %d, header %d, %d bytes: a message of %d bytes with a part of %d", limit, header, left, size, len(last))
+					if part := size - len(m.head); size > limit || part < wire.MinFragment {
+						t.Fatalf("limit %d, header %d, %d bytes: a message of %d bytes with a part of %d", limit, header, left, size, part)
 					}
-					stream = append(stream, m.local[1]...)
+					for _, piece := range m.local[1:] {
+						stream = append(stream, piece...)
+					}
+					if i < len(parts) && m.sends != len(parts)+1-i {
+						t.Fatalf("part %d of %d says that %d messages are to come", i, len(parts), m.sends)
+					}
 				}
-				if len(all) > callSends || !bytes.Equal(stream, pattern(left)) {
+				o.reset()
+				if all = append(all, o); len(all) > callSends || !bytes.Equal(stream, pattern(left)) {
 					t.Fatalf("limit %d, header %d, %d bytes: %d messages", limit, header, left, len(all))
 				}
 			}
@@ -332,7 +343,7 @@ func TestGrantAfterGrant(t *testing.T) {
 	await.Until(t, "the peer needs a grant", func() bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		return v.owed && v.permitted == p.sent+4
+		return v.owed && v.may == p.sent+4
 	})
 	v.grantSent(nil, -1)
 	if q, m := p.next(); q.Type != wire.TypeGrant || p.permits != p.sent+4 {

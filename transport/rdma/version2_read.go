@@ -8,30 +8,40 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// read implements framing. The order of the checks: the length, the version, the credits, the type, the
+// read implements framing. The order of the checks: the credits, the length, the version, the type, the
 // order of messages, the rest of the header.
 func (v *version2) read(r *rdmacm.Recv) inbound {
 	m := inbound{recv: r, kind: kindDone, credits: noLimit}
-	if v.overrun() {
-		r.Release()
-		return m
-	}
 	p, ok := wire.ParsePrefix2(r.Bytes)
 	m.xid, m.version = p.XID, p.Version
-	if !ok {
-		return drop(m, faultShort)
+	f := faultShort
+	if ok {
+		f = versionFault(p)
 	}
-	if v.decided != nil && v.refusedVersion(p, r.Bytes) {
+	if v.decided != nil && ok {
+		if v.refusedVersion(p, r.Bytes) {
+			r.Release()
+			return m
+		}
+		if f == faultNone {
+			v.settle()
+		}
+	}
+	if over := v.arrive(p, f == faultNone); over > 1 { // one more is tolerated, for a grant (§4.2.1.1)
 		r.Release()
+		v.k.endConnection(faultOverrun, fmt.Errorf("%w: %d messages", errOverrun, over))
 		return m
 	}
-	if f := versionFault(p); f != faultNone {
+	switch {
+	case f == faultShort:
+		return drop(m, f)
+	case f != faultNone:
 		return v.refuse(m, p, f)
 	}
-	v.takeLimit(p)
 	if p.JudgeType().Refused() {
 		return v.refuse(m, p, faultHeaderType)
 	}
+	v.expire()
 	step := v.sequence.Admit(p)
 	ended := step.Interrupted && v.interrupted(step)
 	switch {
@@ -48,8 +58,8 @@ func (v *version2) read(r *rdmacm.Recv) inbound {
 	case p.Type.IsConnprop():
 		return v.properties(m, p)
 	case p.Type == wire.TypeGrant:
-		v.permit(1) // a grant is not answered with a grant
 		r.Release()
+		v.forgive(false, false)
 		return m
 	case p.Type == wire.TypeError:
 		m.kind = kindError
@@ -77,40 +87,28 @@ func versionFault(p wire.Prefix2) Fault {
 	return faultNone
 }
 
-// count counts a received message. The second message of a client shows that it has this side's limit
-// (§4.3). The result is by how many messages the peer exceeds what it is permitted.
-func (v *version2) count() int32 {
-	v.received++
+// arrive counts a message of the peer. If it has version 2, arrive also applies its credits, and what a message
+// as such means for the set-up: the second message of a client shows that it has this side's limit (§4.3). The result is
+// that of credits2.take.
+func (v *version2) arrive(p wire.Prefix2, believed bool) (over int32) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
+	over = v.take()
 	v.released = v.released || v.received > 1 && !v.k.dialed
-	return int32(v.received - v.permitted)
-}
-
-// overrun counts a received message, and ends the connection of a peer that has sent more messages than it was permitted. One more is
-// tolerated, for a grant (§4.2.1.1).
-func (v *version2) overrun() bool {
-	over := v.count()
-	if over <= 1 {
-		return false
+	if !believed || over > 1 {
+		v.mu.Unlock()
+		return over
 	}
-	v.k.endConnection(faultOverrun, fmt.Errorf("%w: %d messages", errOverrun, over))
-	return true
-}
-
-// takeLimit applies the credits of a message, and what a message as such means for the set-up.
-func (v *version2) takeLimit(p wire.Prefix2) {
-	if v.decided != nil {
-		v.settle()
-	}
-	v.mu.Lock()
 	v.limit = p.Limit
-	if p.Type.IsCall() { // the client is ready for its answer
-
-		v.alone = 2
+	switch p.Type {
+	case wire.TypeReplyInline, wire.TypeReplyExternal, wire.TypeError:
+		v.answered()
+		v.owed = v.owed || v.starved() // an answer makes nothing good: its call has done that
+	case wire.TypeCallMiddle, wire.TypeCallInline, wire.TypeCallExternal:
+		v.alone = 2 // the client is ready for its answer
 	}
 	blocked := v.blocked
 	v.blocked = false
+	ready := v.waiting > 0 || v.owed
 	v.mu.Unlock()
 	if !v.announced {
 		permits := 0
@@ -122,10 +120,13 @@ func (v *version2) takeLimit(p wire.Prefix2) {
 	if v.unapplied {
 		v.apply()
 	}
-	v.kick()
+	if ready {
+		v.kick()
+	}
 	if blocked {
 		v.resume()
 	}
+	return over
 }
 
 // resume lets the requester send calls for which there were no credits.

@@ -8,23 +8,24 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// Credits of version 2 (§4.2.1). The third word of a message is the number of messages that its receiver
-// may send in all. The draft says that its sender adds the messages that it has sent to those that it can
-// take. For unequal traffic that cannot work, so this side adds to the messages that it has received and
-// dealt with. As in version 1, each call that this side sends permits one more message, its answer, and so
-// does each message of the peer, when it is answered or discarded. So a peer has at most as many calls
-// outstanding as were granted, and this side is ready for all that it permits, and for spareReceives more.
+// The sending side of version 2: credits2 says which messages may be sent, and the others wait in a queue. One
+// goroutine posts at a time (turn), so that messages leave in the order of their limits. It holds no lock
+// meanwhile, because the device may call back.
 
-// permit makes this side ready to receive n further messages.
+// The states of version2.turn.
+const (
+	turnFree  = iota
+	turnTaken // a goroutine posts messages
+	turnAgain // and it looks for more before it ends
+)
+
+// permit implements framing. The answers to calls tell the peer.
 func (v *version2) permit(n int) {
 	v.mu.Lock()
-	v.permitLocked(n)
-	v.mu.Unlock()
-}
-
-func (v *version2) permitLocked(n int) {
 	v.k.promise(n)
-	v.permitted += uint32(n)
+	v.kept += uint32(n)
+	v.window += uint32(n)
+	v.mu.Unlock()
 }
 
 func (v *version2) post(o *outbound) bool {
@@ -32,75 +33,176 @@ func (v *version2) post(o *outbound) bool {
 	return v.sendAll(o)
 }
 
-// discard implements framing. If the peer may send less than half of what this side is ready for, and no
-// other message tells it that there is more, it gets a grant (§4.2.1.1).
-func (v *version2) discard() {
+// discard implements framing.
+func (v *version2) discard() { v.forgive(false, true) }
+
+// forgive makes good a message of the peer that gets no answer, at once or, if keep is true, when its client's
+// calls do not occupy too much memory any more. If the peer needs a grant then, it gets one. If often is false,
+// it gets one only if it could send nothing otherwise.
+func (v *version2) forgive(keep, often bool) {
+	withheld := v.withheld()
 	v.mu.Lock()
-	v.permitLocked(1)
-	v.owed = v.owed || v.permitted-v.said >= max(1, v.ready/2)
+	v.k.promise(1)
+	if keep {
+		v.kept++
+	} else {
+		v.may++
+	}
+	v.release(withheld)
+	if v.kept > 0 {
+		v.watch()
+	}
+	v.owed = v.owed || v.starved() || often && v.owes()
+	more := v.owed || v.running // the next part may go on with the reserve
 	v.mu.Unlock()
-	v.kick()
+	if more {
+		v.kick()
+	}
 }
 
-// mayCall implements framing.
+// watch calls eased for each call of the peer that ends from now on, as long as there is something to do: a call
+// of this side waits because mayCall has not permitted it, or permissions are kept back.
+func (v *version2) watch() {
+	if s := v.k.responder; s != nil {
+		s.watch.Store(v)
+	}
+}
+
+// eased permits calls in both directions after calls of the peer have ended.
+func (v *version2) eased() {
+	withheld := v.withheld()
+	v.mu.Lock()
+	v.release(withheld)
+	v.owed = v.owed || v.owes()
+	blocked, owed := v.blocked, v.owed
+	v.blocked = false
+	if v.kept == 0 {
+		v.k.responder.watch.Store(nil)
+	}
+	v.mu.Unlock()
+	if owed {
+		v.kick()
+	}
+	if blocked {
+		v.resume()
+	}
+}
+
+// mayCall implements framing. Calls leave those credits alone that this side needs to answer the calls of the
+// peer, and to send what waits.
 func (v *version2) mayCall() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	may := v.released && (v.k.dialed || v.reverse) && int32(v.sent+uint32(len(v.queue))-v.limit) < 0
-	v.blocked = !may
-	return may
+	if v.mayCallLocked() {
+		return true
+	}
+	v.blocked = true
+	v.watch()
+	if !v.mayCallLocked() { // a call may have ended before watch
+		return false
+	}
+	v.blocked = false
+	return true
+}
+
+func (v *version2) mayCallLocked() bool {
+	needed := v.waiting
+	if v.k.responder != nil {
+		needed += int(v.k.calls.Load() &^ drainBit)
+	}
+	return v.released && (v.k.dialed || v.reverse) && int(v.free()) > needed
 }
 
 // granted returns how many messages this side may send at present.
 func (v *version2) granted() uint32 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return uint32(max(0, int32(v.limit-v.sent)))
+	return uint32(max(0, v.free()))
 }
 
-// mayLocked reports whether this side may send a message now: the peer permits one (§4.2.1), and before
+// mayLocked reports whether this side may send a message of its own now: the peer permits one (§4.2.1), and before
 // the version is settled not more than one is under way (§4.3).
 func (v *version2) mayLocked() bool {
-	return int32(v.sent-v.limit) < 0 && (v.released || v.sent < v.alone)
+	return v.free() > 0 && (v.released || v.sent < v.alone)
 }
 
-// send sends a message, which may have parts, or lets it wait until the peer permits it. The result is that
-// of messages.send, for the last part.
-func (v *version2) send(all ...*outbound) bool {
-	o := all[len(all)-1]
+// send sends a message, or lets it wait until the peer permits it. The result is that of messages.send.
+func (v *version2) send(o *outbound) bool {
 	withheld := v.withheld()
 	v.mu.Lock()
 	if v.ended {
 		v.mu.Unlock()
 		return v.k.send(o)
 	}
-	if len(all) > 1 || v.posting || len(v.queue) > 0 || !v.mayLocked() {
-		v.queue = append(v.queue, all...)
-		// They count as work that the peer has to let go on (holder.Progress).
-		v.k.sent.Add(uint64(len(all)))
-		v.waitLocked()
+	if v.waiting > 0 || !v.mayLocked() || !v.turn.CompareAndSwap(turnFree, turnTaken) {
+		v.queueLocked(o)
 		v.mu.Unlock()
 		v.kick()
 		return false
 	}
-	v.posting = true
 	v.countLocked(o, withheld)
 	v.mu.Unlock()
 	short := v.k.send(o)
-	v.pump()
+	if !v.turn.CompareAndSwap(turnTaken, turnFree) {
+		v.pump()
+	}
 	return short
 }
 
-// countLocked counts a message that is about to be posted, and tells the peer in it what it may send.
-// withheld is the result of withheld. Only now does an answer permit another message: a peer that takes
-// no answers must not go on to call.
+// sendRun sends a message in parts, of which o is the last.
+func (v *version2) sendRun(parts []outbound, o *outbound) {
+	v.mu.Lock()
+	if v.ended {
+		v.mu.Unlock()
+		v.k.send(o)
+		return
+	}
+	for i := range parts {
+		v.queueLocked(&parts[i])
+	}
+	v.queueLocked(o)
+	v.mu.Unlock()
+	v.kick()
+}
+
+// queueLocked lets a message wait. It counts as work that the peer has to let go on (holder.Progress).
+func (v *version2) queueLocked(o *outbound) {
+	if v.last == nil {
+		v.first = o
+	} else {
+		v.last.next = o
+	}
+	v.last = o
+	v.waiting++
+	v.k.sent.Add(1)
+	v.waitLocked()
+}
+
+// unqueueLocked takes the message behind the message before out of the queue, or the first one if before is nil.
+func (v *version2) unqueueLocked(before *outbound) *outbound {
+	at := &v.first
+	if before != nil {
+		at = &before.next
+	}
+	o := *at
+	if *at = o.next; o.next == nil {
+		v.last = before
+	}
+	o.next = nil
+	v.waiting--
+	return o
+}
+
+// countLocked counts a message that is about to be posted, and tells the peer in it what it may send. Only now
+// does an answer permit another message: a peer that takes no answers must not go on to call.
 func (v *version2) countLocked(o *outbound, withheld uint32) {
-	v.permitLocked(o.permits)
+	v.k.promise(o.permits)
+	stamp(o, v.credits2.post(o.role, o.permits, withheld))
 	o.permits = 0
-	v.running = o.middle
-	v.sent++
-	v.said, v.owed = v.permitted, false
-	stamp(o, v.permitted-withheld)
+	v.running, v.owed = o.middle, false
+	if v.kept > 0 {
+		v.watch()
+	}
 }
 
 // withheld returns how many messages the peer may not send at present, although this side is ready for
@@ -113,58 +215,52 @@ func (v *version2) withheld() uint32 {
 	return granted - min(granted, v.k.responder.credits()) // granted may have grown meanwhile
 }
 
-// kick posts what waits, unless another goroutine does so.
+// kick posts what may be posted, or lets the goroutine do it that posts already.
 func (v *version2) kick() {
-	v.mu.Lock()
-	if v.posting || v.ended || len(v.queue) == 0 && !v.owed {
-		v.mu.Unlock()
-		return
-	}
-	v.posting = true
-	v.mu.Unlock()
-	v.pump()
-}
-
-// pump posts what waits, as far as the peer permits. Its caller has set posting: one goroutine posts at a
-// time, so that credits never go backwards. No lock is held during a post, because the device may call back.
-func (v *version2) pump() {
 	for {
-		withheld := v.withheld()
-		v.mu.Lock()
-		o := v.nextLocked(withheld)
-		if o == nil {
-			v.posting = false
-			v.mu.Unlock()
+		switch {
+		case v.turn.CompareAndSwap(turnFree, turnTaken):
+			v.pump()
+			return
+		case v.turn.CompareAndSwap(turnTaken, turnAgain), v.turn.Load() == turnAgain:
 			return
 		}
-		v.mu.Unlock()
-		if v.k.send(o) {
-			o.sent(nil, -1)
+	}
+}
+
+// pump posts what may be posted. Its caller has the turn.
+func (v *version2) pump() {
+	for {
+		v.turn.Store(turnTaken)
+		for o := v.next(); o != nil; o = v.next() {
+			if v.k.send(o) {
+				o.sent(nil, -1)
+			}
+			if o != &v.grant {
+				v.k.returned()
+			}
 		}
-		if o != &v.grant {
-			v.k.returned()
+		if v.turn.CompareAndSwap(turnTaken, turnFree) {
+			return
 		}
 	}
 }
 
-// nextLocked takes the next message to post, or returns nil. A grant may also use the one message more than
-// permitted for which a peer is always ready (§4.2.1.1). While a message in parts is sent, its next part may,
-// instead of the grant.
-func (v *version2) nextLocked(withheld uint32) *outbound {
+// next takes the next message to post, or returns nil.
+func (v *version2) next() *outbound {
+	withheld := v.withheld()
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if v.ended {
 		return nil
 	}
-	spare := v.released && int32(v.sent-v.limit) <= 0
-	if len(v.queue) > 0 && (v.mayLocked() || v.running && spare) {
-		o := v.queue[0]
-		v.queue[0] = nil
-		if v.queue = v.queue[1:]; len(v.queue) == 0 {
-			v.queue = nil
-		}
+	if before, ok := v.pickLocked(); ok {
+		o := v.unqueueLocked(before)
 		v.countLocked(o, withheld)
 		return o
 	}
-	if !v.owed || v.granting || v.running || !spare {
+	owed := v.owed || v.waiting > 0 && v.bothUsed()
+	if !owed || v.granting || v.running || !v.released || !v.mayGrant() {
 		return nil
 	}
 	v.granting = true
@@ -175,6 +271,46 @@ func (v *version2) nextLocked(withheld uint32) *outbound {
 	return &v.grant
 }
 
+// pickLocked chooses the message to post next: it is the one behind before, or the first one if before is nil. A
+// call in parts that waits for credits (credits2.mayBegin) does not hold up the messages behind it. An answer never
+// waits for more credits than one: the peer may need it to answer calls of this side.
+func (v *version2) pickLocked() (before *outbound, ok bool) {
+	switch {
+	case v.first == nil:
+		return nil, false
+	case v.running:
+		return nil, v.mayContinue() && v.released
+	case !v.mayLocked():
+		return nil, false
+	}
+	for o := v.first; o != nil; o = before.next {
+		if !o.middle {
+			return before, true
+		}
+		last := o
+		for last.middle {
+			last = last.next
+		}
+		if o.role == roleAnswer || v.mayBegin(o.sends) {
+			v.frontLocked(before, o, last)
+			return nil, true
+		}
+		before = last
+	}
+	return nil, false
+}
+
+// frontLocked makes the messages from o to last, which stand behind before, the first ones of the queue.
+func (v *version2) frontLocked(before, o, last *outbound) {
+	if before == nil {
+		return
+	}
+	if before.next = last.next; last.next == nil {
+		v.last = before
+	}
+	v.first, last.next = o, v.first
+}
+
 func (v *version2) grantSent(error, int) {
 	v.mu.Lock()
 	v.granting = false
@@ -182,7 +318,8 @@ func (v *version2) grantSent(error, int) {
 	v.kick() // the peer may need another one meanwhile
 }
 
-// creditPatience is how long messages may wait although the peer permits none. A test makes it shorter.
+// creditPatience is how long messages may wait although the peer permits none, and how long an RPC message of
+// the peer may be incomplete. A test makes it shorter.
 var creditPatience = 30 * time.Second
 
 var errNoCredits = errors.New("rdma: the peer has not permitted a message for too long")
@@ -197,7 +334,7 @@ func (v *version2) waitLocked() {
 	v.patience = time.AfterFunc(creditPatience, func() {
 		v.mu.Lock()
 		v.patience = nil
-		waiting := len(v.queue) > 0
+		waiting := v.waiting > 0
 		late := waiting && v.sent == sent && !v.ended
 		if waiting && !late {
 			v.waitLocked()
@@ -214,14 +351,19 @@ func (v *version2) closed() {
 	v.endRun()
 	v.mu.Lock()
 	v.ended = true
-	queue := v.queue
-	v.queue = nil
-	if v.patience != nil {
-		v.patience.Stop()
+	o := v.first
+	v.first, v.last, v.waiting = nil, nil, 0
+	for _, t := range []*time.Timer{v.patience, v.runTimer} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	v.mu.Unlock()
-	for _, o := range queue {
+	for o != nil {
+		next := o.next
+		o.next = nil
 		v.k.returned()
 		o.sent(rdmacm.ErrFlushed, -1)
+		o = next
 	}
 }

@@ -160,6 +160,13 @@ func (v *version2) apply() {
 	if k.calls.Load()&^drainBit != 0 {
 		return
 	}
+	if s := k.responder; s != nil { // nor a goroutine that begins held calls
+		s.held.mu.Lock()
+		defer s.held.mu.Unlock()
+		if s.held.going || len(s.held.messages) > 0 {
+			return
+		}
+	}
 	q := k.requester
 	if q != nil {
 		q.mu.Lock()

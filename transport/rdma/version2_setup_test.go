@@ -102,8 +102,8 @@ func TestClientKeepsTheLimit(t *testing.T) {
 		t.Fatalf("%d messages are permitted, %d came", n, len(s.p.Messages()))
 	}
 	k.mu.Lock()
-	if len(k.queue) != 0 {
-		t.Errorf("%d calls wait whose memory is exposed already", len(k.queue))
+	if k.waiting != 0 {
+		t.Errorf("%d calls wait whose memory is exposed already", k.waiting)
 	}
 	k.mu.Unlock()
 	// A grant permits two more. Its XID has no meaning (V2-51).
@@ -127,7 +127,7 @@ func TestCountsWrap(t *testing.T) {
 		sent, limit uint32
 		may         bool
 	}{{math.MaxUint32, 0, true}, {math.MaxUint32, math.MaxUint32, false}, {0, math.MaxUint32, false}, {1, 0, false}} {
-		v := &version2{sent: c.sent, limit: c.limit, released: true}
+		v := &version2{credits2: credits2{sent: c.sent, limit: c.limit}, released: true}
 		if v.mayLocked() != c.may {
 			t.Errorf("%d messages sent, limit %d: a message may be sent: %v", c.sent, c.limit, !c.may)
 		}
@@ -272,7 +272,7 @@ func TestFirstMessageIsACall(t *testing.T) {
 		v := b.server.connections()[0].framing.(*version2)
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		return len(v.queue) == 1
+		return v.waiting == 1
 	})
 	p.limit = 3
 	p.send(message2(wire.TypeGrant, 0, nil, nil))

@@ -17,6 +17,7 @@ type Sequence struct {
 	xid, left uint32
 	failed    [4]failedRun
 	oldest    int // the entry of failed that is replaced next
+	failing   int // the number of entries that are in use
 }
 
 // announcement says how far a peer is with its properties.
@@ -149,13 +150,16 @@ func (s *Sequence) Abandon() Step {
 	return step
 }
 
+// Failing reports whether there are failed RPC messages that the Sequence has not forgotten.
+func (s *Sequence) Failing() bool { return s.failing > 0 }
+
 // Expire forgets the failed RPC messages of which no part has come since the last call of Expire. Its user calls it
 // each time that the longest time between two parts of an RPC message has passed. So a message that reuses an XID is
 // not dropped forever if the last part of the one before never comes.
 func (s *Sequence) Expire() {
 	for i := range s.failed {
 		if s.failed[i].old {
-			s.failed[i] = failedRun{}
+			s.forget(i)
 		}
 		s.failed[i].old = true
 	}
@@ -171,13 +175,27 @@ func (s *Sequence) fail(p Prefix2) {
 // note remembers a failed RPC message. A peer that behaves has one of them at most. Of a peer that has more,
 // the oldest one is forgotten.
 func (s *Sequence) note(kind HeaderType, xid uint32) {
+	s.forget(s.oldest)
 	s.failed[s.oldest] = failedRun{kind: kind, xid: xid}
+	s.failing++
 	s.oldest = (s.oldest + 1) % len(s.failed)
 }
 
+// forget frees an entry of failed.
+func (s *Sequence) forget(i int) {
+	if s.failed[i].kind != 0 {
+		s.failing--
+	}
+	s.failed[i] = failedRun{}
+}
+
 // drops reports whether a message belongs to an RPC message that has failed (§7.1.4). The last part ends
-// that: the XID may be used again.
+// that: the XID may be used again. An RDMA2_*_EXTERNAL is dropped too, but it is no part of that message, and so
+// does not keep it from being forgotten.
 func (s *Sequence) drops(p Prefix2) bool {
+	if s.failing == 0 {
+		return false
+	}
 	kind := TypeCallMiddle
 	switch {
 	case p.Type.IsReply():
@@ -189,9 +207,12 @@ func (s *Sequence) drops(p Prefix2) bool {
 	for i := range s.failed {
 		f := &s.failed[i]
 		if f.kind == kind && f.xid == p.XID {
-			found, f.old = true, false
-			if p.Type == kind+1 {
-				*f = failedRun{}
+			found = true
+			switch p.Type {
+			case kind:
+				f.old = false
+			case kind + 1:
+				s.forget(i)
 			}
 		}
 	}

@@ -161,7 +161,7 @@ func TestAbandonedReply(t *testing.T) {
 func TestSequenceExpires(t *testing.T) {
 	part, last := Prefix2{XID: 5, Type: TypeCallMiddle}, Prefix2{XID: 5, Type: TypeCallInline}
 	for name, c := range map[string]struct {
-		script string // f: the message fails; e: Expire; p: a part of it comes
+		script string // f: the message fails; e: Expire; p: a part of it comes; x: an external call of its XID
 		drop   bool
 	}{
 		"at once":                      {"f", true},
@@ -169,6 +169,7 @@ func TestSequenceExpires(t *testing.T) {
 		"after the time":               {"fee", false},
 		"a part begins the time again": {"fepe", true},
 		"after the last part":          {"fepee", false},
+		"no part of it has come":       {"fexe", false},
 		"an entry that was used":       {"feeefe", true},
 		"never failed":                 {"eee", false},
 	} {
@@ -181,6 +182,13 @@ func TestSequenceExpires(t *testing.T) {
 				s.Expire()
 			case 'p':
 				s.Admit(part)
+			case 'x':
+				if step := s.Admit(Prefix2{XID: 5, Type: TypeCallExternal}); !step.Drop {
+					t.Errorf("%s: an external call: %+v", name, step)
+				}
+			}
+			if s.Failing() != s.drops(Prefix2{XID: 5, Type: TypeCallExternal}) {
+				t.Errorf("%s: Failing is %v", name, s.Failing())
 			}
 		}
 		if step := s.Admit(last); step.Drop != c.drop || step.Refused() != c.drop {
