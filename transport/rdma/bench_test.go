@@ -10,13 +10,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
-// depth runs b.N calls, at most `at` of them at a time.
-func depth(b *testing.B, k rpc.Caller, at int, exchange func() *rpc.Exchange) {
+// runCalls runs n calls, at most `at` of them at a time.
+func runCalls(b *testing.B, k rpc.Caller, at, n int, exchange func() *rpc.Exchange) {
 	b.Helper()
 	var started, ended atomic.Int64
 	all := make(chan struct{})
 	next := func(x *rpc.Exchange) {
-		if started.Add(1) <= int64(b.N) {
+		if started.Add(1) <= int64(n) {
 			k.Start(x)
 		}
 	}
@@ -26,7 +26,7 @@ func depth(b *testing.B, k rpc.Caller, at int, exchange func() *rpc.Exchange) {
 			if x.Err != nil {
 				b.Error(x.Err)
 			}
-			if ended.Add(1) == int64(b.N) {
+			if ended.Add(1) == int64(n) {
 				close(all)
 			}
 			next(x)
@@ -45,7 +45,7 @@ func benchCalls(b *testing.B, device rdmacm.Provider, at int, size int, exchange
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
 	b.ResetTimer()
-	depth(b, c, at, exchange)
+	runCalls(b, c, at, b.N, exchange)
 	b.StopTimer()
 }
 
