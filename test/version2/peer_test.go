@@ -78,6 +78,7 @@ func bump(xid uint32) []byte {
 type responder struct {
 	addr   netip.AddrPort
 	server *rdma.Server
+	pool   *mem.Pool
 }
 
 func newResponder(t *testing.T, config rdma.Config) *responder {
@@ -116,7 +117,7 @@ func newResponder(t *testing.T, config rdma.Config) *responder {
 		}
 		pool.Close()
 	})
-	return &responder{l.Addr(), server}
+	return &responder{l.Addr(), server, pool}
 }
 
 // dial connects a scripted peer.
