@@ -76,7 +76,12 @@ func (s *Server) seatEvent(e census.Event) {
 // The level is debug, because a peer can cause any number of faults, and metrics count each one.
 func (s *Server) rdmaFault(e rdma.Event) {
 	s.connectionLine(zapcore.DebugLevel, "message not served", "", "rdma", e.Peer,
-		zap.Stringer("reason", e.Fault), zap.Stringer("answer", e.Answer), zap.Uint32("xid", e.XID), zap.NamedError("because", e.Fault))
+		zap.Stringer("reason", e.Fault), zap.Stringer("answer", e.Answer), zap.Uint32("xid", e.XID), zap.Int("version", e.Version), zap.NamedError("because", e.Fault))
+}
+
+// rdmaVersion logs which version of RPC-over-RDMA a client has chosen. It is the callback rdma.Config.Chosen.
+func (s *Server) rdmaVersion(peer netip.AddrPort, version int) {
+	s.connectionLine(zapcore.DebugLevel, "version of RPC-over-RDMA chosen", "", "rdma", peer, zap.Int("version", version))
 }
 
 // connectionEvent logs an event of a connection: of kind what, with the error err. fault says that the

@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 )
 
 // A transport is an entry of the registry of transports.
@@ -85,6 +86,7 @@ type traffic struct {
 	// devices.
 	memory, memoryLimit int64
 	devices             []rdmacm.DeviceStats
+	versions            []rdma.VersionCounts // of versions 1 to the newest that is spoken
 }
 
 // A count is the value of a metric for one value of its label.

@@ -24,6 +24,7 @@ import (
 type rdmaCarrier struct {
 	*rdma.Server
 	providers []providers.Provider
+	versions  []int // of RPC-over-RDMA
 }
 
 func openRDMA(s *Server) (carrier, error) {
@@ -34,12 +35,12 @@ func openRDMA(s *Server) (carrier, error) {
 	server, err := rdma.NewServer(rdma.Config{
 		RPC: s.rpc, Pool: s.pool, Credits: s.cfg.RNIC.Credits,
 		InlineSend: int(s.cfg.RNIC.Inline), InlineReceive: int(s.cfg.RNIC.Inline),
-		RemoteInvalidation: true, Version2: s.cfg.SpeaksRDMA(2), Event: s.rdmaFault,
+		RemoteInvalidation: true, Version2: s.cfg.SpeaksRDMA(2), Chosen: s.rdmaVersion, Event: s.rdmaFault,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &rdmaCarrier{server, opened}, nil
+	return &rdmaCarrier{server, opened, s.cfg.RDMAVersions}, nil
 }
 
 func (c *rdmaCarrier) ways(at netip.AddrPort) (all []way) {
@@ -111,6 +112,9 @@ func (c *rdmaCarrier) traffic() traffic {
 		t.memory += stats.Memory
 		t.memoryLimit += stats.MemoryLimit
 		t.devices = append(t.devices, stats.Devices...)
+	}
+	for _, version := range c.versions {
+		t.versions = append(t.versions, st.Version(version))
 	}
 	for f := range rdma.Faults() {
 		t.faults = append(t.faults, count{f.String(), float64(st.Count(f))})

@@ -74,6 +74,9 @@ type Config struct {
 	// If Version2 is true, the server also speaks version 2 of RPC-over-RDMA
 	// (draft-ietf-nfsv4-rpcrdma-version-two-07), with clients that propose it.
 	Version2 bool
+	// Chosen, if set, is called when the first message of a client has decided the version of its
+	// connection, with the client's address. It is not called if Version2 is false. It must not block.
+	Chosen func(peer netip.AddrPort, version int)
 	// Event, if set, is called for each Fault, from any goroutine. It must not block.
 	Event func(Event)
 }

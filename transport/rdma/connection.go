@@ -3,6 +3,7 @@ package rdma
 import (
 	"errors"
 	"math"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +23,8 @@ type connection struct {
 	dialed bool
 	// version2 is true if this side serves version 2 too (server), or proposes it (client).
 	version2 bool
+	// chosen is Config.Chosen.
+	chosen func(peer netip.AddrPort, version int)
 	// undecided counts the messages of a client before one has decided the version (versionOpen).
 	undecided int
 	onClosed  func(error)
@@ -137,6 +140,7 @@ func (k *connection) closed(err error) {
 		k.note(faultStalled, answerClose, 0)
 	}
 	k.framing.closed()
+	k.spoke()
 	if k.responder != nil {
 		k.responder.closed(err)
 	}

@@ -157,6 +157,9 @@ type Event struct {
 	// XID is the message's XID. It is 0 if the fault concerns the whole connection, or if the
 	// message is too short to have one.
 	XID uint32
+	// Version is the version of the connection; 0 on the side of a client, and before the client's first
+	// message has decided it.
+	Version int
 }
 
 // note counts a fault and reports its Event. The caller holds no lock.
@@ -171,7 +174,7 @@ func (m *messages) note(f Fault, a Answer, xid uint32) {
 		m.stats.ErrChunk.Add(1)
 	}
 	if m.event != nil {
-		m.event(Event{Peer: m.device.Peer(), Fault: f, Answer: a, XID: xid})
+		m.event(Event{Peer: m.device.Peer(), Fault: f, Answer: a, XID: xid, Version: int(m.version.Load())})
 	}
 }
 

@@ -45,6 +45,9 @@ type messages struct {
 	// moved counts the bytes in both directions: inline, by Reads and by Writes.
 	moved atomic.Uint64
 
+	// version is the version of a server's connection, or 0 before the client's first message has decided it.
+	version atomic.Int32
+
 	stats *Stats
 	event func(Event) // may be nil
 }

@@ -164,7 +164,7 @@ func (c *call) Send() {
 		k.stats.BytesReplyChunk.Add(int64(left))
 		k.stats.LongReplies.Add(1)
 	}
-	k.stats.Replies.Add(1)
+	k.countReply()
 	c.post()
 }
 
@@ -184,7 +184,7 @@ func (c *call) sendWords() {
 	o.setHeaderSize(header)
 	k.framing.putReply(o.head, &c.in, returned{})
 	o.local = append(o.local, words)
-	k.stats.Replies.Add(1)
+	k.countReply()
 	k.stats.BytesInlineOut.Add(int64(size))
 	c.post()
 }

@@ -127,7 +127,7 @@ func (s *responder) begin(m *inbound) {
 		s.k.leave()
 		return
 	}
-	s.k.stats.Calls.Add(1)
+	s.k.countCall()
 	s.k.stats.BytesInlineIn.Add(int64(len(m.recv.Bytes)))
 	c := getCall()
 	c.responder, c.in = s, *m

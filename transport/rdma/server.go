@@ -120,7 +120,9 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 	s.stats.Accepted.Add(1)
 	k.agree(device)
 	if s.config.Version2 {
-		k.version2, k.framing = true, versionOpen{version1{k}}
+		k.version2, k.framing, k.chosen = true, versionOpen{version1{k}}, s.config.Chosen
+	} else {
+		k.speaks(1)
 	}
 	to := newResponder(k, s.config.RPC, s.config.StrangerCredits, s.failed)
 	to.conn.Window = s.config.Credits

@@ -25,6 +25,7 @@ type Stats struct {
 	ErrVers, ErrChunk atomic.Int64
 	// Discarded counts messages that were neither served nor answered.
 	Discarded atomic.Int64
+	versions  versionStats
 	// faults has the number of occurrences of each Fault.
 	faults [mostFaults]atomic.Int64
 

@@ -108,6 +108,7 @@ func (v *version2) putError(o *outbound, m *inbound, f Fault) Answer {
 	n := errorBody2(m, f).Put(o.head, wire.Prefix2{XID: m.xid, Version: m.version})
 	o.setHeaderSize(n)
 	o.invalidate = 0
+	v.k.stats.versions.errors.Add(1)
 	return answerError
 }
 

@@ -176,6 +176,7 @@ func (v *version2) readPart(m inbound, p wire.Prefix2) inbound {
 		}
 		return v.refuse(m, p, faultHeader)
 	}
+	v.k.stats.versions.partsReceived.Add(1)
 	part := m.recv.Bytes[wire.PartSize:]
 	v.sequence.Most = v.mostIn(p.Type)
 	if v.sequence.Add(p, len(part), h.Remaining).Refused() {

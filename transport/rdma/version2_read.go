@@ -91,6 +91,7 @@ func versionFault(p wire.Prefix2) Fault {
 // as such means for the set-up: the second message of a client shows that it has this side's limit (§4.3). The result is
 // that of credits2.take.
 func (v *version2) arrive(p wire.Prefix2, believed bool) (over int32) {
+	v.k.stats.versions.received.Add(1)
 	v.mu.Lock()
 	over = v.take()
 	v.released = v.released || v.received > 1 && !v.k.dialed

@@ -203,6 +203,10 @@ func (v *version2) countLocked(o *outbound, withheld uint32) {
 	if v.kept > 0 {
 		v.watch()
 	}
+	v.k.stats.versions.sent.Add(1)
+	if o.middle {
+		v.k.stats.versions.partsSent.Add(1)
+	}
 }
 
 // withheld returns how many messages the peer may not send at present, although this side is ready for

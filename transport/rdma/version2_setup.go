@@ -24,8 +24,10 @@ func (v versionOpen) read(r *rdmacm.Recv) inbound {
 	switch {
 	case ok && p.Version == wire.Version2:
 		k.framing = newVersion2(k, k.granted.Load())
+		k.speaks(wire.Version2)
 	case ok && p.Version == wire.Version1:
 		k.framing = v.version1
+		k.speaks(wire.Version1)
 	default:
 		return v.unknown(r, ok)
 	}

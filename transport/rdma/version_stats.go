@@ -1,0 +1,79 @@
+package rdma
+
+import (
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// versionStats counts by version of RPC-over-RDMA. What version 1 did is the rest of what Stats counts for
+// all versions, so that its messages need no counters of their own.
+type versionStats struct {
+	// open and accepted are the numbers of a server's connections that have a version, now and since the
+	// start: [0] for version 1, [1] for version 2.
+	open, accepted [2]atomic.Int64
+	// The messages of version 2: all, parts that are not the last, whole calls and replies, and errors.
+	received, sent, partsReceived, partsSent, calls, replies, errors atomic.Int64
+}
+
+// VersionCounts are the counters for one version of RPC-over-RDMA. All except Connections only grow.
+type VersionCounts struct {
+	// Connections and Accepted are the numbers of a server's connections that have the version, now and since
+	// the start. If the server speaks both versions, a connection has none before its client has sent a
+	// message.
+	Connections, Accepted int64
+	// Received and Sent count messages: in version 1 calls and replies of the responder, and RDMA_ERRORs that
+	// were sent; in version 2 all messages, of which PartsReceived and PartsSent were parts of a longer
+	// message, without the last part.
+	Received, Sent, PartsReceived, PartsSent int64
+	// Errors counts the RDMA_ERRORs that were sent.
+	Errors int64
+}
+
+// Version returns the counters for version 1 or 2 of RPC-over-RDMA.
+func (s *Stats) Version(version int) VersionCounts {
+	v := &s.versions
+	c := VersionCounts{Connections: v.open[version-1].Load(), Accepted: v.accepted[version-1].Load()}
+	if version == wire.Version2 {
+		c.Received, c.Sent, c.Errors = v.received.Load(), v.sent.Load(), v.errors.Load()
+		c.PartsReceived, c.PartsSent = v.partsReceived.Load(), v.partsSent.Load()
+		return c
+	}
+	// Those of version 2 are read first: each of them is counted after the one for all versions.
+	calls, replies := v.calls.Load(), v.replies.Load()
+	c.Errors = s.ErrVers.Load() + s.ErrChunk.Load()
+	c.Received, c.Sent = s.Calls.Load()-calls, s.Replies.Load()-replies+c.Errors
+	return c
+}
+
+// speaks notes the version of a server's connection.
+func (k *connection) speaks(version int) {
+	k.version.Store(int32(version))
+	k.stats.versions.open[version-1].Add(1)
+	k.stats.versions.accepted[version-1].Add(1)
+	if k.chosen != nil {
+		k.chosen(k.device.Peer(), version)
+	}
+}
+
+// spoke notes the end of a connection.
+func (k *connection) spoke() {
+	if version := k.version.Load(); version != 0 {
+		k.stats.versions.open[version-1].Add(-1)
+	}
+}
+
+// countCall counts a call that the responder begins, and countReply a reply that it sends.
+func (k *connection) countCall() {
+	k.stats.Calls.Add(1)
+	if k.version.Load() == wire.Version2 {
+		k.stats.versions.calls.Add(1)
+	}
+}
+
+func (k *connection) countReply() {
+	k.stats.Replies.Add(1)
+	if k.version.Load() == wire.Version2 {
+		k.stats.versions.replies.Add(1)
+	}
+}
