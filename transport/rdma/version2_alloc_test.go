@@ -13,7 +13,7 @@ func TestVersion2AllocatesNothing(t *testing.T) {
 	}
 	b := newBench(t, benchConfig{device: newIwarp(t), server: Config{Version2: true}})
 	c := b.dial(DialConfig{Version2: true})
-	for name, x := range map[string]*rpc.Exchange{"NULL": null(), "GET": getTo(100)} {
+	for name, x := range map[string]*rpc.Exchange{"NULL": null(), "GET": getTo(100), "GET in parts": getTo(12000)} {
 		over := make(chan error, 1)
 		x.Done = func(x *rpc.Exchange) { over <- x.Err }
 		n := testing.AllocsPerRun(1000, func() {

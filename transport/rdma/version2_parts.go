@@ -12,7 +12,8 @@ import (
 // chunk lists. No other message comes between them.
 
 // How many Sends a message may take. A call, and a reply that the requester expects, take few: with more, a
-// chunk costs less. A reply for which the call offers no chunk that is long enough may take more.
+// chunk costs less. By BenchmarkVersions, parts have 1.8 times the rate of a Reply chunk with 3 Sends, and 0.95
+// times with 8. A reply for which the call offers no chunk that is long enough may take more.
 const (
 	callSends  = 4
 	replySends = 16
