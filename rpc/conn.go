@@ -34,6 +34,7 @@ type Conn struct {
 	// lanes has every lane in which a call of the connection waits, and may have others.
 	// executor.mu guards it.
 	lanes []*lane
+	use   connUse
 
 	caller  atomic.Pointer[Caller]
 	known   atomic.Bool
@@ -112,6 +113,7 @@ func (c *Conn) Close() {
 	if c.server != nil {
 		c.server.exec.abandonAll(c.server.replies.ended(c))
 		c.server.exec.forget(c)
+		c.server.uses.leave(c)
 	}
 	for f := c.takeEnd(); f != nil; f = c.takeEnd() {
 		(*f)()

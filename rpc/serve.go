@@ -294,6 +294,7 @@ func (s *Server) ended(c *Call, how Status) {
 	} else {
 		s.unknown[how].Add(1)
 	}
+	c.Conn.use.calls.Add(1)
 	if s.cfg.Observe == nil {
 		return
 	}
@@ -306,6 +307,7 @@ func (s *Server) ended(c *Call, how Status) {
 	}
 	if !st.took.IsZero() {
 		e.Nanoseconds = int64(time.Since(st.took))
+		c.Conn.use.nanoseconds.Add(uint64(e.Nanoseconds))
 	}
 	s.cfg.Observe(&e)
 }

@@ -71,6 +71,7 @@ type Server struct {
 	replies *replyCache
 	exec    *executor
 	apart   detachedCalls
+	uses    uses
 
 	inProgress atomic.Int64
 	draining   atomic.Bool
@@ -97,11 +98,13 @@ func NewServer(cfg Config) *Server {
 
 // NewConn makes the Conn of a new connection. Transports call it.
 func (s *Server) NewConn(peer, local netip.AddrPort, transport string, privileged bool) *Conn {
-	return &Conn{
+	c := &Conn{
 		ID: s.connID.Add(1), Peer: peer, Local: local,
 		Transport: transport, Privileged: privileged,
 		client: clientaddr.Of(peer.Addr()), server: s,
 	}
+	s.uses.enter(c)
+	return c
 }
 
 // Drain makes the Server drop new calls, so that their clients send them to the server that is

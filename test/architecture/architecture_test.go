@@ -23,6 +23,7 @@ var rooms = map[string][]string{
 	"internal/doorway":    {"internal/clientaddr", "internal/queue"},
 	"internal/durable":    {},
 	"internal/fair":       {"internal/clientaddr"},
+	"internal/histogram":  {},
 	"internal/loglimit":   {"internal/clientaddr", "internal/fair", "internal/queue"},
 	"internal/mountinfo":  {},
 	"internal/ownaddr":    {},
@@ -52,12 +53,12 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs3":       {"rpc", "vfs", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/export", "ulb/nfs/pseudo", "ulb/nfs/state"},
 	"ulb/nfs/nlm":        {"rpc", "vfs", "internal/clientaddr", "ulb/nfs", "ulb/nfs/nlm4wire", "ulb/nfs/nsmwire", "ulb/nfs/export", "ulb/nfs/state"},
 	"ulb/nfs/nfs4": {"rpc", "vfs", "ulb/nfs", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/pseudo", "ulb/nfs/identity",
-		"ulb/nfs/state"},
+		"ulb/nfs/state", "internal/histogram"},
 	"ulb/nfs/nfs40": {"rpc", "internal/fair", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/state"},
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "internal/fair", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients import the wire types and the binding, and no server code.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/queue", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server": {"server/admin", "server/config", "server/exports", "server/logline", "transport/rdma", "transport/tcp", "transport/udp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/doorway", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client"},
+	"server": {"server/admin", "server/config", "server/exports", "server/logline", "transport/rdma", "transport/tcp", "transport/udp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/doorway", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client", "internal/histogram"},
 	// server/admin only carries requests and answers. Package server knows the clients, opens and locks in them.
 	"server/admin": {},
 	// The configuration imports packages only for their names and defaults.

@@ -67,6 +67,8 @@ type Export struct {
 
 	mount *Mount // the Mount if the export is a mount below another export, else nil
 	use   use
+	// account is nil for the export of Table.SetRoot, and until Replace.
+	account *account
 
 	// scope is the Scope of FS. If unknown is set, FS is a mount's that has not been open yet, so
 	// that no handle of it can be checked; proof is then the handle by which Find returned the export.

@@ -113,7 +113,7 @@ func newMount(f Found, opener Opener) *Mount {
 func (m *Mount) export(fs vfs.FileSystem) *Export {
 	e := &Export{
 		Name: m.Name, ID: m.ExportID, FS: fs, Options: m.Top.Options,
-		Clients: m.Top.Clients, Security: m.Top.Security, Networks: m.Top.Networks, mount: m,
+		Clients: m.Top.Clients, Security: m.Top.Security, Networks: m.Top.Networks, mount: m, account: m.Top.account,
 		scope: m.scope, unknown: !m.opened,
 	}
 	e.Root = false

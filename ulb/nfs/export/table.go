@@ -97,6 +97,7 @@ func (t *Table) Replace(exports []*Export) error {
 	}
 	before := t.current.Load()
 	s.inherit(before)
+	s.openAccounts(before)
 	t.current.Store(s)
 	s.endMissing(before)
 	return nil

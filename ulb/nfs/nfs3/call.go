@@ -111,6 +111,14 @@ var absent = [...]int{
 	wire.ProcFsstat: 1, wire.ProcFsinfo: 1, wire.ProcPathconf: 1, wire.ProcCommit: 2,
 }
 
+// turnAway refuses a call before its procedure runs.
+func (p *Program) turnAway(c *rpc.Call, w *xdr.Writer, err error) rpc.Outcome {
+	at := w.Len()
+	out := refuse(c, w, err)
+	p.counters.count(c, w.Bytes()[at:])
+	return out
+}
+
 // refuse answers a call with the status of err and no attributes.
 func refuse(c *rpc.Call, w *xdr.Writer, err error) rpc.Outcome {
 	w.Uint32(uint32(export.StatusOf(err)))
@@ -153,7 +161,7 @@ type request struct {
 // Serve runs one procedure.
 func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	if c.Early {
-		return refuse(c, w, c.Subject.(error))
+		return p.turnAway(c, w, c.Subject.(error))
 	}
 	var e *export.Export
 	var who export.Looked
@@ -164,21 +172,26 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		case blocked(err):
 			return rpc.WouldBlock(e.FS.Lane())
 		case err != nil:
-			return refuse(c, w, err)
+			return p.turnAway(c, w, err)
 		}
 		if err := p.exports.Look(e, c.Conn, &c.Cred, &who); err != nil {
 			lane := e.FS.Lane()
 			e.Leave(c.Conn)
-			return wait(c, w, lane, err)
+			return p.wait(c, w, lane, err)
 		}
 	}
+	at := w.Len()
 	out, later := p.execute(c, w, e, o, &who)
-	if out.Pending {
+	switch {
+	case out.Block:
+	case out.Pending:
 		// From Await on, the call may belong to another goroutine.
 		c.WaitsFor(rpc.WaitState)
 		c.Detach()
 		lane := e.FS.Lane()
 		later.Await(func() { c.Resume(lane) })
+	case out.Stat == rpc.Success:
+		p.counters.count(c, w.Bytes()[at:])
 	}
 	return out
 }
@@ -231,10 +244,10 @@ func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, err er
 // wait handles a call whose caller could not be identified because of err. If err is an export.Pending,
 // the executor runs the call again when the look-up has ended; lane is the resource that the call may then
 // wait for (rpc.Call.Resume). Otherwise the client gets NFS3ERR_JUKEBOX.
-func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
+func (p *Program) wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	pending, ok := errors.AsType[export.Pending](err)
 	if !ok {
-		return refuse(c, w, vfs.ErrDelay)
+		return p.turnAway(c, w, vfs.ErrDelay)
 	}
 	c.WaitsFor(rpc.WaitUser)
 	c.Detach()

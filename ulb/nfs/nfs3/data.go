@@ -28,6 +28,7 @@ func (r *request) read(args *wire.Read3Args, res *wire.Read3Res) error {
 	res.ResFail.FileAttributes = res.ResOK.FileAttributes
 	if err == nil {
 		res.ResOK.Data = r.call.Eligible(buf[:n:n])
+		r.export.DidRead(r.call.Conn, n)
 	}
 	return err
 }
@@ -48,6 +49,9 @@ func (r *request) write(args *wire.Write3Args, res *wire.Write3Res) error {
 	err := r.may(state.UseWrite, r.handle, nil)
 	if err == nil {
 		n, done, ch, err = r.fs().Write(&r.op, r.handle, args.Offset, r.data[:], vfs.Stability(args.Stable))
+	}
+	if err == nil {
+		r.export.DidWrite(r.call.Conn, n)
 	}
 	res.Status = export.StatusOf(err)
 	res.ResOK = wire.Write3ResOK{FileWcc: wcc(&ch), Count: uint32(n), Committed: wire.StableHow(done), Verf: verf}

@@ -19,7 +19,8 @@ type Program struct {
 	requests sync.Pool
 	// names is the tree of names, which leads from an export to the mounts below it. If it is
 	// nil, no call leads from an export into a mount.
-	names *pseudo.FS
+	names    *pseudo.FS
+	counters counters
 }
 
 // New returns a program that serves exports.

@@ -250,6 +250,7 @@ func (k *Compound) runAndWrite(op *Operation, s Status) Status {
 	k.W.Uint32(0)
 	k.running = running{}
 	if op != nil {
+		k.begins(op)
 		s = k.perform(op)
 	}
 	if s < 0 {
@@ -273,6 +274,7 @@ func (k *Compound) runAndWrite(op *Operation, s Status) Status {
 		}
 	}
 	k.Program.counters.count(k, s)
+	k.account(op, s)
 	k.W.PatchUint32(at, uint32(s))
 	return s
 }

@@ -56,6 +56,8 @@ type Compound struct {
 	// broughtBy is 1 + the index of the operation that left the current object's attributes
 	// in Attr. It is 0 if no operation did.
 	broughtBy int
+	// began is when the running operation began (see begins), or 0.
+	began time.Duration
 	// reserved is the number of bytes that the running ALLOCATE or DEALLOCATE has finished: see reserve.
 	reserved uint64
 	// lent is the unused rest of the memory for READs for which the server reserved no memory.

@@ -34,6 +34,7 @@ func read(k *Compound, args *wire.Read4Args) Status {
 		return k.closedOr(err)
 	}
 	k.brought()
+	k.Current.Export.DidRead(k.Call.Conn, n)
 	res := wire.Read4ResOK{EOF: eof}
 	if lent {
 		k.lent = k.lent[n:]
@@ -98,6 +99,7 @@ func write(k *Compound, args *wire.Write4Args) Status {
 		k.Attr = ch.After
 		k.brought()
 	}
+	k.Current.Export.DidWrite(k.Call.Conn, n)
 	res := wire.Write4ResOK{Count: uint32(n), Committed: wire.StableHow4(stable), Writeverf: verf}
 	res.Encode(k.W)
 	return wire.NFS4OK

@@ -195,5 +195,6 @@ func (r *segments) data(end uint64) error {
 	r.at += uint64(n)
 	r.n++
 	r.eof = eof
+	k.Current.Export.DidRead(k.Call.Conn, n)
 	return nil
 }

@@ -1,0 +1,64 @@
+package rpc_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// What a client has used is known by its address, over all its connections, also when they have ended.
+func TestUseOfClients(t *testing.T) {
+	s, _, _ := newServer(t, rpc.Config{})
+	dial := func(peer string) *rpc.Conn {
+		return s.NewConn(netip.MustParseAddrPort(peer), local, "tcp", true)
+	}
+	a, b, other := dial("192.0.2.1:700"), dial("192.0.2.1:701"), dial("192.0.2.2:700")
+	for _, c := range []*rpc.Conn{a, b, other} {
+		ended(t, rpctest.NewCall(c, rpctest.Message(7, rpctest.ECHO, func(w *xdr.Writer) { w.String("hello") })).Go(s).Done)
+	}
+	a.DidRead(100)
+	b.DidRead(20)
+	b.DidWrite(3)
+	want := func(address string, use rpc.Use) {
+		t.Helper()
+		clients, _ := s.Uses()
+		if got := clients[netip.MustParseAddr(address)]; got != use {
+			t.Errorf("%s: %+v, want %+v", address, got, use)
+		}
+	}
+	want("192.0.2.1", rpc.Use{Calls: 2, Read: 120, Written: 3, Connections: 2})
+	a.Close()
+	a.Close()
+	want("192.0.2.1", rpc.Use{Calls: 2, Read: 120, Written: 3, Connections: 1})
+	b.Close()
+	dial("192.0.2.3:700").Close()
+	want("192.0.2.1", rpc.Use{Calls: 2, Read: 120, Written: 3})
+	want("192.0.2.2", rpc.Use{Calls: 1, Connections: 1})
+	if clients, _ := s.Uses(); len(clients) != 3 { // one is the connection of newServer
+		t.Errorf("a client that has used nothing is remembered: %v", clients)
+	}
+}
+
+// Of clients without connections the server remembers a bounded number, and nothing that they have used is lost.
+func TestForgottenClientsCount(t *testing.T) {
+	s, _, _ := newServer(t, rpc.Config{})
+	const n = 5000
+	for i := range n {
+		c := s.NewConn(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 700), local, "tcp", true)
+		c.DidRead(1)
+		c.Close()
+	}
+	clients, forgotten := s.Uses()
+	if len(clients) > 1025 {
+		t.Errorf("%d clients are remembered", len(clients))
+	}
+	for _, use := range clients {
+		forgotten.Read += use.Read
+	}
+	if forgotten.Read != n {
+		t.Errorf("of %d bytes %d are counted", n, forgotten.Read)
+	}
+}

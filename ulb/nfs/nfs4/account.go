@@ -1,0 +1,77 @@
+package nfs4
+
+import (
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/histogram"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// timeStripes is the number of histograms of each operation. Connections use different ones, by the connection's ID.
+const timeStripes = 8
+
+// durations counts how long operations took, from their first attempt to their end, with all waits.
+type durations [timeStripes][lastOperation + 1]histogram.Histogram
+
+// brief holds the operations that never wait, and take less time than two looks at the clock. They are not timed.
+var brief = [lastOperation + 1]bool{
+	wire.OpPutFH: true, wire.OpPutPubFH: true, wire.OpPutRootFH: true, wire.OpGetFH: true,
+	wire.OpSaveFH: true, wire.OpRestoreFH: true, wire.OpSequence: true,
+}
+
+// epoch is the zero of the clock of begins and account. To read it costs less than time.Now.
+var epoch = time.Now()
+
+// begins notes when an operation is attempted for the first time.
+func (k *Compound) begins(op *Operation) {
+	if k.Program.durations != nil && k.began == 0 && !brief[op.Number] {
+		k.began = time.Since(epoch)
+	}
+}
+
+// account counts an operation that has ended in the account of its export, and how long it took. op is nil if it did
+// not begin.
+func (k *Compound) account(op *Operation, s Status) {
+	if k.began != 0 {
+		k.Program.durations[k.Call.Conn.ID%timeStripes][k.Number].Add(time.Since(epoch) - k.began)
+		k.began = 0
+	}
+	if e := k.Current.Export; op != nil && op.Handle && e != nil {
+		e.Did(k.Call.Conn, kindOf(op.Number), s != wire.NFS4OK)
+	}
+}
+
+func kindOf(n wire.OpNum) export.Kind {
+	switch n {
+	case wire.OpRead, wire.OpReadPlus:
+		return export.Reading
+	case wire.OpWrite:
+		return export.Writing
+	}
+	return export.Other
+}
+
+// OperationDurations has how long one operation took, each time.
+type OperationDurations struct {
+	Operation wire.OpNum
+	histogram.Snapshot
+}
+
+// Durations returns how long the operations took that were executed since the start, without those that only set file
+// handles, and without SEQUENCE. It returns nil without Config.Durations.
+func (p *Program) Durations() (all []OperationDurations) {
+	if p.durations == nil {
+		return nil
+	}
+	for op := range p.durations[0] {
+		d := OperationDurations{Operation: wire.OpNum(op)}
+		for i := range p.durations {
+			d.Add(&p.durations[i][op])
+		}
+		if d.Count() > 0 {
+			all = append(all, d)
+		}
+	}
+	return all
+}
