@@ -1,28 +1,20 @@
 package server
 
 import (
-	"context"
-	"net"
-	"net/http"
-	"strconv"
-	"strings"
-	"sync"
-	"time"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/histogram"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
-	"github.com/nfsrdmad/nfsrdmad/server/config"
-	"github.com/nfsrdmad/nfsrdmad/server/logline"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -31,20 +23,28 @@ import (
 // a snapshot.
 type metric struct {
 	name string
-	// help is the text for Prometheus. meaning is the text for docs/running.md.
+	// help is the text for Prometheus. meaning is the text for docs/metrics.md.
 	help, meaning string
 	labels        []string
 	kind          prometheus.ValueType
-	// read calls put with each value and its labels.
+	// read calls put with each value and its labels. A histogram has took instead, and no kind.
 	read func(*counted, put)
+	took func(*counted, putDurations)
 }
 
 type put = func(v float64, labels ...string)
+
+type putDurations = func(s *histogram.Snapshot, labels ...string)
 
 // counted is a snapshot of the counters of all packages.
 type counted struct {
 	calls       rpc.Stats
 	operations  []nfs4.OperationStats // of NFSv4
+	procedures  []nfs3.OperationStats
+	durations   []procedureDurations      // of calls; nil without metrics
+	took        []nfs4.OperationDurations // by operations of NFSv4; nil without metrics
+	accounts    []*export.Export
+	clients     map[string]*clientUse // by address, with otherClients
 	gss         gss.Stats
 	groups      identity.GroupsStats // look-ups of users' groups
 	memory      mem.Stats
@@ -87,8 +87,16 @@ func (s *Server) count() *counted {
 		}
 	}
 	if s.nfs4 != nil {
-		c.operations = s.nfs4.Stats()
+		c.operations, c.took = s.nfs4.Stats(), s.nfs4.Durations()
 	}
+	if s.nfs3 != nil {
+		c.procedures = s.nfs3.Stats()
+	}
+	if s.durations != nil {
+		c.durations = s.durations.read(c.calls.Procedures)
+	}
+	c.accounts = s.exports.Table.All()
+	c.clients = s.topClients.update(s.rpc.Uses())
 	for _, t := range s.transports {
 		c.transports = append(c.transports, carried{t.name, t.traffic()})
 	}
@@ -101,37 +109,11 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-// metrics are all metrics except the histograms of durations.
-var metrics = []metric{
-	{name: "nfsrdmad_calls_total", help: "RPC calls that ended.", kind: counter,
-		meaning: "calls that ended. `failed` is a MNT that was refused; any reply of an NFS procedure counts as `success`, even if it has an error status",
-		labels:  []string{"program", "version", "procedure", "status"},
-		read: func(c *counted, put put) {
-			for _, p := range c.calls.Procedures {
-				for status, n := range p.Calls {
-					if n > 0 {
-						put(float64(n), programName(p.Program), strconv.Itoa(int(p.Version)), p.Name, rpc.Status(status).String())
-					}
-				}
-			}
-		}},
-	{name: "nfsrdmad_nfs4_operations_total", help: "Operations of NFSv4 that were executed.", kind: counter, labels: []string{"operation", "status"},
-		meaning: "operations of NFSv4 that were executed, by result: `ok`, or the error without `NFS4ERR_`",
-		read: func(c *counted, put put) {
-			for _, o := range c.operations {
-				status := "ok"
-				if o.Status != 0 {
-					status = strings.ToLower(strings.TrimPrefix(o.Status.String(), "NFS4ERR_"))
-				}
-				put(float64(o.Count), strings.TrimPrefix(o.Operation.String(), "OP_"), status)
-			}
-		}},
-	{name: "nfsrdmad_calls_in_progress", help: "RPC calls being served.", kind: gauge,
-		meaning: "calls in progress",
-		read:    func(c *counted, put put) { put(float64(c.calls.InProgress)) }},
-	{name: "nfsrdmad_calls_queued", help: "Calls that wait for a thread that may block.", kind: gauge,
-		meaning: "calls that wait for a thread, because they may block",
-		read:    func(c *counted, put put) { put(float64(c.calls.Queued)) }},
+// metrics are all metrics of the server itself, in the order of docs/metrics.md.
+var metrics = slices.Concat(callMetrics, useMetrics, serverMetrics, buildMetrics)
+
+// serverMetrics are those about connections, memory and what the server does beside the calls.
+var serverMetrics = []metric{
 	{name: "nfsrdmad_busy_polls_total", help: "Times that the daemon looked for a connection's next call before it slept.", kind: counter, labels: []string{"result"},
 		meaning: "polls for the next call (`busy_poll`), by result: a call came (`hit`), no call came (`miss`), or the daemon ended the poll because it had other work (`broken`)",
 		read: each(func(c *counted) []count {
@@ -361,88 +343,14 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for i := range metrics {
 		m := &metrics[i]
 		desc := m.desc()
+		if m.took != nil {
+			m.took(now, func(s *histogram.Snapshot, labels ...string) {
+				ch <- prometheus.MustNewConstHistogram(desc, s.Count(), s.Sum().Seconds(), s.Buckets(), labels...)
+			})
+			continue
+		}
 		m.read(now, func(v float64, labels ...string) {
 			ch <- prometheus.MustNewConstMetric(desc, m.kind, v, labels...)
 		})
 	}
-}
-
-// metricsConnections is the largest number of connections to the metrics endpoint at a time. At
-// this number the server accepts no further connection there until one ends, so that connections
-// for metrics do not use up the descriptors for files and clients.
-const metricsConnections = 16
-
-// serveMetrics starts to serve metrics if they are configured. The function stop ends this. If
-// serveMetrics cannot listen, the server runs without metrics.
-func (s *Server) serveMetrics() (stop func(context.Context)) {
-	if s.cfg.Metrics == "" {
-		return func(context.Context) {}
-	}
-	l, err := net.Listen("tcp", s.cfg.Metrics)
-	if err != nil {
-		s.log.Warn(logline.MetricsUnserved, zap.String("metrics", s.cfg.Metrics), zap.Error(config.Cause(err)))
-		return func(context.Context) {}
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 10 * time.Second}
-	go web.Serve(netutil.LimitListener(l, metricsConnections))
-	return func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		if web.Shutdown(ctx) != nil {
-			web.Close()
-		}
-	}
-}
-
-// registry returns a registry of all metrics of the server.
-func (s *Server) registry() *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(collector{s})
-	if s.durations != nil {
-		r.MustRegister(s.durations)
-	}
-	return r
-}
-
-// durations are histograms of the durations of calls, one for each procedure that was called.
-// They exist only if metrics are served.
-type durations struct {
-	*prometheus.HistogramVec
-	of sync.Map // the histograms by procedure: they are found here in less time than in the HistogramVec
-}
-
-type procedure struct {
-	program uint32
-	name    string
-}
-
-// durationMetric describes the histograms, for documentation and for Prometheus.
-var durationMetric = metric{
-	name: "nfsrdmad_call_seconds", help: "How long calls took the server.", labels: []string{"program", "procedure"},
-	meaning: "histogram of the time that the server took for calls, without the time on the network",
-}
-
-func newDurations() *durations {
-	return &durations{HistogramVec: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: durationMetric.name, Help: durationMetric.help,
-		// Powers of two, from 4.096 us to about 17 s.
-		Buckets: prometheus.ExponentialBuckets(4096e-9, 2, 23),
-	}, durationMetric.labels)}
-}
-
-// observe adds a call's duration to the histogram of its procedure. It is the callback
-// rpc.Config.Observe.
-func (d *durations) observe(e *rpc.Event) {
-	if e.Nanoseconds == 0 || e.Name == "" {
-		return
-	}
-	key := procedure{e.Program, e.Name}
-	histogram, there := d.of.Load(key)
-	if !there {
-		histogram = d.WithLabelValues(programName(e.Program), e.Name)
-		d.of.Store(key, histogram)
-	}
-	histogram.(prometheus.Observer).Observe(float64(e.Nanoseconds) / 1e9)
 }

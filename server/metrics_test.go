@@ -17,7 +17,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// The daemon exports the metrics in docs/running.md, and they count the test's calls.
+// The daemon exports the metrics in docs/metrics.md, and they count the test's calls.
 func TestMetrics(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -67,17 +67,11 @@ options = "insecure,no_root_squash"
 	if _, err := d.session(t, "tcp", client.Callbacks{}).Walk(ctx, nil, "/"); err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.Get("http://" + metrics + "/metrics")
-	if err != nil {
-		t.Fatal(err)
+	first := scrape(t, metrics)
+	if want := `nfsrdmad_client_bytes_total{client="other",direction="read"} 200000`; !strings.Contains(first, "\n"+want+"\n") {
+		t.Errorf("before a client has values of its own, there is no line %s", want)
 	}
-	defer response.Body.Close()
-	http.DefaultClient.CloseIdleConnections()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(body)
+	text := scrape(t, metrics)
 	for _, want := range []string{
 		`nfsrdmad_calls_total{procedure="WRITE",program="nfs",status="success",version="3"} 2`,
 		`nfsrdmad_calls_total{procedure="MNT",program="mount",status="success",version="3"} 2`,
@@ -90,6 +84,18 @@ options = "insecure,no_root_squash"
 		`nfsrdmad_call_seconds_count{procedure="READ",program="nfs"} 2`,
 		`nfsrdmad_call_seconds_bucket{procedure="READ",program="nfs",le="+Inf"} 2`,
 		`nfsrdmad_nfs4_operations_total{operation="CREATE_SESSION",status="ok"} 1`,
+		`nfsrdmad_nfs4_operation_seconds_count{operation="CREATE_SESSION"} 1`,
+		`nfsrdmad_nfs3_operations_total{operation="WRITE",status="ok"} 2`,
+		`nfsrdmad_nfs3_operations_total{operation="LOOKUP",status="noent"} 2`,
+		`nfsrdmad_export_operations_total{export="/",kind="read"} 2`,
+		`nfsrdmad_export_operations_total{export="/",kind="write"} 2`,
+		`nfsrdmad_export_bytes_total{direction="read",export="/"} 200000`,
+		`nfsrdmad_export_bytes_total{direction="written",export="/"} 200000`,
+		`nfsrdmad_client_calls_total{client="127.0.0.1"} 0`,
+		`nfsrdmad_client_connections{client="127.0.0.1"} 3`,
+		`nfsrdmad_waits{for="thread"} 0`,
+		`nfsrdmad_waits_total{for="memory"} 0`,
+		`nfsrdmad_wait_seconds_total{for="turn"} 0`,
 		`nfsrdmad_stalled_total{transport="rdma"} 0`,
 		`nfsrdmad_transport_faults_total{reason="truncated_list",transport="rdma"} 0`,
 		`nfsrdmad_seats{stage="known"} 3`,
@@ -101,7 +107,12 @@ options = "insecure,no_root_squash"
 			t.Errorf("there is no line %s", want)
 		}
 	}
-	document, err := os.ReadFile(root + "/docs/running.md")
+	for _, want := range []string{"\nnfsrdmad_build_info{", "\nprocess_open_fds ", "\ngo_goroutines "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+	document, err := os.ReadFile(root + "/docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +122,7 @@ options = "insecure,no_root_squash"
 	}
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (nfsrdmad_\w+)`).FindAllStringSubmatch(text, -1) {
 		if !documented[m[1]] {
-			t.Errorf("docs/running.md does not name %s", m[1])
+			t.Errorf("docs/metrics.md does not name %s", m[1])
 		}
 		delete(documented, m[1])
 	}
@@ -119,7 +130,7 @@ options = "insecure,no_root_squash"
 		if strings.HasPrefix(name, "nfsrdmad_device_") {
 			continue // this server uses no RDMA device: see TestMetricsOfDevices
 		}
-		t.Errorf("docs/running.md names %s, which is not there", name)
+		t.Errorf("docs/metrics.md names %s, which is not there", name)
 	}
 }
 
@@ -161,18 +172,46 @@ func TestGoesOnWithoutMetrics(t *testing.T) {
 	}
 }
 
-// The daemon accepts only a few connections to the metrics endpoint at a time. So many silent
-// ones use few of its descriptors, and it still serves files.
+// scrape asks for the metrics on a connection of its own.
+func scrape(t *testing.T, at string) string {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get("http://" + at + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// Silent connections to the metrics endpoint, however many, use few of the daemon's descriptors, and give way to a
+// scrape. A connection that has asked once, and asks nothing more, gives way as well.
 func TestMetricsConnectionsAreBounded(t *testing.T) {
 	metrics := freePort(t, ownLoopback())
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("metrics = %q\n", metrics))
 	d := start(t, "rw,insecure,no_root_squash", "--config", config)
-	for range 200 {
+	for i := range 200 {
 		c, err := net.Dial("tcp", metrics.String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
+		if i%2 == 0 {
+			continue
+		}
+		if _, err := io.WriteString(c, "GET /none HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := scrape(t, metrics.String()); !strings.Contains(text, "nfsrdmad_connections") {
+		t.Error("a scrape beside 200 connections is not answered")
 	}
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.PID()))
 	if err != nil {

@@ -54,9 +54,9 @@ func (p *program) served(c *config.Config) bool { return slices.ContainsFunc(p.v
 var programs = []program{
 	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[:1],
 		func(s *Server) rpc.Program {
-			nfs := nfs3.New(s.exports.Table)
-			nfs.Ask(s.clients)
-			return nfs
+			s.nfs3 = nfs3.New(s.exports.Table)
+			s.nfs3.Ask(s.clients)
+			return s.nfs3
 		}},
 	{"nfs", nfs4wire.Program, nfs4wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[1:], (*Server).nfs4Program},
 	// MOUNT is registered for TCP only (RFC 8267 §5.1), but served over both transports.
@@ -190,6 +190,7 @@ func (s *Server) nfs4Program() rpc.Program {
 	cfg := nfs4.Config{
 		Exports: s.exports.Table, State: s.clients,
 		Identity: s.users, SendNames: s.cfg.NFS.Owners == config.OwnersNames,
+		Durations: s.durations != nil,
 	}
 	if s.cfg.Serves("4.0") {
 		machine, _ := os.Hostname()

@@ -22,6 +22,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm"
@@ -55,6 +56,7 @@ type Server struct {
 	records     *records.Store  // stores which clients hold state
 	identity    []byte          // identifies this server to NFSv4 clients
 	nfs4        *nfs4.Program   // nil if NFSv4 is not served
+	nfs3        *nfs3.Program   // nil if NFSv3 is not served
 	nfs40       *nfs40.Minor
 	nlm         *nlm.Program // nil if NFSv3 is not served
 	nsm         *nlm.Monitor
@@ -67,9 +69,10 @@ type Server struct {
 	registration *registration
 	// answered has the addresses at which a call of this daemon to itself succeeded over an RDMA
 	// device (see answers).
-	answered  sync.Map
-	durations *durations     // nil without metrics
-	admin     administration // answers the administrator
+	answered   sync.Map
+	durations  *durations     // nil without metrics
+	topClients topClients     // chooses the clients that have metrics of their own
+	admin      administration // answers the administrator
 	// daemon is true if this Server is the whole process and reports to systemd. It is false if a
 	// program embeds the Server.
 	daemon  bool

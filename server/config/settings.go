@@ -58,7 +58,7 @@ var settings = []setting{
 	choice("log_format", []string{"text", "json"}, "",
 		"`text` or `json`, on standard error"),
 	{key: "metrics", usual: "none", check: checkMetrics,
-		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. It has no access control: keep it on loopback or a management network. It serves 16 connections at a time, and closes a connection that sends no request within 10 seconds"},
+		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. It has no access control: keep it on loopback or a management network. [metrics.md](metrics.md) lists the metrics"},
 	{key: "admin_socket", usual: "`admin.sock` in the state directory", check: checkAdminSocket,
 		meaning: "the Unix socket at which the daemon answers the commands of the administrator, such as `nfsrdmad clients` ([running.md](running.md#who-is-connected-what-is-open-what-waits)): an absolute path, or `\"none\"`. Only root and the daemon's own user can use it. If the daemon cannot make the socket, it serves without it, and logs why"},
 	{key: "rpcbind", usual: "`true`",

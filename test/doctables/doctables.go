@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/configuration.md and docs/running.md anew")
+var update = flag.Bool("update", false, "write the tables of docs/configuration.md, docs/metrics.md and docs/running.md anew")
 
 // rewritten returns a document with its tables rewritten. The function rows gets the heading above
 // a table and the name of the table's first column. It returns the table's rows, or nil to leave
