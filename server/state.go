@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/durable"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/statedir"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
@@ -43,6 +44,10 @@ func openState(path string) (*stateDir, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("state directory %s is in use by another nfsrdmad: stop it, or give this one a directory of its own with --state-dir", path)
+	}
+	if _, err := statedir.Format(path); err != nil {
+		lock.Close()
+		return nil, err
 	}
 	return &stateDir{path, lock}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/durable"
 	"github.com/nfsrdmad/nfsrdmad/server/logline"
+	"github.com/nfsrdmad/nfsrdmad/server/statedir"
 )
 
 // listFile is the file of the state directory with the names of the other files that the directory has had.
@@ -38,8 +39,11 @@ func (s *stateDir) warnOfLoss(log *zap.Logger) {
 	}
 }
 
-// list stores which files the state directory has.
+// list stores which files the state directory has, and in which format.
 func (s *stateDir) list() error {
+	if err := statedir.Mark(s.path); err != nil {
+		return err
+	}
 	var now []string
 	for _, f := range lostFiles {
 		if s.has(f.name) {

@@ -34,6 +34,18 @@ func (a *askFlags) caller() (*admin.Caller, error) {
 	if a.socket != "" {
 		return admin.NewCaller(a.socket), nil
 	}
+	cfg, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.AdminPath() == "" {
+		return nil, usageError{errors.New("the configuration says admin_socket = \"none\": the daemon answers no commands")}
+	}
+	return admin.NewCaller(cfg.AdminPath()), nil
+}
+
+// config returns the configuration of the daemon that the flags name.
+func (a *askFlags) config() (*config.Config, error) {
 	var flags configFlags
 	flags.add(pflag.NewFlagSet("", pflag.ContinueOnError)) // none is set
 	flags.file = a.file
@@ -47,10 +59,7 @@ func (a *askFlags) caller() (*admin.Caller, error) {
 	case cfg.StateDir == "":
 		cfg.StateDir = config.DefaultStateDir
 	}
-	if cfg.AdminPath() == "" {
-		return nil, usageError{errors.New("the configuration says admin_socket = \"none\": the daemon answers no commands")}
-	}
-	return admin.NewCaller(cfg.AdminPath()), nil
+	return cfg, nil
 }
 
 // ask sends the daemon a request, such as GET for /clients, with parameters, and passes the answer to show. With

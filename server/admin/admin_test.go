@@ -54,6 +54,7 @@ func (f *fake) Locks(Choice) (iter.Seq[*Lock], error) { return func(func(*Lock) 
 func (f *fake) Calls() []*Call                 { return nil }
 func (f *fake) Exports() []*Export             { return nil }
 func (f *fake) Report(w io.Writer)             { io.WriteString(w, "report") }
+func (f *fake) Backup(w io.Writer) error       { _, err := io.WriteString(w, "backup"); return err }
 func (f *fake) Evict(Choice) (*Taken, error)   { return &Taken{}, nil }
 func (f *fake) Release(Choice) (*Taken, error) { return &Taken{}, nil }
 func (f *fake) StopExport(context.Context, string) (*ExportStopped, error) {

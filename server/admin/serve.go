@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,8 @@ type Daemon interface {
 	Exports() []*Export
 	// Report writes all that helps to find out what is wrong, as text, without secrets.
 	Report(io.Writer)
+	// Backup writes a backup of the state directory, as a tar archive.
+	Backup(io.Writer) error
 	// Evict removes the clients of a choice that has no more than Client. Release takes what clients have open and locked.
 	Evict(Choice) (*Taken, error)
 	Release(Choice) (*Taken, error)
@@ -96,6 +99,15 @@ func handler(d Daemon) http.Handler {
 	mux.HandleFunc("GET /report", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		d.Report(w)
+	})
+	mux.HandleFunc("GET /state/backup", func(w http.ResponseWriter, _ *http.Request) {
+		var whole bytes.Buffer // an error in the middle would leave half an answer
+		if err := d.Backup(&whole); err != nil {
+			fail(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/x-tar")
+		_, _ = whole.WriteTo(w) // the caller has gone
 	})
 	orders(mux, d)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

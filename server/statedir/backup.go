@@ -1,0 +1,159 @@
+package statedir
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
+)
+
+// kept are the files of a backup, in their order. The key comes last, so that a backup with a key is whole.
+var kept = []string{Version, List, Roots, Records, Key}
+
+// Write writes the files of a backup of dir as a tar archive. copyRecords returns the content of the file of records.
+// What each file contains is of one moment; no file depends on the others. The index of file handles is not in it.
+func Write(w io.Writer, dir string, copyRecords func() ([]byte, error)) error {
+	out := tar.NewWriter(w)
+	for _, name := range kept {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if name == Records && err == nil {
+			b, err = copyRecords()
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return err
+		}
+		if err := put(out, name, b); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+func put(out *tar.Writer, name string, content []byte) error {
+	if err := out.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content)), ModTime: time.Now()}); err != nil {
+		return err
+	}
+	_, err := out.Write(content)
+	return err
+}
+
+// ErrUsed says that a daemon uses a directory.
+var ErrUsed = errors.New("a daemon uses the directory: its files change while they are copied")
+
+// Copy makes a backup of a directory that no daemon uses, the index of file handles included. It returns ErrUsed if one
+// does. No daemon can start with the directory meanwhile.
+func Copy(dir, to string) error {
+	done, err := take(dir)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return ErrUsed
+	case err != nil:
+		return err
+	}
+	defer done()
+	r, w := io.Pipe()
+	go func() {
+		err := Write(w, dir, func() ([]byte, error) { return records.CopyOf(filepath.Join(dir, Records)) })
+		w.CloseWithError(err)
+	}()
+	defer r.Close()
+	return read(r, to, func(partial string) error {
+		if _, err := os.Stat(filepath.Join(dir, Index)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return os.CopyFS(filepath.Join(partial, Index), os.DirFS(filepath.Join(dir, Index)))
+	})
+}
+
+// Read makes the directory to, which must not exist, from what Write has written. If it fails, it leaves nothing.
+func Read(r io.Reader, to string) error { return read(r, to, func(string) error { return nil }) }
+
+// read is Read. more adds files to the directory, which is called partial until it is whole.
+func read(r io.Reader, to string, more func(partial string) error) (err error) {
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("%s exists: name a directory for the backup that does not exist yet", to)
+	}
+	partial := strings.TrimRight(to, "/") + ".partial"
+	if err := os.Mkdir(partial, 0o700); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(partial)
+		}
+	}()
+	if err := extract(r, partial); err != nil {
+		return err
+	}
+	if err := more(partial); err != nil {
+		return err
+	}
+	if err := syncDir(partial); err != nil {
+		return err
+	}
+	if err := os.Rename(partial, to); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(filepath.Clean(to)))
+}
+
+// largestFile is the largest file of a backup, in bytes: see records.
+const largestFile = 1 << 28
+
+func extract(r io.Reader, dir string) error {
+	in, whole := tar.NewReader(r), false
+	for {
+		h, err := in.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("the backup ended before it was whole: %w", err)
+		}
+		if !slices.Contains(kept, h.Name) || h.Size > largestFile {
+			return fmt.Errorf("the backup has %q, which is no file of a state directory", h.Name)
+		}
+		if err := store(filepath.Join(dir, h.Name), in); err != nil {
+			return err
+		}
+		whole = whole || h.Name == Key
+	}
+	if !whole {
+		return errors.New("the backup has no " + Key + ", without which clients have to mount anew: see 'nfsrdmad state check'")
+	}
+	return nil
+}
+
+func store(file string, content io.Reader) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := io.Copy(f, content); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,144 @@
+package statedir
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
+)
+
+// directory returns a state directory with all files.
+func directory(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, Key, strings.Repeat("k", 32))
+	write(t, dir, Roots, `{"/a": {"path": "/srv/a", "fsid": "1", "handle": "2"}}`)
+	write(t, dir, List, Key+"\n"+Records+"\n"+Roots+"\n")
+	write(t, dir, Lock, "")
+	if err := Mark(dir); err != nil {
+		t.Fatal(err)
+	}
+	s, err := records.Open(filepath.Join(dir, Records))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Put([]state.Record{{Kind: state.Minor0, Owner: "a client\x1b[2J", Principal: "uid 0"}}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each thing that is wrong with a file is found, with a remedy, and the file is named.
+func TestProblemsAreFound(t *testing.T) {
+	dir := directory(t)
+	c, err := Look(dir)
+	if err != nil || len(c.Problems()) > 0 || c.Used || len(c.Clients) != 1 || len(c.Exports) != 1 || c.Exports[0] != "/srv/a" {
+		t.Fatalf("a whole directory: %+v, %v", c, err)
+	}
+	var out bytes.Buffer
+	c.Print(&out)
+	if strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "a client") {
+		t.Errorf("show prints %q", out.String())
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, Records))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []struct {
+		file, says string
+		spoil      func(path string) error
+	}{
+		{Key, "16 bytes instead of 32", func(p string) error { return os.Truncate(p, 16) }},
+		{Key, "mode 0644", func(p string) error { return os.Chmod(p, 0o644) }},
+		{Key, "missing", os.Remove},
+		{Roots, "missing", os.Remove},
+		{Roots, "JSON", func(p string) error { return os.Truncate(p, 10) }},
+		{Records, "empty", func(p string) error { return os.Truncate(p, 0) }},
+		{Records, "cut short", func(p string) error { return os.Truncate(p, int64(len(whole)-10)) }},
+		{Records, "missing", os.Remove},
+		{Version, "format 7", func(p string) error { return os.WriteFile(p, []byte("7"), 0o600) }},
+		{Version, "damaged", func(p string) error { return os.WriteFile(p, nil, 0o600) }},
+		{Records + records.Aside, "not used any more", func(p string) error { return os.WriteFile(p, nil, 0o600) }},
+	} {
+		dir := directory(t)
+		if err := w.spoil(filepath.Join(dir, w.file)); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Look(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := c.Problems(); len(p) != 1 || p[0].Name != w.file || !strings.Contains(p[0].Problem, w.says) || p[0].Remedy == "" {
+			t.Errorf("%s, %s: %+v", w.file, w.says, p)
+		}
+	}
+}
+
+// A directory in use is seen as such, and is not copied.
+func TestADirectoryInUseIsNotCopied(t *testing.T) {
+	dir := directory(t)
+	f, err := os.Open(filepath.Join(dir, Lock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := Look(dir); err != nil || !c.Used {
+		t.Errorf("%+v, %v", c, err)
+	}
+	to := filepath.Join(t.TempDir(), "backup")
+	if err := Copy(dir, to); !errors.Is(err, ErrUsed) {
+		t.Errorf("copied: %v", err)
+	}
+	f.Close()
+	if err := Copy(dir, to); err != nil {
+		t.Error(err)
+	}
+}
+
+// A backup that ends too early, at whichever byte, makes no directory.
+func TestABackupIsWholeOrNotThere(t *testing.T) {
+	dir := directory(t)
+	var whole bytes.Buffer
+	if err := Write(&whole, dir, func() ([]byte, error) { return records.CopyOf(filepath.Join(dir, Records)) }); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "backup")
+	const last = 1024 // bytes at the end of an archive that say nothing
+	for n := 0; n < whole.Len()-last-512; n += 100 {
+		if err := Read(bytes.NewReader(whole.Bytes()[:n]), to); err == nil {
+			t.Fatalf("the first %d bytes of %d are a backup", n, whole.Len())
+		}
+		if left, _ := filepath.Glob(to + "*"); len(left) > 0 {
+			t.Fatalf("the first %d bytes leave %q", n, left)
+		}
+	}
+	if err := Read(&whole, to); err != nil {
+		t.Fatal(err)
+	}
+	was, err := Look(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := Look(to)
+	if err != nil || len(is.Problems()) > 0 || is.Starts < was.Starts+4096 || len(is.Clients) != len(was.Clients) {
+		t.Errorf("%+v, %v", is, err)
+	}
+}

@@ -1,0 +1,80 @@
+package records
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// A Summary is what a file of records contains.
+type Summary struct {
+	// Version is that of the format, or 0 for a database of an earlier version of the server: what that contains is not
+	// read here.
+	Version uint32
+	Starts  uint32
+	Clients []state.Record
+}
+
+// Read reads a file of records that a Store may have open. It changes nothing. The error is a *Damaged if the daemon would
+// not trust the content.
+func Read(path string) (*Summary, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s, _, err := summary(path, b)
+	return s, err
+}
+
+func summary(path string, b []byte) (*Summary, content, error) {
+	switch {
+	case len(b) == 0:
+		return nil, content{}, &Damaged{path, "it is empty", true}
+	case !bytes.HasPrefix(b, []byte(magic)[:min(len(b), len(magic))]):
+		return &Summary{}, content{}, nil
+	}
+	c, _, err := read(b)
+	if err != nil {
+		return nil, c, &Damaged{path, err.Error(), !errors.Is(err, errLater)}
+	}
+	head := cursor{b: b[len(magic):]}
+	return &Summary{head.uint32(), c.starts, c.list()}, c, nil
+}
+
+// Copy returns the content of a file for a backup. A Store that is opened on it counts from a number of starts that the
+// server has hardly had since: client IDs contain that number, and must not repeat (RFC 8881 §2.4.1).
+func (s *Store) Copy() ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, fmt.Errorf("copy %s: %w", s.path, os.ErrClosed)
+	}
+	return s.content.copied(), nil
+}
+
+// CopyOf is Copy for a file that no Store has open. A database of an earlier version stays what it is.
+func CopyOf(path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s, c, err := summary(path, b)
+	if err != nil || s.Version == 0 {
+		return b, err
+	}
+	return c.copied(), nil
+}
+
+// leastAhead is the least number by which the starts of a copy are ahead.
+const leastAhead = 4096
+
+func (c *content) copied() []byte {
+	ahead := *c
+	ahead.starts = min(c.starts+leastAhead+rand.Uint32N(1<<16), max(c.starts, mostStarts-leastAhead))
+	b, _ := ahead.whole()
+	return b
+}
