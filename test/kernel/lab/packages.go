@@ -21,7 +21,7 @@ var packages = []string{
 	// For load, capture and dissection.
 	"fio", "stress-ng", "tcpdump", "tshark",
 	// Servers and clients of other projects.
-	"nfs-ganesha", "nfs-ganesha-vfs", "libnfs-utils",
+	"nfs-ganesha", "nfs-ganesha-vfs", "libnfs-utils", "prometheus",
 	// For Kerberos: a KDC, and MIT's library as a peer.
 	"krb5-kdc", "krb5-admin-server", "krb5-user", "python3-gssapi",
 	// For the copies of file systems that a client makes.
