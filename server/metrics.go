@@ -96,7 +96,7 @@ func (s *Server) count() *counted {
 		c.durations = s.durations.read(c.calls.Procedures)
 	}
 	c.accounts = s.exports.Table.All()
-	c.clients = s.topClients.update(s.rpc.Uses())
+	c.clients = s.topClients.update(s.rpc.Uses)
 	for _, t := range s.transports {
 		c.transports = append(c.transports, carried{t.name, t.traffic()})
 	}

@@ -47,10 +47,12 @@ const (
 // bytesOfACall is the number of bytes of files that count like a call.
 const bytesOfACall = 32 << 10
 
-// update adds what clients have used since the last update. It returns the use of all that are shown, by label.
-func (t *topClients) update(now map[netip.Addr]rpc.Use, forgotten rpc.Use) map[string]*clientUse {
+// update adds what clients have used since the last update. It returns the use of all that are shown, by label. uses is
+// rpc.Server.Uses: it is called here, so that of two updates the later one has the later uses.
+func (t *topClients) update(uses func() (map[netip.Addr]rpc.Use, rpc.Use)) map[string]*clientUse {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now, forgotten := uses()
 	if t.named == nil {
 		t.load, t.named, t.at = make(map[netip.Addr]float64), make(map[netip.Addr]*clientUse), time.Now()
 	}
@@ -95,7 +97,7 @@ func (t *topClients) update(now map[netip.Addr]rpc.Use, forgotten rpc.Use) map[s
 	return shown
 }
 
-// choose gives places in the metrics to the clients that use most. Their values begin with the next update.
+// choose gives places in the metrics to the clients that use most. Their counters begin with 0.
 func (t *topClients) choose() {
 	without := slices.SortedFunc(maps.Keys(t.load), func(a, b netip.Addr) int {
 		return cmp.Or(cmp.Compare(t.load[b], t.load[a]), a.Compare(b))
@@ -110,8 +112,10 @@ func (t *topClients) choose() {
 				return
 			}
 			delete(t.named, least)
+			t.other.Connections += t.before[least].Connections
 		}
-		t.named[a] = new(clientUse)
+		t.named[a] = &clientUse{Connections: t.before[a].Connections}
+		t.other.Connections -= t.before[a].Connections
 	}
 }
 

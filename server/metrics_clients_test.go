@@ -27,6 +27,7 @@ func TestValuesOfClientsNeverDecrease(t *testing.T) {
 				use, more := clients[a], rpc.Use{Calls: uint64(random.IntN(10)), Read: uint64(random.IntN(1 << 20)), Took: time.Millisecond}
 				add(&use, more)
 				add(&all, more)
+				use.Connections = random.IntN(4)
 				clients[a] = use
 			}
 			if random.IntN(10) == 0 {
@@ -37,16 +38,23 @@ func TestValuesOfClientsNeverDecrease(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Minute)
-			shown := top.update(clients, forgotten)
+			shown := top.update(func() (map[netip.Addr]rpc.Use, rpc.Use) { return clients, forgotten })
 			if len(shown) > shownClients+1 {
 				t.Fatalf("%d values", len(shown))
 			}
-			calls := uint64(0)
+			calls, connections := uint64(0), 0
+			for _, use := range clients {
+				connections -= use.Connections
+			}
 			for name, use := range shown {
 				calls += use.Calls
+				connections += use.Connections
 				if was := before[name]; was != nil && (use.Calls < was.Calls && use.Calls > 0 || use.Read < was.Read && use.Read > 0) {
 					t.Fatalf("%s decreased: %+v, %+v", name, *was, *use)
 				}
+			}
+			if connections != 0 {
+				t.Fatalf("the values have %d connections too many", connections)
 			}
 			for name, was := range before {
 				if is := shown[name]; is == nil || is.Calls < was.Calls {
@@ -75,7 +83,7 @@ func TestClientsThatUseMostAreShown(t *testing.T) {
 					clients[a] = u
 				}
 				time.Sleep(time.Minute)
-				top.update(clients, rpc.Use{})
+				top.update(func() (map[netip.Addr]rpc.Use, rpc.Use) { return clients, rpc.Use{} })
 			}
 		}
 		calls := make(map[int]uint64)
