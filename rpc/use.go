@@ -42,8 +42,7 @@ func (u *Use) plus(v Use) {
 	u.Took += v.Took
 }
 
-// mostGone is the largest number of client addresses without connections of which the server remembers what they have
-// used.
+// mostGone is the largest number of client addresses that have no connection any more, and whose Use is still kept apart.
 const mostGone = 1024
 
 // uses finds the connections of each client address.

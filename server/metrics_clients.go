@@ -78,7 +78,8 @@ func (t *topClients) update(uses func() (map[netip.Addr]rpc.Use, rpc.Use)) map[s
 	}
 	for a, use := range t.before {
 		if _, there := now[a]; !there {
-			// What package rpc has forgotten was counted already up to here. It keeps the sum of all forgotten clients.
+			// Package rpc has forgotten the client, and now its use is part of forgotten. Up to the last update it was
+			// counted already.
 			rest = since(rest, use)
 			delete(t.load, a)
 			delete(t.named, a)
@@ -119,7 +120,7 @@ func (t *topClients) choose() {
 	}
 }
 
-// since returns what was used between two looks at the same clients.
+// since returns the use after an earlier look at the same clients, which showed before.
 func since(now, before rpc.Use) rpc.Use {
 	less := func(a, b uint64) uint64 { return a - min(a, b) }
 	return rpc.Use{

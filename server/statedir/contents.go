@@ -60,7 +60,7 @@ type File struct {
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-// A Client is one that the records name.
+// A Client is a client of NFSv4, or a host that locks by NFSv3, in the file of records.
 type Client struct {
 	Name      string `json:"name"`
 	Kind      string `json:"kind"`
