@@ -156,11 +156,23 @@ func findState(cfg *config.Config, daemon int) Finding {
 	case exports.Vanishes(dir):
 		f.OK, f.Needed = false, false
 		f.Detail += " is in memory and gone after a reboot, and every client must mount anew then: use a directory on a disk (state_dir, --state-dir)"
+	case stateUser(cfg) != os.Geteuid():
+		f.Detail += fmt.Sprintf(" belongs to user %d: the daemon has to run as this user, as the service does", stateUser(cfg))
 	}
 	return f
 }
 
-// checkState checks the state directory as a start does, and writes nothing.
+// stateUser returns the user for whom the state directory is checked. Root also checks for the daemon of the service, which
+// runs as a user of its own: then it is the owner of the directory.
+func stateUser(cfg *config.Config) int {
+	var st unix.Stat_t
+	if me := os.Geteuid(); me != 0 || unix.Stat(cfg.StateDir, &st) != nil {
+		return me
+	}
+	return int(st.Uid)
+}
+
+// checkState checks the state directory as a start of stateUser's daemon does, and writes nothing.
 func checkState(cfg *config.Config) error {
 	if err := exports.KeepApart(cfg); err != nil {
 		return errors.Unwrap(err) // without the place in the configuration
@@ -176,7 +188,7 @@ func checkState(cfg *config.Config) error {
 	if !whole {
 		return nil
 	}
-	if err := checkStateDir(dir); err != nil {
+	if err := checkStateDir(dir, stateUser(cfg)); err != nil {
 		return err
 	}
 	key, err := os.Open(filepath.Join(dir, keyFile))
@@ -184,7 +196,7 @@ func checkState(cfg *config.Config) error {
 		return nil
 	}
 	defer key.Close()
-	return checkKey(key)
+	return checkKey(key, stateUser(cfg))
 }
 
 // findKeytab tries the keytab. It is needed if an export accepts Kerberos.

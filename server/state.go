@@ -34,7 +34,7 @@ func openState(path string) (*stateDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory %s cannot be made: %w; name one that this user can write with --state-dir", path, config.Cause(err))
 	}
-	if err := checkStateDir(path); err != nil {
+	if err := checkStateDir(path, os.Geteuid()); err != nil {
 		return nil, err
 	}
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
@@ -52,9 +52,9 @@ func openState(path string) (*stateDir, error) {
 	return &stateDir{path, lock}, nil
 }
 
-// checkStateDir rejects a directory in which other users may replace files. It does not repair
+// checkStateDir rejects a directory in which users other than the daemon's may replace files. It does not repair
 // the permissions, because other users may already have replaced files.
-func checkStateDir(path string) error {
+func checkStateDir(path string, daemon int) error {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		return fmt.Errorf("state directory %s cannot be looked at: %w", path, err)
@@ -62,17 +62,17 @@ func checkStateDir(path string) error {
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return fmt.Errorf("state directory %s is not a directory: name another with --state-dir", path)
-	case !ownOrRoots(st.Uid):
-		return fmt.Errorf("state directory %s belongs to user %d, who may replace what is in it: chown it to user %d, or name another with --state-dir", path, st.Uid, os.Geteuid())
+	case !ownOrRoots(st.Uid, daemon):
+		return fmt.Errorf("state directory %s belongs to user %d, who may replace what is in it: chown it to user %d, or name another with --state-dir", path, st.Uid, daemon)
 	case st.Mode&0o022 != 0:
 		return fmt.Errorf("state directory %s has mode %04o, and others may replace what is in it: chmod go-w %s, or name a directory beneath it with --state-dir, which is made with mode 0700", path, st.Mode&0o7777, path)
 	}
 	return nil
 }
 
-// ownOrRoots reports whether a file's owner is this process's user, or root. Root can read and
+// ownOrRoots reports whether a file's owner is the user of the daemon, or root. Root can read and
 // replace every file anyway.
-func ownOrRoots(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
+func ownOrRoots(uid uint32, daemon int) bool { return uid == 0 || int(uid) == daemon }
 
 func (s *stateDir) close() { s.lock.Close() }
 
@@ -93,7 +93,7 @@ func (s *stateDir) handleKey() (key [export.KeySize]byte, err error) {
 		return key, fmt.Errorf("%s cannot be read: %w", file, config.Cause(err))
 	}
 	defer f.Close()
-	if err := checkKey(f); err != nil {
+	if err := checkKey(f, os.Geteuid()); err != nil {
 		return key, err
 	}
 	info, err := f.Stat()
@@ -111,7 +111,7 @@ func (s *stateDir) handleKey() (key [export.KeySize]byte, err error) {
 
 // checkKey rejects a key that other users may have read or written. The daemon does not repair
 // the permissions, because the key would still not be secret; the administrator has to decide.
-func checkKey(f *os.File) error {
+func checkKey(f *os.File, daemon int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return fmt.Errorf("%s cannot be looked at: %w", f.Name(), err)
@@ -120,8 +120,8 @@ func checkKey(f *os.File) error {
 	switch mode := st.Mode & 0o7777; {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return fmt.Errorf("%s is not a regular file: remove it, and have every client mount anew", f.Name())
-	case !ownOrRoots(st.Uid):
-		return fmt.Errorf("%s belongs to user %d: "+remedy, f.Name(), st.Uid, fmt.Sprintf("chown %d %s", os.Geteuid(), f.Name()))
+	case !ownOrRoots(st.Uid, daemon):
+		return fmt.Errorf("%s belongs to user %d: "+remedy, f.Name(), st.Uid, fmt.Sprintf("chown %d %s", daemon, f.Name()))
 	case mode != 0o600 && mode != 0o400:
 		return fmt.Errorf("%s has mode %04o, and others may have used it: "+remedy, f.Name(), mode, "chmod 0600 "+f.Name())
 	}
