@@ -1,6 +1,6 @@
 #!/bin/sh
 # package.sh builds the packages of the formats in its arguments (deb, rpm) in the directory OUT: nfsrdmad for each of
-# ARCHITECTURES, and nfsrdmad-verbs for this machine's architecture, unless VERBS is no, where gcc and the headers of
+# ARCHITECTURES, and nfsrdmad-verbs for this machine's architecture, unless WITHOUT_VERBS is set, where gcc and the headers of
 # libibverbs and librdmacm are.
 #
 # The same sources give the same bytes: all times are that of the last commit, and the packages do not depend on the
@@ -48,16 +48,16 @@ pack() {
 
 native=$($GO env GOARCH)
 HOST=$work/program-$native
-make -s build OUTPUT="$HOST"
+make -s build VERBS= OUTPUT="$HOST"
 for ARCH in ${ARCHITECTURES:-amd64 arm64}; do
 	PACKAGE=nfsrdmad PROGRAM=$work/program-$ARCH
-	[ "$ARCH" = "$native" ] || GOARCH=$ARCH make -s build OUTPUT="$PROGRAM"
+	[ "$ARCH" = "$native" ] || GOARCH=$ARCH make -s build VERBS= OUTPUT="$PROGRAM"
 	export PROVIDES= CONFLICTS=nfsrdmad-verbs REPLACES=nfsrdmad-verbs LIBC_DEB= LIBC_RPM= LIBRARIES_DEB= LIBRARIES_RPM=
 	stage
 	pack "$@"
 done
 
-[ "${VERBS:-}" != no ] || exit 0
+[ -z "${WITHOUT_VERBS:-}" ] || exit 0
 if echo '#include <rdma/rdma_cma.h>' | cc -E - >/dev/null 2>&1; then
 	PACKAGE=nfsrdmad-verbs ARCH=$native PROGRAM=$work/program-verbs HOST=$work/program-verbs
 	make -s build VERBS=1 OUTPUT="$PROGRAM"
