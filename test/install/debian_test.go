@@ -66,14 +66,14 @@ func (r *root) must(t *testing.T, line string) string {
 	return out
 }
 
-// files lists the root's files, except those in which dpkg and apt keep their accounts, and the copies that
-// useradd makes of its files.
+// files lists the root's files, except those in which dpkg and apt keep their accounts, what lasts until the next
+// start, and the copies that useradd makes of its files.
 func (r *root) files(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for f := range strings.Lines(r.must(t, `find / -xdev -path /proc -prune -o -print`)) {
 		f = strings.TrimSpace(f)
-		own := slices.ContainsFunc([]string{"/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/log/", "/tmp/", "/package"}, func(dir string) bool { return strings.HasPrefix(f, dir) })
+		own := slices.ContainsFunc([]string{"/var/lib/dpkg", "/var/lib/apt", "/var/cache/", "/var/log/", "/run/", "/tmp/", "/package"}, func(dir string) bool { return strings.HasPrefix(f, dir) })
 		if !own && !strings.HasSuffix(f, "-") && !strings.HasSuffix(f, ".pwd.lock") {
 			all = append(all, f)
 		}
