@@ -10,6 +10,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -168,7 +169,8 @@ func dial(ctx context.Context, cfg *Config, connections int) (protocol, error) {
 }
 
 // Run measures a server. It makes a directory of its own in the export, and removes it,
-// even if ctx ends before the measurement does.
+// even if ctx ends before the measurement does. If ctx ends while it measures, Run returns the Result of the
+// measurement so far, whose field Interrupted is true, together with the error.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	work, err := kindOf(&cfg)
@@ -249,13 +251,22 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	if i, ok := b.nfs.rdma(); ok {
 		b.rdmaVersion = i.Version
 	}
-	if b.err == nil {
-		b.err = context.Cause(ctx)
+	return b.outcome(ctx, elapsed, cpu)
+}
+
+// outcome returns the result of a measurement that is over. If ctx has ended it, the result is what was measured
+// until then.
+func (b *bench) outcome(ctx context.Context, elapsed, cpu time.Duration) (m *Result, err error) {
+	ended := context.Cause(ctx)
+	if err = cmp.Or(b.err, ended); err != nil {
+		err = fmt.Errorf("bench: measuring %s at %s: %w", b.cfg.Workload, b.cfg.Address(), err)
 	}
-	if b.err != nil {
-		return nil, fmt.Errorf("bench: measuring %s at %s: %w", b.cfg.Workload, b.cfg.Address(), b.err)
+	if b.err != nil && !errors.Is(b.err, ended) {
+		return nil, err
 	}
-	return b.result(elapsed, cpu), nil
+	m = b.result(elapsed, cpu)
+	m.Interrupted = ended != nil
+	return m, err
 }
 
 // watch waits until the channel ended is closed, which means that all slots have stopped. It stops

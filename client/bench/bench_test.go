@@ -120,7 +120,7 @@ func TestBenchRefusals(t *testing.T) {
 }
 
 // A cancelled measurement ends at once, not after its Duration. It leaves nothing behind, whether
-// it was still preparing or already measuring.
+// it was still preparing or already measuring. In the latter case it keeps what it measured.
 func TestBenchCalledOff(t *testing.T) {
 	s := testserver.Start(t)
 	c := testserver.Dial(t, s.Targets()["tcp"])
@@ -141,8 +141,9 @@ func TestBenchCalledOff(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				ended, working := make(chan error, 1), make(chan struct{}, 1)
+				var result *bench.Result
 				go func() {
-					_, err := bench.Run(ctx, bench.Config{
+					m, err := bench.Run(ctx, bench.Config{
 						Target: target, Export: "/x", Workload: "create", Depth: 4, Duration: 24 * time.Hour,
 						Progress: func(p bench.Progress) {
 							if p.Operations > 0 {
@@ -153,6 +154,7 @@ func TestBenchCalledOff(t *testing.T) {
 							}
 						},
 					})
+					result = m
 					ended <- err
 				}()
 				await.Until(t, "the measurement has made its directory", func() bool { return names() > 0 })
@@ -162,6 +164,10 @@ func TestBenchCalledOff(t *testing.T) {
 				cancel()
 				if err := await.Receive(t, "the measurement ends", ended); !errors.Is(err, context.Canceled) {
 					t.Errorf("ended with %v", err)
+				}
+				// The measurement may have begun meanwhile in the other case, too.
+				if atWork && (result == nil || result.Operations == 0 || result.Latency.Max == 0) || result != nil && !result.Interrupted {
+					t.Errorf("the result is %+v", result)
 				}
 				if n := names(); n != 0 {
 					t.Errorf("%d names are left behind", n)

@@ -31,6 +31,8 @@ type Result struct {
 	// Connections, or less if the server allows less at a time, by its slots (NFS version 4) or credits
 	// (RDMA).
 	InProgress int `json:"in_progress"`
+	// Interrupted is true if the measurement was ended before its time by the context of Run.
+	Interrupted bool `json:"interrupted,omitempty"`
 
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// Operations and Bytes (of payload) are totals of the whole measurement. Delayed is the number
@@ -113,6 +115,9 @@ func (m *Result) Print(w io.Writer) {
 	row("workload", "%s; %d at a time on each of %d connections", of, m.Depth, m.Connections)
 	if m.InProgress < m.Depth*m.Connections {
 		row("in progress", "%d in all: the server allows no more at a time, and the latencies include the wait for a turn", m.InProgress)
+	}
+	if m.Interrupted {
+		row("interrupted", "the measurement was ended before its time")
 	}
 	row("operations", "%d in %.2f s: %.0f/s", m.Operations, m.Elapsed.Seconds(), m.OperationsPerSecond)
 	if m.Bytes > 0 {

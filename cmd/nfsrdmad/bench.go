@@ -3,13 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/client/bench"
@@ -22,15 +20,20 @@ func benchCommand() *cobra.Command {
 		transport      string
 		size, fileSize = byteCount{1 << 20}, byteCount{256 << 20}
 		uid, gid       int
-		asJSON         bool
+		output         benchOutput
 		connect        connectFlags
 	)
 	c := &cobra.Command{
-		Use:   "bench HOST:/export",
-		Short: "Measure an NFS server",
+		Use:   "bench HOST:/export...",
+		Short: "Measure an NFS server, or compare several",
 		Long: `Measure an NFS server by NFS version 3, 4.1 or 4.2, over TCP or RDMA. What the
 measurement needs lies in a directory of its own in the export, and is removed
 afterwards.
+
+Several servers are measured in turns, each --rounds times for --duration, and compared:
+the ratio is that of the medians, to the first server. HOST may have a port.
+
+After Ctrl-C the results so far are printed, and the exit status is 3.
 
 Workloads: read, write, randread, randwrite, getattr, create (a file made and
 removed), readdirplus, null, and syncwrite, which is randwrite where each WRITE
@@ -43,12 +46,9 @@ SEQUENCE alone. Version 4 has readdir instead of readdirplus, and also open,
 which opens and closes a file that exists.
 
 ` + securityHelp,
-		Args: oneArgument("an export: HOST:/export"),
+		Args: someArguments("an export, or several to compare: HOST:/export"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
-			if cfg.Host, cfg.Export, err = client.SplitExport(args[0]); err != nil {
-				return usageError{err}
-			}
 			if cfg.Transport, err = client.ParseTransport(transport); err != nil {
 				return usageError{fmt.Errorf("--transport: %w", err)}
 			}
@@ -69,7 +69,11 @@ which opens and closes a file that exists.
 			if uid >= 0 {
 				cfg.Cred = client.Identity(uint32(uid), uint32(max(gid, 0)))
 			}
-			return runBench(cfg, asJSON)
+			servers, err := benchServers(cfg, args)
+			if err != nil {
+				return usageError{err}
+			}
+			return runBench(servers, output)
 		},
 	}
 	f := c.Flags()
@@ -89,7 +93,7 @@ which opens and closes a file that exists.
 	f.Int64Var(&cfg.Ops, "ops", 0, "end after so many operations instead")
 	f.IntVar(&uid, "uid", -1, "act as this user (default: the calling user)")
 	f.IntVar(&gid, "gid", -1, "and this group, with --uid")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	output.add(f)
 	return c
 }
 
@@ -118,32 +122,6 @@ func checkBench(cfg *bench.Config, size, fileSize int64, timed bool) error {
 	case cfg.Ops < 0 || cfg.Duration < 0 || cfg.Duration == 0 && cfg.Ops == 0:
 		return fmt.Errorf("--duration and --ops: nothing to measure")
 	}
-	return nil
-}
-
-func runBench(cfg bench.Config, asJSON bool) error {
-	ctx, stop := untilSignal()
-	defer stop()
-	if _, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS); err == nil {
-		var last bench.Progress
-		cfg.Progress = func(p bench.Progress) {
-			span := (p.Elapsed - last.Elapsed).Seconds()
-			fmt.Fprintf(os.Stderr, "\r%4.0f s  %10.0f op/s  %12s/s \x1b[K", p.Elapsed.Seconds(),
-				float64(p.Operations-last.Operations)/span, bench.FormatBytes(float64(p.Bytes-last.Bytes)/span))
-			last = p
-		}
-	}
-	m, err := bench.Run(ctx, cfg)
-	if cfg.Progress != nil {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
-	}
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(m)
-	}
-	m.Print(os.Stdout)
 	return nil
 }
 

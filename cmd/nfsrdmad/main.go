@@ -3,7 +3,7 @@
 //
 // The command has no logic of its own: each subcommand is a file that parses flags and calls the
 // package that does the work. Exit status 1 means a failure, 2 wrong arguments or a wrong
-// configuration, and 3 that the daemon exited before all its work had ended.
+// configuration, and 3 that the daemon, or a measurement, ended before all its work had ended.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,12 +70,26 @@ func rootCommand() *cobra.Command {
 // printError prints an error, or each of several that are joined.
 func printError(err error) {
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintln(os.Stderr, "nfsrdmad:", line)
+		fmt.Fprintln(os.Stderr, "nfsrdmad:", plain(line))
 	}
 }
 
+// plain returns an error text without the names of packages that begin its parts, as in "bench: connecting to ...:
+// client: not an address": they say nothing to users.
+func plain(text string) string {
+	parts := strings.Split(text, ": ")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return slices.Contains(packageNames, part) }), ": ")
+}
+
+// packageNames are the names with which packages of this module begin their errors, except tcp, rdma and rpcbind,
+// which are also keys of the configuration.
+var packageNames = []string{"bench", "client", "gss", "iwarp", "rdmacm", "relay", "rpc", "verbs", "xdr"}
+
 func exitStatus(err error) int {
 	if _, unfinished := errors.AsType[*server.Unfinished](err); unfinished {
+		return exitUnfinished
+	}
+	if errors.Is(err, errInterrupted) {
 		return exitUnfinished
 	}
 	_, usage := errors.AsType[usageError](err)

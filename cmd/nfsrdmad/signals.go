@@ -10,7 +10,7 @@ import (
 )
 
 // exitUnfinished is the exit status of a daemon that ended before all its work (calls,
-// connections, transports) had ended.
+// connections, transports) had ended, and of a measurement that the user ended.
 const exitUnfinished = 3
 
 // untilSignal returns a context that the first SIGTERM or SIGINT ends. A second signal then ends the

@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+)
+
+// A Comparison has what Compare measured of several servers. Its JSON keys are stable.
+type Comparison struct {
+	Servers []Compared `json:"servers"`
+}
+
+// Compared is one server of a Comparison.
+type Compared struct {
+	// Rounds has the results in the order of the rounds. The last one may be of a measurement that was
+	// interrupted.
+	Rounds []*Result `json:"rounds"`
+	// Median, Least and Most are operations per second over the rounds that were complete, or over the
+	// one that was interrupted if there is no other.
+	Median float64 `json:"median_operations_per_second"`
+	Least  float64 `json:"least_operations_per_second"`
+	Most   float64 `json:"most_operations_per_second"`
+	// Ratio is Median divided by that of the first server.
+	Ratio float64 `json:"ratio"`
+}
+
+// Compare measures servers in turns: in each round each of them once, in every second round in the opposite order,
+// so that what changes slowly, such as the load of a machine, concerns all of them alike. It calls begin before each
+// measurement. If an error, or the end of ctx, ends it early, it returns what it has together with the error. The
+// Comparison is nil if a server has no result at all.
+func Compare(ctx context.Context, servers []Config, rounds int, begin func(round, server int)) (*Comparison, error) {
+	return compare(ctx, len(servers), rounds, func(ctx context.Context, round, i int) (*Result, error) {
+		begin(round, i)
+		return Run(ctx, servers[i])
+	})
+}
+
+func compare(ctx context.Context, servers, rounds int, measure func(ctx context.Context, round, server int) (*Result, error)) (*Comparison, error) {
+	c := &Comparison{Servers: make([]Compared, servers)}
+	var err error
+	for round := 0; round < rounds && err == nil; round++ {
+		for turn := 0; turn < servers && err == nil; turn++ {
+			i := turn
+			if round%2 == 1 {
+				i = servers - 1 - turn
+			}
+			var m *Result
+			if m, err = measure(ctx, round, i); m != nil {
+				c.Servers[i].Rounds = append(c.Servers[i].Rounds, m)
+			}
+		}
+	}
+	if !c.sum() {
+		return nil, err
+	}
+	return c, err
+}
+
+// sum computes the medians and ratios, and returns false if a server has no result.
+func (c *Comparison) sum() bool {
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		rates := s.rates()
+		if len(rates) == 0 {
+			return false
+		}
+		s.Least, s.Most = rates[0], rates[len(rates)-1]
+		s.Median = (rates[(len(rates)-1)/2] + rates[len(rates)/2]) / 2
+		if first := c.Servers[0].Median; first > 0 {
+			s.Ratio = s.Median / first
+		}
+	}
+	return true
+}
+
+// rates returns the operations per second of the rounds, in ascending order. An interrupted round counts
+// only if there is no other.
+func (s *Compared) rates() (rates []float64) {
+	for _, m := range s.Rounds {
+		if !m.Interrupted || len(s.Rounds) == 1 {
+			rates = append(rates, m.OperationsPerSecond)
+		}
+	}
+	slices.Sort(rates)
+	return rates
+}
+
+// typical returns the round whose rate is nearest to the median.
+func (s *Compared) typical() *Result {
+	return slices.MinFunc(s.Rounds, func(a, b *Result) int {
+		return cmp.Compare(math.Abs(a.OperationsPerSecond-s.Median), math.Abs(b.OperationsPerSecond-s.Median))
+	})
+}
+
+// Print writes the comparison as a table.
+func (c *Comparison) Print(w io.Writer) {
+	m := c.Servers[0].Rounds[0]
+	fmt.Fprintf(w, "%s over %s, NFS version %s, sec=%v; %d at a time on each of %d connections\n", m.Workload, m.Transport, m.NFS, m.Security, m.Depth, m.Connections)
+	const row = "%-32s %10s %22s %6s %10s %10s %7s\n"
+	fmt.Fprintf(w, row, "server", "median", "from ... to, op/s", "rounds", "p50", "p99", "ratio")
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		latency := s.typical().Latency
+		fmt.Fprintf(w, row, s.name(), fmt.Sprintf("%.0f", s.Median), fmt.Sprintf("%.0f ... %.0f", s.Least, s.Most), fmt.Sprint(len(s.rates())),
+			short(latency.P50), short(latency.P99), fmt.Sprintf("%.2f", s.Ratio))
+	}
+}
+
+// name returns how output names the server.
+func (s *Compared) name() string { return s.Rounds[0].Server + ":" + s.Rounds[0].Export }
