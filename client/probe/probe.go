@@ -49,6 +49,10 @@ type Report struct {
 	// ExportsFault is the reason.
 	Exports      []Export `json:"exports"`
 	ExportsFault string   `json:"exports_fault,omitempty"`
+	// Mounting says how this machine mounts from the server. It is nil if no NFS was found.
+	Mounting *Mounting `json:"mounting,omitempty"`
+	// mountPort is the TCP port of the MOUNT service, or 0.
+	mountPort uint16
 }
 
 // An Export is an entry of the export list.
@@ -57,6 +61,11 @@ type Export struct {
 	// Flavors are the flavors that the export accepts, if the server tells them: by MNT of
 	// NFS version 3, or by SECINFO of version 4.
 	Flavors []client.Flavor `json:"flavors,omitempty"`
+	// Refused is the reason why the server refuses to let this machine mount the export. It is empty if the server
+	// does not refuse, or was not asked: only MNT of NFS version 3 says it.
+	Refused string `json:"refused,omitempty"`
+	// byVersion4 is true if NFS version 4 has the export by the same name.
+	byVersion4 bool
 }
 
 // A Listener describes the server at one address, over one transport.
@@ -134,7 +143,7 @@ func Run(ctx context.Context, cfg Config) *Report {
 			if b.out.NFS && !listed {
 				var all []Export
 				if all, exports = b.exports(ctx); exports == nil {
-					p.Exports, listed = append(p.Exports, all...), true
+					p.Exports, listed, p.mountPort = append(p.Exports, all...), true, b.mountPort
 				}
 			}
 			b.close()
@@ -143,6 +152,9 @@ func Run(ctx context.Context, cfg Config) *Report {
 	}
 	if !listed && p.Found(false) {
 		p.ExportsFault = exports.Error()
+	}
+	if p.Found(false) {
+		p.Mounting = p.mounting(thisMachine())
 	}
 	return p
 }
@@ -156,7 +168,9 @@ type prober struct {
 	secured *client.Conn
 	// foreign is true if the server refused version 1 of RPC-over-RDMA.
 	foreign bool
-	out     Listener
+	// mountPort is the TCP port at which the MOUNT service was found, or 0.
+	mountPort uint16
+	out       Listener
 }
 
 func (b *prober) close() {
@@ -279,7 +293,9 @@ func (b *prober) exports(ctx context.Context) ([]Export, error) {
 	for i, e := range listed {
 		all[i].Export = e
 	}
-	b.flavors(ctx, all[:min(len(all), maxAsked)])
+	asked := all[:min(len(all), maxAsked)]
+	b.flavors(ctx, asked)
+	b.names4(ctx, asked)
 	return all, nil
 }
 
@@ -292,6 +308,9 @@ func (b *prober) listExports(ctx context.Context) ([]client.Export, error) {
 	}
 	if own {
 		defer m.Close()
+	}
+	if m.Target().Transport == client.TCP {
+		b.mountPort = m.Peer().Port()
 	}
 	all, err := m.Mount3().Exports(ctx)
 	if _, refused := errors.AsType[*rpc.ReplyError](err); refused {

@@ -127,7 +127,8 @@ func (b *prober) mountFlavors(ctx context.Context, all []Export) {
 	for i := range all {
 		_, flavors, err := mount.Mount(ctx, all[i].Path)
 		if err != nil {
-			continue // refused: this client may not mount it
+			all[i].Refused = why(err)
+			continue
 		}
 		_ = mount.Unmount(ctx, all[i].Path) // ignore an error: the server's list of mounts is only informative
 		for _, f := range flavors {

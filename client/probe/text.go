@@ -35,6 +35,7 @@ func (p *Report) Print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "  %-20s %s\n", shown(e.Path), shown(groups))
 	}
+	p.Mounting.print(w, p)
 }
 
 // shown makes a text, which may come from a peer, fit for one line of the report. It joins lines

@@ -31,7 +31,8 @@ func probeCommand() *cobra.Command {
 		Use:   "probe HOST[:PORT]",
 		Short: "Tell what a server speaks, over RDMA and TCP",
 		Long: `Tell what a server speaks: parameters of RDMA and RPC-over-RDMA, RPC programs and
-versions, exports and round-trip times, with a sentence on what is wrong.
+versions, exports and round-trip times, with a sentence on what is wrong, and the
+commands that mount from this machine.
 
 Without --transport both are tried, and the exit status is 0 where NFS is served
 over one of them; with --transport, where it is over what was asked for. Without
