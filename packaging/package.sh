@@ -3,6 +3,8 @@
 # ARCHITECTURES, and nfsrdmad-verbs for this machine's architecture, unless WITHOUT_VERBS is set, where gcc and the headers of
 # libibverbs and librdmacm are.
 #
+# The programs are left in PROGRAMS, if it names a directory.
+#
 # The same sources give the same bytes: all times are that of the last commit, and the packages do not depend on the
 # directory, the user, the locale or the umask.
 #
@@ -30,12 +32,14 @@ export MAINTAINER="${MAINTAINER:-The authors of nfsrdmad <nfsrdmad@localhost>}"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$OUT"
+programs=$(realpath -m "${PROGRAMS:-$work}")
+mkdir -p "$OUT" "$programs"
 
 # stage installs PROGRAM in the directory ROOT. HOST is a program that runs on this machine, for the manual pages.
 stage() {
 	ROOT=$work/$PACKAGE-$ARCH
 	make -s install-files DESTDIR="$ROOT" PROGRAM="$PROGRAM" HOST="$HOST"
+	install -D -m 644 packaging/ufw.profile "$ROOT/etc/ufw/applications.d/nfsrdmad"
 	find "$ROOT" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 	export PACKAGE ARCH ROOT
 }
@@ -47,10 +51,10 @@ pack() {
 }
 
 native=$($GO env GOARCH)
-HOST=$work/program-$native
+HOST=$programs/nfsrdmad-linux-$native
 make -s build VERBS= OUTPUT="$HOST"
 for ARCH in ${ARCHITECTURES:-amd64 arm64}; do
-	PACKAGE=nfsrdmad PROGRAM=$work/program-$ARCH
+	PACKAGE=nfsrdmad PROGRAM=$programs/nfsrdmad-linux-$ARCH
 	[ "$ARCH" = "$native" ] || GOARCH=$ARCH make -s build VERBS= OUTPUT="$PROGRAM"
 	export PROVIDES= CONFLICTS=nfsrdmad-verbs REPLACES=nfsrdmad-verbs LIBC_DEB= LIBC_RPM= LIBRARIES_DEB= LIBRARIES_RPM=
 	stage
@@ -59,7 +63,7 @@ done
 
 [ -z "${WITHOUT_VERBS:-}" ] || exit 0
 if echo '#include <rdma/rdma_cma.h>' | cc -E - >/dev/null 2>&1; then
-	PACKAGE=nfsrdmad-verbs ARCH=$native PROGRAM=$work/program-verbs HOST=$work/program-verbs
+	PACKAGE=nfsrdmad-verbs ARCH=$native PROGRAM=$programs/nfsrdmad-verbs-linux-$native HOST=$PROGRAM
 	make -s build VERBS=1 OUTPUT="$PROGRAM"
 	# The newest version of libc of which the program uses something.
 	libc=$(LC_ALL=C grep -ao 'GLIBC_[0-9.]*' "$PROGRAM" | sort -uV | tail -1 | cut -d_ -f2)
