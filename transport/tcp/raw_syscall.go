@@ -32,10 +32,10 @@ func rawWritev(fd int, iovs []unix.Iovec) (n uintptr, errno syscall.Errno) {
 	return n, errno
 }
 
-// rawPoll is poll without waiting. It reads the state of the socket and takes no lock.
+// rawPoll is poll without waiting. It reads the state of the socket and takes no lock. arm64 has only ppoll.
 func rawPoll(fd int, events int16) (is int16) {
-	p := unix.PollFd{Fd: int32(fd), Events: events}
-	n, _, errno := unix.RawSyscall(unix.SYS_POLL, uintptr(unsafe.Pointer(&p)), 1, 0)
+	p, noTime := unix.PollFd{Fd: int32(fd), Events: events}, unix.Timespec{}
+	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&noTime)), 0, 0, 0)
 	if errno != 0 || n == 0 {
 		return 0
 	}
