@@ -6,7 +6,7 @@ LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 30s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build install install-files deb rpm image run test test-all test-unit test-interop test-hostile test-kernel test-newest soak mutants fuzz bench lint clean setup
+.PHONY: build install install-files deb rpm dist image run test test-all test-unit test-interop test-hostile test-kernel test-newest soak mutants fuzz bench lint clean setup
 
 # make build builds a static program without cgo, which runs on every Linux distribution and needs
 # no C compiler. With VERBS=1 it builds bin/nfsrdmad-verbs, which can also use RDMA devices. That
@@ -155,6 +155,9 @@ install-files:
 	install -D -m 644 -t $(SHARE)/doc/nfsrdmad README.md CHANGELOG.md docs/*.md
 	test -e $(DESTDIR)/etc/nfsrdmad/nfsrdmad.toml || install -D -m 644 configs/nfsrdmad.toml $(DESTDIR)/etc/nfsrdmad/nfsrdmad.toml
 
-# make deb and make rpm build the packages in bin/packages: packaging/package.sh.
+# make deb and make rpm build the packages in bin/packages: packaging/package.sh. make dist also builds the
+# programs alone, with an SBOM and checksums, in bin/dist: packaging/dist.sh.
 deb rpm:
 	OUT=bin/packages GO=$(GO) packaging/package.sh $@
+dist:
+	OUT=bin/dist GO=$(GO) packaging/dist.sh

@@ -3,7 +3,6 @@
 package install
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -141,15 +140,15 @@ func TestDebianPackage(t *testing.T) {
 func build(t *testing.T, version string) string {
 	t.Helper()
 	out := t.TempDir()
-	pack(t, "../..", out, version, "deb")
+	pack(t, "../..", out, version, "packaging/package.sh", "deb")
 	return filepath.Join(out, fmt.Sprintf("nfsrdmad_%s-1_%s.deb", version, runtime.GOARCH))
 }
 
-// pack runs package.sh of a tree for this machine's architecture.
-func pack(t *testing.T, tree, out, version, format string) {
+// pack runs a script of a tree for this machine's architecture.
+func pack(t *testing.T, tree, out, version, script string, args ...string) {
 	t.Helper()
 	env := []string{"OUT=" + out, "VERSION=test", "PACKAGE_VERSION=" + version, "SOURCE_DATE_EPOCH=1700000000", "ARCHITECTURES=" + runtime.GOARCH, "WITHOUT_VERBS=yes"}
-	run(t, tree, env, "packaging/package.sh", format)
+	run(t, tree, env, script, args...)
 }
 
 func run(t *testing.T, dir string, env []string, name string, args ...string) {
@@ -158,45 +157,5 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) {
 	c.Dir, c.Env = dir, append(os.Environ(), env...)
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
-	}
-}
-
-// Two builds of the packages in different directories, with different masks, locales and time zones, are the
-// same bytes.
-func TestPackagesAreReproducible(t *testing.T) {
-	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	list.Dir = "../.."
-	files, err := list.Output()
-	if err != nil {
-		t.Skipf("the test copies the files that git knows: %v", err)
-	}
-	var built [2]map[string][]byte
-	for i, mask := range []string{"022", "077"} {
-		tree, out := t.TempDir(), t.TempDir()
-		c := exec.Command("sh", "-c", "umask "+mask+` && xargs -0 cp --parents --no-preserve=mode,timestamps -t "$0"`, tree)
-		c.Dir, c.Stdin = "../..", bytes.NewReader(files)
-		if b, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("copying the tree: %v\n%s", err, b)
-		}
-		run(t, tree, nil, "chmod", "+x", "packaging/package.sh")
-		t.Setenv("TZ", []string{"UTC", "Asia/Tokyo"}[i])
-		t.Setenv("LC_ALL", []string{"C", "C.UTF-8"}[i])
-		pack(t, tree, out, "1.0", "deb")
-		pack(t, tree, out, "1.0", "rpm")
-		built[i] = make(map[string][]byte)
-		names, _ := filepath.Glob(filepath.Join(out, "*"))
-		for _, name := range names {
-			if built[i][filepath.Base(name)], err = os.ReadFile(name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if len(built[0]) != 2 {
-		t.Errorf("%d packages were built, want a deb and an rpm", len(built[0]))
-	}
-	for name, b := range built[0] {
-		if !bytes.Equal(b, built[1][name]) {
-			t.Errorf("%s differs from one build to the next", name)
-		}
 	}
 }
