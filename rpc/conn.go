@@ -13,7 +13,7 @@ type Conn struct {
 	ID uint64
 	// Peer and Local are the addresses of the two ends.
 	Peer, Local netip.AddrPort
-	// Transport is the netid without its address family: "tcp" or "rdma".
+	// Transport is the netid without its address family: "tcp", "rdma" or "udp".
 	Transport string
 	// Privileged is true if the peer's TCP port is below 1024, which only a privileged process can
 	// use. It is true for every RDMA peer, as in knfsd.

@@ -47,13 +47,13 @@ func (g *granter) tell(w *awaited) (stat wire.Stat4, err error) {
 	ctx, cancel := context.WithTimeout(g.ctx, hostAnswers)
 	defer cancel()
 	dial := g.dial(to.local.Addr())
-	port, err := g.ports.of(ctx, to.manager(), dial)
+	port, err := g.ports.of(ctx, to.lockManager(), dial)
 	if err != nil {
 		return wire.Failed, err
 	}
 	k, err := dial(ctx, "tcp", netip.AddrPortFrom(to.peer.Addr(), port).String())
 	if err != nil {
-		g.ports.forget(to.manager())
+		g.ports.forget(to.lockManager())
 		return wire.Failed, err
 	}
 	defer k.Close()
@@ -66,7 +66,7 @@ func (g *granter) tell(w *awaited) (stat wire.Stat4, err error) {
 		return d.Finish()
 	})
 	if err != nil {
-		g.ports.forget(to.manager())
+		g.ports.forget(to.lockManager())
 		return wire.Failed, err
 	}
 	if stat = res.Stat; !bytes.Equal(res.Cookie, cookie) {
@@ -88,7 +88,7 @@ func (g *granter) tellByMessage(w *awaited, cookie []byte) (wire.Stat4, error) {
 	case stat := <-answer:
 		return stat, nil
 	case <-time.After(hostAnswers):
-		g.ports.forget(w.to.manager())
+		g.ports.forget(w.to.lockManager())
 		return wire.Failed, context.DeadlineExceeded
 	case <-g.ctx.Done():
 		return wire.Failed, g.ctx.Err()
@@ -114,26 +114,26 @@ func (g *granter) call() bool {
 	return !g.ended
 }
 
-// A manager is the lock manager of a host: a version of it, over TCP or UDP.
-type manager struct {
+// A lockManager is the program at a host, in one version, over TCP or UDP.
+type lockManager struct {
 	at      netip.Addr
 	netid   string
 	version uint32
 }
 
-func (r *route) manager() manager {
+func (r *route) lockManager() lockManager {
 	transport := "tcp"
 	if r.datagrams {
 		transport = "udp"
 	}
 	at := r.peer.Addr()
-	return manager{at, rpcbind.Netid(transport, at), r.version}
+	return lockManager{at, rpcbind.Netid(transport, at), r.version}
 }
 
 // ports remembers the ports of hosts' lock managers.
 type ports struct {
 	mu  sync.Mutex
-	all map[manager]port
+	all map[lockManager]port
 }
 
 // A port of a lock manager is known until a time. It is 0 if the host's rpcbind did not tell it.
@@ -143,7 +143,7 @@ type port struct {
 }
 
 // known returns what the server remembers of a lock manager: its port or, for a short time, that there is none (0).
-func (p *ports) known(m manager) (number uint16, known bool) {
+func (p *ports) known(m lockManager) (number uint16, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	is, ok := p.all[m]
@@ -151,7 +151,7 @@ func (p *ports) known(m manager) (number uint16, known bool) {
 }
 
 // of returns the port of a lock manager. It asks the rpcbind there, if it does not know the port.
-func (p *ports) of(ctx context.Context, m manager, dial rpc.Dialer) (uint16, error) {
+func (p *ports) of(ctx context.Context, m lockManager, dial rpc.Dialer) (uint16, error) {
 	if number, known := p.known(m); known && number != 0 {
 		return number, nil
 	}
@@ -163,13 +163,13 @@ func (p *ports) of(ctx context.Context, m manager, dial rpc.Dialer) (uint16, err
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all == nil || len(p.all) >= maxPorts {
-		p.all = make(map[manager]port)
+		p.all = make(map[lockManager]port)
 	}
 	p.all[m] = is
 	return number, err
 }
 
-func (p *ports) forget(m manager) {
+func (p *ports) forget(m lockManager) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.all, m)

@@ -100,7 +100,7 @@ func (g *granter) post(to route, l letter) {
 	if g.dial == nil {
 		return
 	}
-	switch port, known := g.ports.known(to.manager()); {
+	switch port, known := g.ports.known(to.lockManager()); {
 	case known && port == 0:
 		return
 	case known && to.datagrams:
@@ -145,7 +145,7 @@ func (g *granter) deliver(to route, l *letter) error {
 	ctx, cancel := context.WithTimeout(g.ctx, hostAnswers)
 	defer cancel()
 	dial := g.dial(to.local.Addr())
-	port, err := g.ports.of(ctx, to.manager(), dial)
+	port, err := g.ports.of(ctx, to.lockManager(), dial)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (g *granter) deliver(to route, l *letter) error {
 	}
 	k, err := dial(ctx, "tcp", netip.AddrPortFrom(to.peer.Addr(), port).String())
 	if err != nil {
-		g.ports.forget(to.manager())
+		g.ports.forget(to.lockManager())
 		return err
 	}
 	defer k.Close()
