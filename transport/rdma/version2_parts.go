@@ -92,7 +92,7 @@ func (v *version2) split(o *outbound, left, limit int) []outbound {
 	all := o.parts.take(n)
 	p, _ := wire.ParsePrefix2(o.head)
 	p.Type-- // from RDMA2_CALL_INLINE to RDMA2_CALL_MIDDLE, and the same for replies
-	stream := o.local[1:]
+	stream, pieces := o.local[1:], o.local
 	for i := range all {
 		part := &all[i]
 		part.local = append(part.local[:0], part.head)
@@ -109,6 +109,7 @@ func (v *version2) split(o *outbound, left, limit int) []outbound {
 		wire.Part2{Prefix2: p, Remaining: uint32(left)}.Put(part.head)
 	}
 	o.local = append(o.local[:1], stream...)
+	clear(pieces[len(o.local):])
 	return all
 }
 

@@ -211,6 +211,9 @@ func (v *version2) readCall(m inbound, p wire.Prefix2) inbound {
 		m.fault = faultContinuation
 		return m
 	}
+	if !m.chunks() {
+		return m
+	}
 	switch h.Within(limits2).Answer.Code {
 	case wire.Err2ReadChunks:
 		m.fault = faultReadChunks
