@@ -158,22 +158,33 @@ func (m *Manager) Ask(i *Intent) (p Pass, a Answer) {
 	if i.Use.Changes() {
 		p = m.ways.begin(&i.File)
 	}
-	if a = m.answer(i); a != Yes {
-		p.Done()
-		p = Pass{}
+	if m.files.denials.all.Load() == 0 && !(i.Use.ofNames() && i.Kind != Host && m.InGrace()) {
+		return p, Yes
+	}
+	return m.askWith(p, i)
+}
+
+// askWith is Ask where something may stop the access, which has this pass. If it is stopped, or a function of others
+// panics that askWith calls, the pass ends.
+func (m *Manager) askWith(pass Pass, i *Intent) (p Pass, a Answer) {
+	a = Failed
+	defer func() {
+		if a != Yes {
+			pass.Done()
+		}
+	}()
+	if a = m.answer(i); a == Yes {
+		p = pass
 	}
 	return p, a
 }
 
 func (m *Manager) answer(i *Intent) Answer {
+	if i.Use.ofNames() && i.Kind != Host && m.InGrace() {
+		return AfterGrace
+	}
 	d := &m.files.denials
 	deny := deniedBy[i.Use]
-	switch {
-	case i.Use.ofNames() && i.Kind != Host && m.InGrace():
-		return AfterGrace
-	case d.all.Load() == 0:
-		return Yes
-	}
 	if i.By.allows(deny) {
 		deny = 0
 	}

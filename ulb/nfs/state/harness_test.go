@@ -100,7 +100,7 @@ func nothingLeft(t interface {
 		t.Errorf("%d files are still denied to others, or may be", n)
 	}
 	for i := range m.ways.all {
-		if n := m.ways.all[i].under.Load(); n != 0 {
+		if n := m.ways.all[i].changes(); n != 0 {
 			t.Errorf("%d changes have no end", n)
 		}
 	}

@@ -34,6 +34,9 @@ func (m *Manager) Grant(h *Hold) bool {
 
 // announce is Grant. It waits for changes that are under way for at most this time.
 func (m *Manager) announce(h *Hold, long time.Duration) bool {
+	h.mu.Lock()
+	h.released = false // it may have been granted before
+	h.mu.Unlock()
 	m.files.denials.hold(h, true)
 	if m.ways.of(&h.Key.Handle).quiet(long) {
 		return true

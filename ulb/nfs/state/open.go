@@ -166,6 +166,10 @@ type OpenArgs struct {
 	// File is open for Access; nil if the file system has no open files. If Open succeeds, the
 	// Manager owns File and closes it.
 	File vfs.File
+
+	// held is true while no change that an open that denies writing has to wait for is under way: see denying. unheld is
+	// true if such an open would have been granted, had held been true.
+	held, unheld bool
 }
 
 // An Opening is the result of an Open.
@@ -240,9 +244,17 @@ const grantWait = 5 * time.Second
 // nothing is waited for: if the open failed now, the file would exist, and a repeated OPEN that has to create it would
 // fail.
 func (m *Manager) denying(a *OpenArgs, id fileID, f func(own *Hold) Verdict) Verdict {
-	if a.Deny&AccessWrite == 0 || m.conflicts(a, id) {
+	a.held, a.unheld = a.Deny&AccessWrite == 0, false
+	if a.held {
 		return f(nil)
 	}
+	// An open in the way need not be there any more when f looks, and for a share it may be the one that f replaces.
+	if m.conflicts(a, id) {
+		if v := f(nil); !a.unheld {
+			return v
+		}
+	}
+	a.held = true
 	h := &Hold{Key: a.Key, Stops: ofDenyWrite, Conflict: func(*Intent) Answer { return Delayed }}
 	long := grantWait
 	if a.Try || a.Roomy {
@@ -283,6 +295,10 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict 
 	}
 	if g.conflict(id, a.Deny, a.Access|a.Needs, nil) { // opens of the same owner conflict too (RFC 8881 §9.7)
 		return o, OpenConflict
+	}
+	if !a.held {
+		a.unheld = true
+		return o, TryLater
 	}
 	if !a.Roomy && g.crowded(a.Client) {
 		return o, g.full()

@@ -87,7 +87,7 @@ func TestOpenThatDeniesDoesNotWaitForItself(t *testing.T) {
 	c := newClient(m, Sessions, "client")
 	o, v := m.Open(&OpenArgs{Client: c, OwnerName: []byte("owner"), Key: key, Access: AccessRead, Deny: AccessWrite, Needs: AccessWrite, Try: true})
 	is(t, "OPEN", v, ok)
-	if n := m.ways.of(&key.Handle).under.Load(); n != 1 {
+	if n := m.ways.of(&key.Handle).changes(); n != 1 {
 		t.Errorf("%d changes are under way, want the truncation", n)
 	}
 	o.Pass.Done()
@@ -296,6 +296,140 @@ func TestHoldStopsATruncatingOpen(t *testing.T) {
 	o, v := m.Open(&args)
 	is(t, "OPEN after the hold", v, ok)
 	o.Pass.Done()
+}
+
+// A host adds a deny mode to its own share while a WRITE is under way. It waits for the WRITE, although its earlier share is
+// in the way of the new one only until it is replaced.
+func TestShareThatReplacesItsOwnWaitsForWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, Config{})
+		defer m.Close()
+		key := FileKey{aFS, fileKey(1).Handle}
+		host := newHost(t, m, "host")
+		share := func(deny Access) Verdict {
+			return m.HostShare(&OpenArgs{Client: host, OwnerName: []byte("owner"), Key: key, Access: AccessWrite, Deny: deny})
+		}
+		is(t, "SHARE", share(0), ok)
+		write, _ := m.Ask(change(key))
+		got := make(chan Verdict, 1)
+		go func() { got <- share(AccessWrite) }()
+		synctest.Wait()
+		if len(got) > 0 {
+			t.Errorf("SHARE beside a WRITE: %v", <-got)
+		}
+		write.Done()
+		is(t, "SHARE after the WRITE", <-got, ok)
+		is(t, "another WRITE", asks(m, change(key)), No)
+	})
+}
+
+// changes returns the number of changes under way.
+func (w *way) changes() int32 { return w.under[0].Load() + w.under[1].Load() }
+
+// Holds on a way wait only for the changes that began before them, although others, of other files, always follow: one
+// begins before the last one has ended.
+func TestHoldDoesNotWaitForLaterChanges(t *testing.T) {
+	m := newManager(t)
+	key, other := FileKey{aFS, fileKey(1).Handle}, FileKey{aFS, fileKey(2).Handle}
+	for n := 3; m.ways.of(&other.Handle) != m.ways.of(&key.Handle); n++ {
+		other = FileKey{aFS, fileKey(n).Handle}
+	}
+	var end atomic.Bool
+	var writers sync.WaitGroup
+	for range 4 {
+		begun, a := m.Ask(change(other))
+		is(t, "the first WRITE", a, Yes)
+		writers.Go(func() {
+			for !end.Load() {
+				next, a := m.Ask(change(other))
+				is(t, "a WRITE", a, Yes)
+				begun.Done()
+				begun = next
+			}
+			begun.Done()
+		})
+	}
+	var holds sync.WaitGroup
+	for range 4 {
+		holds.Go(func() {
+			for range 50 {
+				h := &Hold{Key: key, Stops: changing, Conflict: func(*Intent) Answer { return Delayed }}
+				if !m.announce(h, time.Minute) {
+					t.Error("the changes under way do not end")
+					return
+				}
+				m.Lift(h)
+			}
+		})
+	}
+	holds.Wait()
+	end.Store(true)
+	writers.Wait()
+	nothingLeft(t, m)
+}
+
+// A hold waits for a change that began long before it, in whatever era.
+func TestHoldWaitsForEarlierChanges(t *testing.T) {
+	m := newManager(t)
+	key := FileKey{aFS, fileKey(1).Handle}
+	w := m.ways.of(&key.Handle)
+	for era := range uint32(2) {
+		for now := range uint32(2) {
+			w.era.Store(era)
+			old, _ := m.Ask(change(key))
+			w.era.Store(now)
+			h := &Hold{Key: key, Stops: changing}
+			if m.announce(h, time.Millisecond) {
+				t.Errorf("a hold is granted beside a change of era %d in era %d", era, now)
+			}
+			old.Done()
+			if !m.announce(h, time.Minute) {
+				t.Error("there is no hold when the change has ended")
+			}
+			m.Lift(h)
+		}
+	}
+	nothingLeft(t, m)
+}
+
+// A hold that has ended can be granted again. Calls that it stops then wait for its next end.
+func TestHoldIsGrantedAgain(t *testing.T) {
+	m := newManager(t)
+	key := FileKey{aFS, fileKey(1).Handle}
+	h := &Hold{Key: key, Stops: changing, Conflict: func(*Intent) Answer { return Delayed }}
+	for range 2 {
+		if !m.Grant(h) {
+			t.Fatal("it is not granted")
+		}
+		var l Later
+		i := change(key)
+		i.Later = &l
+		is(t, "a WRITE", asks(m, i), Delayed)
+		again := make(chan struct{}, 1)
+		l.Await(func() { again <- struct{}{} })
+		if len(again) > 0 {
+			t.Error("the call does not wait")
+		}
+		m.Lift(h)
+		<-again
+	}
+}
+
+// An access that panics while it asks is not under way any more.
+func TestPanicInAskLeavesNoPass(t *testing.T) {
+	m := newManager(t)
+	key := FileKey{aFS, fileKey(1).Handle}
+	h := &Hold{Key: key, Stops: changing, Conflict: func(*Intent) Answer { panic("a fault") }}
+	if !m.Grant(h) {
+		t.Fatal("no hold")
+	}
+	func() {
+		defer func() { recover() }()
+		m.Ask(change(key))
+		t.Error("no panic")
+	}()
+	m.Lift(h)
+	nothingLeft(t, m)
 }
 
 // An OPEN that has created its file is granted, whatever changes files with the same hash: the client could not repeat it.
