@@ -24,12 +24,16 @@ func (r *request) setattr(args *wire.Setattr3Args, res *wire.Setattr3Res) error 
 		r.guard = vfsTime(args.Guard.ObjCtime)
 		guard = &r.guard
 	}
-	use := state.UseAttributes
-	if r.set.SetSize {
-		use = state.UseWrite
-	}
 	var ch vfs.Change
-	err := r.maySet(use, r.handle, nil, &r.set)
+	var err error
+	if r.set.SetSize {
+		err = r.maySet(state.UseWrite, r.handle, nil, &r.set)
+	}
+	if rest := r.set; err == nil {
+		if rest.SetSize = false; !r.set.SetSize || !rest.IsZero() {
+			err = r.maySet(state.UseAttributes, r.handle, nil, &r.set)
+		}
+	}
 	if err == nil {
 		ch, err = r.fs().SetAttr(&r.op, r.handle, &r.set, guard)
 	}

@@ -34,18 +34,35 @@ func (r *request) makeIn(where *wire.DirOpArgs3, set *vfs.SetAttr, res *wire.Cre
 	return err
 }
 
-// create is CREATE (RFC 1813 §3.3.8).
+// create is CREATE (RFC 1813 §3.3.8). The size that an UNCHECKED one sets is set in a step of its own, because the file may
+// exist: only the file system knows which one it is, and no call changes its content before it has asked.
 func (r *request) create(args *wire.Create3Args, res *wire.Create3Res) error {
 	r.how = vfs.CreateHow{Mode: vfs.CreateMode(args.How.Mode), Verifier: args.How.Verf}
 	setAttr(&args.How.ObjAttributes, &r.how.Attr)
+	r.set = vfs.SetAttr{}
+	if a := &r.how.Attr; r.how.Mode == vfs.Unchecked && a.SetSize {
+		r.set.SetSize, r.set.Size = true, a.Size
+		a.SetSize, a.Size = false, 0
+	}
 	return r.makeIn(&args.Where, &r.how.Attr, res, func() (vfs.Object, vfs.Change, error) {
-		if r.how.Mode == vfs.Unchecked && r.how.Attr.SetSize {
-			if err := r.may(state.UseWrite, r.handle, args.Where.Name); err != nil {
-				return vfs.Object{}, vfs.Change{}, err
-			}
+		o, ch, err := r.fs().Create(&r.op, r.handle, args.Where.Name, &r.how)
+		if err == nil && r.set.SetSize && !(o.Created && r.set.Size == 0) {
+			err = r.setSize(&o)
 		}
-		return r.fs().Create(&r.op, r.handle, args.Where.Name, &r.how)
+		return o, ch, err
 	})
+}
+
+// setSize sets the size of a file that CREATE has made or found.
+func (r *request) setSize(o *vfs.Object) error {
+	if err := r.maySet(state.UseWrite, o.Handle, nil, &r.set); err != nil {
+		return err
+	}
+	ch, err := r.fs().SetAttr(&r.op, o.Handle, &r.set, nil)
+	if ch.HasAfter {
+		o.Attr, o.HasAttr = ch.After, true
+	}
+	return err
 }
 
 // mkdir is MKDIR (RFC 1813 §3.3.9).

@@ -3,6 +3,7 @@ package nfs4_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -59,7 +60,9 @@ func asking() []nfs4test.Op {
 	var any wire.StateID4
 	size := fileSize(1)
 	name := []byte("file")
+	parent := wire.SecinfoStyle4(wire.SecinfoStyle4Parent)
 	return []nfs4test.Op{
+		{Number: wire.OpSecInfoNoName, Args: &parent},
 		opLookup("file"), op(wire.OpLookupp), getattr(wire.Fattr4Size), accessOp(), op(wire.OpReadlink), secinfo("file"),
 		{Number: wire.OpReaddir, Args: &wire.Readdir4Args{Dircount: 4096, Maxcount: 4096}},
 		verify(wire.OpVerify, size), verify(wire.OpNverify, size), setattr(fileMode(0o600)), setattr(size),
@@ -146,6 +149,29 @@ func TestHoldOnAFileConcernsItsNames(t *testing.T) {
 	}
 	h.State.Lift(x)
 	newFiler(t, h.Site, 1).want(wire.NFS4OK, putFH(h.dir), list(wire.Fattr4Size), remove("file"))
+}
+
+// A SETATTR of the size and the mode is both kinds of access: a hold against either stops all of it.
+func TestHoldStopsPartOfASetattr(t *testing.T) {
+	for _, use := range []state.Use{state.UseWrite, state.UseAttributes} {
+		h := newHeldSite(t, func(fs vfs.FileSystem) vfs.FileSystem { return fs })
+		x := h.hold(t, h.file)
+		h.State.Lift(x)
+		x.Stops = state.UsesOf(use)
+		if !h.State.Grant(x) {
+			t.Fatal("a change is still under way")
+		}
+		both := wire.FAttr4{}
+		both.Attrmask = wire.Bits(wire.Fattr4Size, wire.Fattr4Mode)
+		both.AttrVals = append(slices.Clone(fileSize(1).AttrVals), fileMode(0o600).AttrVals...)
+		h.reached = nil
+		newFiler(t, h.Site, 1).want(wire.NFS4ErrDelay, putFH(h.file), setattr(both))
+		if len(h.reached) > 0 {
+			t.Errorf("use %d is held, and SETATTR reaches %v", use, h.reached)
+		}
+		h.State.Lift(x)
+		newFiler(t, h.Site, 1).want(wire.NFS4OK, putFH(h.file), setattr(both))
+	}
 }
 
 // FuzzHold runs an operation with any arguments on a file or a directory, while both are held. No operation that asks

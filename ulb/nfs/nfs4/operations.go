@@ -94,7 +94,7 @@ var shared = []Operation{
 	{Number: wire.OpReaddir, Gate: GateNames, Run: WithArgs(readdir), Handle: true},
 	{Number: wire.OpReadlink, Gate: GateStat, Run: readlink, Handle: true},
 	{Number: wire.OpSecInfo, Gate: GateNames, Run: WithArgs(secinfo), Handle: true},
-	{Number: wire.OpSecInfoNoName, Gate: GateNone, Run: WithArgs(secinfoNoName), Handle: true},
+	{Number: wire.OpSecInfoNoName, Gate: GateOwn, Run: WithArgs(secinfoNoName), Handle: true},
 	{Number: wire.OpVerify, Gate: GateStat, Run: WithArgs(verify), Handle: true},
 	{Number: wire.OpNverify, Gate: GateStat, Run: WithArgs(nverify), Handle: true},
 	{Number: wire.OpSetattr, Gate: GateOwn, Run: WithArgs(setattr), Handle: true, Changes: true, Once: true, Most: wire.Bitmap4MaxSize},

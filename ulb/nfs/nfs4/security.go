@@ -6,6 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
 // out returns the object that a name leads to, in a directory of an export that does not accept the
@@ -41,6 +42,9 @@ func secinfo(k *Compound, args *wire.SecInfo4Args) Status {
 func secinfoNoName(k *Compound, style *wire.SecinfoStyle4) Status {
 	o, s := k.Current, wire.NFS4OK
 	if *style == wire.SecinfoStyle4Parent {
+		if s = k.may(state.UseNames, &k.Current, nil, nil); s != wire.NFS4OK {
+			return s
+		}
 		o, s = k.parent()
 	}
 	return k.flavors(&o, s)

@@ -64,12 +64,16 @@ func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
+	rest := &a.rest
+	*rest = a.set
+	if rest.SetSize = false; !rest.IsZero() {
+		if s = k.maySet(state.UseAttributes, &k.Current, nil, rest); s != wire.NFS4OK {
+			return s
+		}
+	}
 	if f == nil {
 		return k.settled(k.set(&a.set))
 	}
-	rest := &a.rest
-	*rest = a.set
-	rest.SetSize = false
 	if !rest.IsZero() && k.Op.Try {
 		// SETATTR takes two steps here. Under Try it must not do the first step alone, and
 		// the second step might have to wait.
