@@ -146,7 +146,7 @@ func (p *Pool) auditSums() error {
 			return fmt.Errorf("client %v is to be forgotten", key)
 		}
 	}
-	if n := p.blamed.Len; n != blamed {
+	if n := p.blames.Len; n != blamed {
 		return fmt.Errorf("%d clients are blamed, counted %d", blamed, n)
 	}
 	return nil

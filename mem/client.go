@@ -12,9 +12,8 @@ import (
 // of a client machine. The pool serves Clients in turn. It forgets a Client that has no open share,
 // holds nothing and is not blamed.
 type Client struct {
-	queue.Links[Client] // links in pressure.blamed
-	pool                *Pool
-	key                 any // nil for the Client of a single share without a key
+	pool *Pool
+	key  any // nil for the Client of a single share without a key
 	// address, site and ofSite are set if the key is an address.
 	address, site netip.Addr
 	ofSite        *siteCharges
@@ -33,8 +32,15 @@ type Client struct {
 	// progress while other requests waited for memory. The blame lasts until the time in the field
 	// until; forgiveLocked ends it when memory is short next. Meanwhile the pool serves other clients first,
 	// and all blamed clients together have the part of strangers (part.go).
-	blamed bool
-	until  time.Time
+	blamed  bool
+	until   time.Time
+	inBlame blame
+}
+
+// A blame is the entry of a blamed Client in pressure.blames.
+type blame struct {
+	queue.Links[blame]
+	client *Client
 }
 
 // siteCharges are the bytes of Go heap that are charged to the Clients of a site. clients is their number, and turn
@@ -108,9 +114,9 @@ func (c *Client) goneLocked() bool {
 }
 
 const (
-	// blame is how long a client stays blamed (Client.blamed). If the pool has more than mostBlame
+	// blameFor is how long a client stays blamed (Client.blamed). If the pool has more than mostBlame
 	// clients, a blamed one is forgotten as soon as it has no open share and holds nothing.
-	blame     = time.Minute
+	blameFor  = time.Minute
 	mostBlame = 4096
 	// blamedGrace replaces the constant grace for a blamed client, because its peers probably
 	// connect again and are as slow as before.
@@ -130,27 +136,28 @@ func (c *Client) grace() time.Duration {
 func (p *Pool) blameUntilLocked(c *Client, until time.Time) {
 	if c.key != nil {
 		if c.blamed {
-			p.blamed.Remove(c)
+			p.blames.Remove(&c.inBlame)
 		}
-		p.blamed.Add(c)
+		c.inBlame.client = c
+		p.blames.Add(&c.inBlame)
 	}
 	c.until = until
 	c.blameLocked(true)
 }
 
 func (p *Pool) unblameLocked(c *Client) {
-	p.blamed.Remove(c)
+	p.blames.Remove(&c.inBlame)
 	c.blameLocked(false)
 }
 
-// forgiveLocked ends the blame of clients that have been blamed for long enough (blame).
+// forgiveLocked ends the blame of clients that have been blamed for long enough (blameFor).
 func (p *Pool) forgiveLocked() {
-	if p.blamed.First == nil {
+	if p.blames.First == nil {
 		return
 	}
 	now := time.Now()
-	for c := p.blamed.First; c != nil && now.After(c.until); c = p.blamed.First {
-		p.unblameLocked(c)
-		c.forgetLocked()
+	for b := p.blames.First; b != nil && now.After(b.client.until); b = p.blames.First {
+		p.unblameLocked(b.client)
+		b.client.forgetLocked()
 	}
 }

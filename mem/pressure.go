@@ -50,8 +50,8 @@ const (
 type pressure struct {
 	sweeper *time.Timer // nil if the sweeper does not run
 	tick    uint64
-	leaving []*Share                    // shares whose Holder.End was called less than endedTicks ago
-	blamed  queue.List[Client, *Client] // blamed Clients with a key, in the order in which the blame ends
+	leaving []*Share                  // shares whose Holder.End was called less than endedTicks ago
+	blames  queue.List[blame, *blame] // of blamed Clients with a key, in the order in which the blame ends
 }
 
 // leastRate is the rate, in bytes per second, below which a peer is too slow while memory is short.
@@ -253,7 +253,7 @@ func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
 		}
 		s.told, s.toldTick = true, p.tick
 		p.leaving = append(p.leaving, s)
-		p.blameUntilLocked(s.client, now.Add(blame))
+		p.blameUntilLocked(s.client, now.Add(blameFor))
 		p.ended++
 		need, over = need-int64(s.pages), over-pagesIn(s.heap)
 	}

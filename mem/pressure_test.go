@@ -445,7 +445,7 @@ func TestBlameEndsBetweenShortages(t *testing.T) {
 		if len(l.all()) == 0 {
 			t.Fatal("no peer is ended")
 		}
-		time.Sleep(2 * blame)
+		time.Sleep(2 * blameFor)
 		hog := l.connect(p, "hog", 100*mib).take(t, nil, 16)
 		again := l.connect(p, "bad-2", 0)
 		var order []string

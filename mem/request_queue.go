@@ -261,9 +261,14 @@ func (p *Pool) servedLocked(q *requestQueue) {
 	if site := c.client.ofSite; site != nil && !w.reserve {
 		site.turn = p.turns
 	}
-	p.leaveRowLocked(c) // the blame of the client may have begun or ended
-	r := p.rowLocked(w, c.client)
-	r.add(c)
+	r := c.row
+	if r.key == c.client.rowKey() {
+		c.settleLocked()
+	} else { // the blame of the client has begun or ended
+		p.leaveRowLocked(c)
+		r = p.rowLocked(w, c.client)
+		r.add(c)
+	}
 	rows := w.list(r)
 	rows.Remove(r)
 	rows.Add(r)
