@@ -60,16 +60,17 @@ func (s *Stage) removeAll(dir []byte, names []string) (removed int, err error) {
 	return removed, nil
 }
 
-// A holding is what an honest client of NFSv4.1 holds: opens of the honest files, and a lock of a byte of each.
+// A holding is what an honest client of NFSv4.1 holds: opens of some of the honest files, and a lock of a byte of
+// each.
 type holding struct {
 	of    *honestSession
 	opens []client.Opened4
 	locks []wire.StateID4
 }
 
-func holdAll(ctx context.Context, of *honestSession) (*holding, error) {
+func holdAll(ctx context.Context, of *honestSession, files int) (*holding, error) {
 	h := &holding{of: of}
-	for i := range honestFiles {
+	for i := range files {
 		owner := fmt.Appendf(nil, "holds %d", i)
 		o, err := of.Open(ctx, client.Open4{Dir: of.dir, Name: honestName(i), Owner: owner, Access: wire.Open4ShareAccessRead})
 		if err != nil {

@@ -12,21 +12,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// fromSites runs a scene with strangers of one address, of one site, and of many sites. Only one of them runs
-// without the full matrix.
-func fromSites(t *testing.T, scene func(t *testing.T, source func(int) netip.Addr)) {
+// fromSites runs a scene with strangers of one address, of one site, and of many sites. The honest client holds
+// as many opens, or replies, as its site's part surely allows. Only one of the scenes runs without the full
+// matrix.
+func fromSites(t *testing.T, scene func(t *testing.T, source func(int) netip.Addr, opens, replies int)) {
 	for _, c := range []struct {
 		name   string
 		source func(int) netip.Addr
+		opens  int
 		short  bool
 	}{
-		{"one address", Strangers(1), false},
-		{"64 addresses of a network of 24 bits", Strangers(64), false},
-		{"4,096 networks of 64 bits of one of 48", Strangers6(4096), true},
-		{"150 networks of 24 bits", Sites(150), false},
+		{"one address", Strangers(1), honestFiles, false},
+		{"64 addresses of a network of 24 bits", Strangers(64), honestFiles, false},
+		{"4,096 networks of 64 bits of one of 48", Strangers6(4096), honestFiles, true},
+		{"150 networks of 24 bits", Sites(150), honestFiles / 8, false},
 	} {
 		if c.short || everything() {
-			t.Run(c.name, func(t *testing.T) { scene(t, c.source) })
+			t.Run(c.name, func(t *testing.T) { scene(t, c.source, c.opens, 3*c.opens) })
 		}
 	}
 }
@@ -34,13 +36,13 @@ func fromSites(t *testing.T, scene func(t *testing.T, source func(int) netip.Add
 // Strangers who heap up opens until the daemon refuses more take no open and no lock of an honest client, which
 // goes on locking meanwhile.
 func TestOpensOfManyAddresses(t *testing.T) {
-	fromSites(t, func(t *testing.T, source func(int) netip.Addr) {
-		s := stage(t, Config{IPv6: source(0).Is6(), Memory: `state = "16M"`})
-		s.Held = 16 * mib
+	fromSites(t, func(t *testing.T, source func(int) netip.Addr, opens, _ int) {
+		s := stage(t, Config{IPv6: source(0).Is6()})
+		s.Held = s.Ceiling // the default of memory.state
 		s.Sessions()
 		held := make(map[string]*holding)
 		for _, transport := range Transports {
-			h, err := holdAll(s.ctx, s.sessions[transport])
+			h, err := holdAll(s.ctx, s.sessions[transport], opens)
 			if err != nil {
 				t.Fatalf("over %s before the attack: %v", transport, err)
 			}
@@ -62,7 +64,7 @@ func TestOpensOfManyAddresses(t *testing.T) {
 // Strangers whose calls fill the memory for replies displace no reply of an honest client: the calls that it
 // repeats over a new connection are not executed again.
 func TestRepliesOfManyAddresses(t *testing.T) {
-	fromSites(t, func(t *testing.T, source func(int) netip.Addr) {
+	fromSites(t, func(t *testing.T, source func(int) netip.Addr, _, replies int) {
 		s := stage(t, Config{IPv6: source(0).Is6(), Memory: `replies = "4M"`})
 		const directory = "removed"
 		at := filepath.Join(s.Directory, directory)
@@ -73,7 +75,7 @@ func TestRepliesOfManyAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 		var names []string
-		for i := range 100 {
+		for i := range replies {
 			names = append(names, fmt.Sprintf("name%d", i))
 			makeFile(t, filepath.Join(at, names[i]), nil)
 		}
@@ -86,7 +88,7 @@ func TestRepliesOfManyAddresses(t *testing.T) {
 			Calls: [][]byte{removeCall(0, s.Open.Root, "not-there")}, Transport: "tcp",
 		}, source)
 		await.Until(t, "the strangers stand", func() bool { return a.Standing.Load()+a.Refused.Load() >= 100 })
-		s.JudgeSeries(Null)
+		s.JudgeDelays(Null)
 		s.JudgeClients()
 		end()
 		if n, err := s.removeAll(dir, names); err != nil || n != len(names) {
