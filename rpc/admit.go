@@ -40,6 +40,9 @@ func (s *Server) Admit(c *Call) (Plan, bool) {
 	if stat := st.find(s.table.Load(), h); stat != Success {
 		return s.reject(c, Outcome{Stat: stat})
 	}
+	if st.row != nil {
+		c.Conn.used(st.row, &c.Cred)
+	}
 	return s.judge(c)
 }
 

@@ -83,6 +83,7 @@ type Call struct {
 
 // Reset clears the record of a finished call for reuse. The transport calls it.
 func (c *Call) Reset() {
+	c.Leaves()
 	c.Conn, c.Way = nil, nil
 	c.Message, c.MessageLen = nil, 0
 	c.Excised, c.Placed = nil, nil
@@ -136,8 +137,16 @@ type callState struct {
 	place        lanePlace
 	worker       *worker
 	first, since time.Time
-	// wait is what the call waits for after the next Detach.
-	wait Wait
+	// wait is what the call waits for after the next Detach, and listed is true while the call is in Server.apart.
+	wait   Wait
+	listed bool
+	// longest is the longest time for which the call was in one stage since first, and longestStage and longestWait
+	// that stage.
+	longest      time.Duration
+	longestStage Stage
+	longestWait  Wait
+	// traced is nil unless something traces.
+	traced *traced
 	// lender is not nil while the goroutine that received the call may run it as a Turn.
 	lender *Lender
 }

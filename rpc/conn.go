@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A Conn is the rpc package's record of one connection. A transport makes it with Server.NewConn, and
@@ -35,6 +36,11 @@ type Conn struct {
 	// executor.mu guards it.
 	lanes []*lane
 	use   connUse
+
+	began      time.Time
+	marks      marks
+	heard      atomic.Int64 // see ConnInfo.Heard; nanoseconds since 1970
+	introduced atomic.Pointer[introduction]
 
 	caller  atomic.Pointer[Caller]
 	known   atomic.Bool

@@ -113,6 +113,7 @@ func (x *executor) submit(c *Call, key any) {
 // enqueue queues c in the lane that key names, and returns that lane.
 func (x *executor) enqueue(c *Call, key any, now time.Time) *lane {
 	st := &c.state
+	st.leaves(now)
 	if st.worker, st.since = nil, now; st.first.IsZero() {
 		st.first = now
 	}
@@ -226,6 +227,8 @@ func (x *executor) begun(w *worker, l *lane, c *Call, address *lanePlace, now ti
 		x.queued.end(waited)
 	}
 	c.state.worker = w
+	c.state.was(Queued, WaitUnknown, now.Sub(c.state.since))
+	c.state.since = now
 	if x.busy.Add(w); l.line.Held() == 1 {
 		x.active++
 	}

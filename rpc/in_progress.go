@@ -21,6 +21,8 @@ const (
 	Queued
 	// Detached: the call waits for what its program has said (WaitsFor), without a worker.
 	Detached
+	// PutOff: the call was answered; its client waits, and makes it again (Call.PutOff).
+	PutOff
 )
 
 // A Wait is what a detached call waits for.
@@ -36,8 +38,16 @@ const (
 	WaitState
 	// WaitTurn: an earlier request of the same owner is executed.
 	WaitTurn
+	// WaitMemory: other calls have the payload memory.
+	WaitMemory
+	// WaitGrace: clients of before a restart may reclaim what they held.
+	WaitGrace
+	// WaitShare: another owner has the file open and denies the access to others.
+	WaitShare
 
-	waits
+	// countedWaits is the number of the values, from the first one, that Stats counts. The pool counts the waits for
+	// memory, and no call is detached for what comes after it.
+	countedWaits = WaitMemory
 )
 
 // A CallInProgress describes a call.
@@ -47,9 +57,10 @@ type CallInProgress struct {
 	// Name is the procedure's name, or empty.
 	Name  string
 	Stage Stage
-	// First is when the call first came to the executor or was detached, and Since when it entered its Stage.
+	// First is when the call first came to the executor or was detached, and Since when it entered its Stage. If it is
+	// PutOff, First is when it was put off first, and Since when it was last.
 	First, Since time.Time
-	// Lane is that of an Executing or Queued call. Wait is set if the call is Detached.
+	// Lane is that of an Executing or Queued call. Wait is set if the call is Detached or PutOff.
 	Lane any
 	Wait Wait
 	// Subject is Call.Subject. Part, Group and Object are those of the last Call.Doing; Object is nil if there was none.
@@ -110,11 +121,27 @@ func (c *Call) Doing(number, group uint32, object []byte) {
 // WaitsFor says what the call waits for after the next Detach.
 func (c *Call) WaitsFor(w Wait) { c.state.wait = w }
 
+// AwaitsMemory lists an admitted call in Server.Calls as one that waits for payload memory, until Serve, Hand or Leaves.
+// The transport calls it if it cannot have the memory of the Plan at once, and does not call Detach.
+func (c *Call) AwaitsMemory() {
+	if s := c.state.server; s != nil && !c.state.listed {
+		c.state.wait = WaitMemory
+		s.apart.add(c)
+	}
+}
+
+// Leaves takes a call out of Server.Calls that the transport ends by itself, or that does not wait for memory any more.
+func (c *Call) Leaves() {
+	if c.state.listed {
+		c.state.server.apart.remove(c)
+	}
+}
+
 // detachedCalls holds the calls that their programs have detached. waits has their waits that have ended, by Wait.
 type detachedCalls struct {
 	mu    sync.Mutex
 	all   map[*Call]detachedCall
-	waits [waits]WaitStats
+	waits [countedWaits]WaitStats
 }
 
 type detachedCall struct {
@@ -129,24 +156,32 @@ func (d *detachedCalls) add(c *Call) {
 		c.state.first = now
 	}
 	is := detachedCall{c.facts(), c.state.wait, now}
-	c.state.wait = WaitUnknown
+	c.state.leaves(now)
+	c.state.wait, c.state.listed = WaitUnknown, true
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.all == nil {
 		d.all = make(map[*Call]detachedCall)
 	}
 	d.all[c] = is
-	d.waits[is.wait].Now++
+	if is.wait < countedWaits {
+		d.waits[is.wait].Now++
+	}
 }
 
 func (d *detachedCalls) remove(c *Call) {
+	c.state.listed = false
 	now := time.Now()
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if is, there := d.all[c]; there {
+	is, there := d.all[c]
+	delete(d.all, c)
+	if there && is.wait < countedWaits {
 		d.waits[is.wait].Now--
 		d.waits[is.wait].end(now.Sub(is.since))
-		delete(d.all, c)
+	}
+	d.mu.Unlock()
+	if there {
+		c.state.was(Detached, is.wait, now.Sub(is.since))
 	}
 }
 
@@ -178,7 +213,7 @@ func (s *Server) Calls() (all []CallInProgress) {
 		p.Wait = d.wait
 		all = append(all, p)
 	}
-	return all
+	return append(all, s.putOff.describe()...)
 }
 
 func (x *executor) describe() (all []CallInProgress) {

@@ -147,12 +147,14 @@ type versionRow struct {
 	number, version uint32
 	low, high       uint32
 	procedures      []procedureRow
+	index           uint8 // in table.versions, modulo 32: see marks
 }
 
 type procedureRow struct {
 	*Procedure
 	program uint32
 	counts  counts
+	index   uint8 // of the versionRow
 }
 
 // maxVersions is how many versions one program may have.
@@ -192,9 +194,9 @@ func (s *Server) Register(p Program) {
 			if slices.ContainsFunc(t.versions, func(v *versionRow) bool { return v.number == number && v.version == version }) {
 				panic(fmt.Sprintf("rpc: version %d of program %d is registered already", version, number))
 			}
-			row := &versionRow{program: p, number: number, version: version, low: low, high: high}
+			row := &versionRow{program: p, number: number, version: version, low: low, high: high, index: uint8(len(t.versions) % 32)}
 			for i := range b.Procedures {
-				row.procedures = append(row.procedures, procedureRow{Procedure: &b.Procedures[i], program: number})
+				row.procedures = append(row.procedures, procedureRow{Procedure: &b.Procedures[i], program: number, index: row.index})
 			}
 			t.versions = append(t.versions, row)
 		}

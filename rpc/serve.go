@@ -21,6 +21,10 @@ func (s *Server) start(c *Call, elsewhere bool) {
 	if s.cfg.Observe != nil {
 		st.took = time.Now()
 	}
+	if s.tracers.Load() != nil {
+		c.beginTrace()
+	}
+	c.Leaves()
 	s.inProgress.Add(1)
 	if s.draining.Load() {
 		s.drop(c)
@@ -220,6 +224,9 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 			}
 		}
 	}
+	if st.traced != nil && out.good() {
+		st.traced.answers(w.Bytes()[st.results:])
+	}
 	how, ok := s.putEnd(w, c, out)
 	s.send(c, w, how, ok)
 }
@@ -295,7 +302,10 @@ func (s *Server) ended(c *Call, how Status) {
 		s.unknown[how].Add(1)
 	}
 	c.Conn.use.calls.Add(1)
-	if s.cfg.Observe == nil {
+	if s.cfg.Slow > 0 && !st.first.IsZero() {
+		s.tellSlow(c)
+	}
+	if s.cfg.Observe == nil && st.traced == nil {
 		return
 	}
 	e := Event{
@@ -309,7 +319,12 @@ func (s *Server) ended(c *Call, how Status) {
 		e.Nanoseconds = int64(time.Since(st.took))
 		c.Conn.use.nanoseconds.Add(uint64(e.Nanoseconds))
 	}
-	s.cfg.Observe(&e)
+	if s.cfg.Observe != nil {
+		s.cfg.Observe(&e)
+	}
+	if st.traced != nil {
+		s.tellTracers(c, &e)
+	}
 }
 
 func (s *Server) leave() {

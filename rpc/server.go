@@ -44,6 +44,10 @@ type Config struct {
 	// Observe, if not nil, is called at the end of each call, on the goroutine that ends it. It
 	// must not block. The Event is valid only during Observe.
 	Observe func(e *Event)
+	// If Slow is above 0, TookLong is called at the end of each call that took longer, counted from when it first waited,
+	// on the goroutine that ends it. It must not block. The Delay is valid only during TookLong.
+	Slow     time.Duration
+	TookLong func(d *Delay)
 	// Working, if not nil, is called when a worker begins a call. It must not block.
 	Working func()
 	// Panicked, if not nil, is called for the first panic of a Program at each place in the code, and
@@ -72,6 +76,8 @@ type Server struct {
 	exec    *executor
 	apart   detachedCalls
 	uses    uses
+	putOff  putOffs
+	tracers atomic.Pointer[[]*tracer] // nil if there are none
 
 	inProgress atomic.Int64
 	draining   atomic.Bool
@@ -101,7 +107,7 @@ func (s *Server) NewConn(peer, local netip.AddrPort, transport string, privilege
 	c := &Conn{
 		ID: s.connID.Add(1), Peer: peer, Local: local,
 		Transport: transport, Privileged: privileged,
-		client: clientaddr.Of(peer.Addr()), server: s,
+		client: clientaddr.Of(peer.Addr()), server: s, began: time.Now(),
 	}
 	s.uses.enter(c)
 	return c

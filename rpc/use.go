@@ -77,6 +77,17 @@ func (u *uses) enter(c *Conn) {
 	client.conns[c] = struct{}{}
 }
 
+// each calls do with each connection.
+func (u *uses) each(do func(*Conn)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, client := range u.clients {
+		for c := range client.conns {
+			do(c)
+		}
+	}
+}
+
 // leave is called when a connection has ended. A call that still runs counts no more.
 func (u *uses) leave(c *Conn) {
 	u.mu.Lock()

@@ -275,6 +275,7 @@ func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome 
 		c.Doing(n, STALL, []byte("stalled"))
 		g.arrived <- struct{}{}
 		<-g.open
+		c.Did(n, 7, STALL, []byte("stalled"))
 		if c.Header.Procedure == HOLD {
 			w.Uint64(p.bumps.Add(1))
 		} else {

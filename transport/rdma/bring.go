@@ -74,6 +74,7 @@ func (c *call) ask() {
 		c.granted(b, false)
 		return
 	}
+	c.rpc.AwaitsMemory()
 	share.Get(&c.reserved.request)
 }
 
@@ -85,6 +86,7 @@ func pages(n int) int { return (n + mem.PageSize - 1) &^ (mem.PageSize - 1) }
 // executor (Calls.Hand).
 func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)
+	c.rpc.Leaves()
 	switch {
 	case err == nil:
 		c.granted(b, true)

@@ -52,6 +52,7 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 // without the call (Detach), and asks for the memory for its results. callGranted then passes the
 // call to the executor (rpc.Server.Hand).
 func (c *call) await(plan *rpc.Plan, words, size int) {
+	c.Call.WaitsFor(rpc.WaitMemory)
 	c.Call.Detach()
 	c.awaited = words
 	c.request.Granted, c.request.Context = callGranted, c
@@ -85,6 +86,7 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)
 	r.Group = nil
 	if errors.Is(err, mem.ErrClosed) {
+		c.Leaves()
 		c.Drop() // the connection has ended
 		return
 	}

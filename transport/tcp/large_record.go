@@ -45,7 +45,9 @@ func (c *conn) admitLargeRecord() bool {
 		b, ok := c.share.TryGetIn(plan.Group, at+more)
 		if !ok {
 			var err error
+			k.AwaitsMemory()
 			c.step(func() { b, err = c.reserve(at+more, plan.Group) })
+			k.Leaves()
 			if err != nil {
 				k.Drop()
 				c.kill(errNoMemory)

@@ -162,3 +162,22 @@ func mountsWithin(encoded []byte, room int) (size int) {
 		size = end
 	}
 }
+
+// A Mounted is a mount that a client has told of (MNT), and of whose end it has not. Clients that crash do not tell.
+type Mounted struct {
+	Host, Path string
+	Export     uint32 // its ID
+}
+
+// Mounts lists the mounts, those of the oldest first. The server remembers a limited number.
+func (p *Program) Mounts() []Mounted {
+	l := &p.mounts
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]Mounted, 0, l.oldest.Len())
+	for e := l.oldest.Front(); e != nil; e = e.Next() {
+		m := &e.Value.(*place).mounted
+		all = append(all, Mounted{m.host, m.dir, m.export})
+	}
+	return all
+}

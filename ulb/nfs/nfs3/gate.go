@@ -86,7 +86,10 @@ func (r *request) ask(use state.Use, fs vfs.FileSystem, h vfs.Handle, name []byt
 	case state.Yes:
 		r.passes.Add(pass)
 		return nil
-	case state.AfterGrace, state.Repeat:
+	case state.AfterGrace:
+		r.call.PutOff(rpc.WaitGrace, 0, r.export.ID, r.handle.Bytes())
+		return vfs.ErrDelay
+	case state.Repeat:
 		return vfs.ErrDelay
 	case state.AfterWait:
 		return vfs.ErrWouldBlock

@@ -119,6 +119,7 @@ func (k *Compound) decodeHead(p *Program, c *rpc.Call, w *xdr.Writer) Status {
 		s = wire.NFS4ErrInvalid
 	default:
 		k.minor = p.minors[k.Minor]
+		c.Conn.Notes(k.Minor)
 	}
 	k.statusAt = w.Len()
 	w.Uint32(uint32(s))
@@ -275,6 +276,9 @@ func (k *Compound) runAndWrite(op *Operation, s Status) Status {
 	}
 	k.Program.counters.count(k, s)
 	k.account(op, s)
+	if s != wire.NFS4OK || k.Call.Traced() {
+		k.tellEnd(s)
+	}
 	k.W.PatchUint32(at, uint32(s))
 	return s
 }

@@ -3,6 +3,7 @@ package nlm
 import (
 	"encoding/binary"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -52,6 +53,7 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 	}
 	m := r.program.state
 	if !args.Reclaim && !m.GoesOn(state.KindLock, 0) {
+		r.putOff(rpc.WaitGrace)
 		return wire.DeniedGracePeriod, nil
 	}
 	host, s := r.introduce(args.State)

@@ -1,6 +1,7 @@
 package nlm
 
 import (
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -21,6 +22,7 @@ func (r *request) share(args *wire.ShareArgs4) (wire.Stat4, error) {
 	}
 	m := r.program.state
 	if !args.Reclaim && !m.GoesOn(state.KindOpen, state.Access(a.Mode)) {
+		r.putOff(rpc.WaitGrace)
 		return wire.DeniedGracePeriod, nil
 	}
 	host, s := r.introduce(0)
@@ -37,6 +39,8 @@ func (r *request) share(args *wire.ShareArgs4) (wire.Stat4, error) {
 		return wire.Failed, errLater
 	case state.WouldWait:
 		return wire.Failed, vfs.ErrWouldBlock
+	case state.OpenConflict:
+		r.putOff(rpc.WaitShare)
 	}
 	return verdict(s), nil
 }

@@ -146,6 +146,21 @@ func (m *Manager) Locks() iter.Seq[*LockEntry] {
 	return func(yield func(*LockEntry) bool) { m.locks(yield) }
 }
 
+// Waiting lists the ranges for which owners wait, as Locks does, without those that are locked.
+func (m *Manager) Waiting() iter.Seq[*LockEntry] {
+	return func(yield func(*LockEntry) bool) {
+		var piece []*LockEntry
+		m.walk(func(_ *guard, s *State, _ uint64, _ int) (next uint64, steps int) {
+			if s.file == nil || s.Kind != KindOpen {
+				return 0, 1
+			}
+			waits, steps := s.listWaits()
+			piece = append(piece, waits...)
+			return 0, steps
+		}, func() bool { return yieldAll(&piece, yield) })
+	}
+}
+
 func (m *Manager) locks(yield func(*LockEntry) bool) pieces {
 	var piece []*LockEntry
 	return m.walk(func(g *guard, s *State, from uint64, room int) (next uint64, steps int) {
