@@ -2,18 +2,33 @@ package server
 
 import (
 	"iter"
+	"maps"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Clients implements admin.Daemon.
+// Clients implements admin.Daemon. The clients that have state come first. An address has an entry for itself if it uses
+// NFSv3, or has no client.
 func (a *administration) Clients() iter.Seq[*admin.Client] {
 	return func(yield func(*admin.Client) bool) {
+		peers := a.peers()
 		for e := range a.clients.Clients() {
-			if !yield(a.describeClient(e)) {
+			c := a.describeClient(e)
+			if p := peers[clientaddr.Of(e.Client.Address())]; p != nil {
+				p.addTo(c)
+			}
+			if !yield(c) {
+				return
+			}
+		}
+		for _, at := range slices.SortedFunc(maps.Keys(peers), netip.Addr.Compare) {
+			if p := peers[at]; (!p.shown || p.version3) && !yield(p.describe()) {
 				return
 			}
 		}

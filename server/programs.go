@@ -61,7 +61,10 @@ var programs = []program{
 	{"nfs", nfs4wire.Program, nfs4wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[1:], (*Server).nfs4Program},
 	// MOUNT is registered for TCP only (RFC 8267 §5.1), but served over both transports.
 	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, config.NFSVersions[:1],
-		func(s *Server) rpc.Program { return mount3.New(s.exports.Table) }},
+		func(s *Server) rpc.Program {
+			s.mount = mount3.New(s.exports.Table)
+			return s.mount
+		}},
 	// Clients lock over TCP, also those that have mounted over RDMA, or over UDP (datagrams).
 	{"nlm", nlm4wire.Program, nlm4wire.Version, []string{"tcp", "udp"}, config.NFSVersions[:1], (*Server).nlmProgram},
 	{"nlm", nlm4wire.Program, 1, []string{"tcp", "udp"}, config.NFSVersions[:1], func(s *Server) rpc.Program { return s.nlm.Older()[0] }},

@@ -22,6 +22,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
@@ -32,7 +33,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// housekeeping is how often the server returns unused memory to the system.
+// housekeeping is how often the server returns unused memory to the system, and notes which connections have carried calls.
 const housekeeping = 5 * time.Second
 
 // A Server is a daemon that is set up and listens. Serve runs it.
@@ -60,7 +61,8 @@ type Server struct {
 	nfs40       *nfs40.Minor
 	nlm         *nlm.Program // nil if NFSv3 is not served
 	nsm         *nlm.Monitor
-	datagrams   *datagrams // nil if nothing is served over UDP
+	datagrams   *datagrams      // nil if nothing is served over UDP
+	mount       *mount3.Program // nil if NFSv3 is not served
 	// lines writes lines about clients, names those about clients that have the same name, and
 	// connectionLines those about connections.
 	lines, names, connectionLines *clientLines
@@ -242,6 +244,7 @@ func (s *Server) start(key [export.KeySize]byte, open func() error) (err error) 
 	}
 	s.polls = busypoll.New(busypoll.Config{Most: time.Duration(s.cfg.BusyPoll), Procs: busyProcessors})
 	calls := rpc.Config{Pool: s.pool, Processors: busyProcessors(), ReplyCacheBytes: int64(s.cfg.Memory.Replies), Panicked: s.panicked, Working: s.polls.Errand}
+	calls.Slow, calls.TookLong = time.Duration(s.cfg.SlowCall), s.callTookLong
 	if s.cfg.Metrics != "" {
 		s.durations = newDurations()
 		calls.Observe = s.durations.observe
@@ -298,7 +301,12 @@ func (s *Server) Serve(ctx context.Context) error {
 			running.Go(one.Serve)
 		}
 	}
-	running.Go(func() { every(serving, housekeeping, func() { s.pool.Housekeep() }) })
+	running.Go(func() {
+		every(serving, housekeeping, func() {
+			s.pool.Housekeep()
+			s.rpc.Heard()
+		})
+	})
 	running.Go(func() {
 		s.registration.compare(serving)
 		s.registration.keep(serving)

@@ -84,8 +84,8 @@ func statusCommand() *cobra.Command {
 }
 
 func clientsCommand() *cobra.Command {
-	return listCommand("clients", "List the clients that may hold files open or locked",
-		"List the clients of NFSv4, and the hosts that lock files by NFSv3 (nlm). Clients of\nNFSv3 that lock nothing hold nothing, and are not in the list.",
+	return listCommand("clients", "List the clients, with what they hold",
+		"List the clients of NFSv4, the hosts that lock files by NFSv3 (nlm), and the addresses\nthat use NFSv3 (3) or are only connected (none).",
 		admin.PrintList[admin.Client](os.Stdout))
 }
 
@@ -99,7 +99,7 @@ func locksCommand() *cobra.Command {
 
 func callsCommand() *cobra.Command {
 	return listCommand("calls", "List the calls in progress, and what they wait for",
-		"List the calls that a thread executes or that wait, with what each waits for: disk (a\nthread executes it in a file system), thread, user (the look-up of the caller's groups\nor account), state (of clients), or turn (an earlier request of the same owner).",
+		"List the calls that a thread executes or that wait, with what each waits for: disk (a\nthread executes it in a file system), thread, user (the look-up of the caller's groups\nor account), state (of clients), turn (an earlier request of the same owner), or memory.\nThe list also has calls that were answered, if the client waits and asks again: for the\nend of the grace period (grace), for a lock, a file that another client has open (share),\nor because it does not answer the daemon's own call (callback).",
 		admin.PrintList[admin.Call](os.Stdout))
 }
 

@@ -61,7 +61,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	server.Version = version
-	root.AddCommand(serveCommand(), statusCommand(), clientsCommand(), opensCommand(), locksCommand(), callsCommand(), exportsCommand(),
+	root.AddCommand(serveCommand(), statusCommand(), clientsCommand(), opensCommand(), locksCommand(), callsCommand(), traceCommand(), topCommand(), exportsCommand(),
 		evictCommand(), releaseCommand(), reloadCommand(), graceCommand(), logLevelCommand(), reportCommand(), stateCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand(), relayCommand(), manPagesCommand())
 	completeValues(root)
 	return root

@@ -57,6 +57,16 @@ func (f *fake) Report(w io.Writer)             { io.WriteString(w, "report") }
 func (f *fake) Backup(w io.Writer) error       { _, err := io.WriteString(w, "backup"); return err }
 func (f *fake) Evict(Choice) (*Taken, error)   { return &Taken{}, nil }
 func (f *fake) Release(Choice) (*Taken, error) { return &Taken{}, nil }
+func (f *fake) Top(context.Context) *Top       { return &Top{Status: f.Status()} }
+func (f *fake) Trace(_ context.Context, c Choice) (iter.Seq[*Traced], error) {
+	if c.Client == "unknown" {
+		return nil, Refuse("there is no client %q", c.Client)
+	}
+	return func(yield func(*Traced) bool) {
+		for i := 0; i < f.clients && yield(&Traced{Operation: "OPEN\x1b[2J", Dropped: uint64(i)}); i++ {
+		}
+	}, nil
+}
 func (f *fake) StopExport(context.Context, string) (*ExportStopped, error) {
 	return &ExportStopped{}, nil
 }

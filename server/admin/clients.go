@@ -1,22 +1,37 @@
 package admin
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
-// A Client is one client of NFSv4, or one host that locks files by NFSv3.
+// A Client is one client of NFSv4, one host that locks files by NFSv3, or one address that uses NFSv3 or is only connected.
 type Client struct {
 	// ID identifies the client in requests to this process: 12 hexadecimal digits. It is not the client ID of the
-	// protocol, which is a secret in minor version 0.
+	// protocol, which is a secret in minor version 0. It is "" for an address.
 	ID string `json:"id"`
-	// Kind is "4.0", "4.1+" (a client with sessions, of minor version 1 or 2) or "nlm" (a host of NFSv3's lock manager).
+	// Kind is "4.0", "4.1+" (a client with sessions, of minor version 1 or 2), "nlm" (a host of NFSv3's lock manager), "3"
+	// (an address that uses NFSv3) or "none" (an address that is connected, and does not use NFS).
 	Kind string `json:"kind"`
 	// Address is the client's address; of an IPv6 client, its /64 network. Name is its own name for itself.
 	Address string `json:"address"`
 	Name    string `json:"name"`
-	// Principal is the caller that made the client.
+	// Connections counts the connections that exist from this address now (of IPv6, from its /64). Over has their
+	// transports, Versions the versions of NFS and Flavors the security flavors that they were used for ("sys", "krb5p").
+	Connections int      `json:"connections"`
+	Over        []string `json:"transports,omitempty"`
+	Versions    []string `json:"versions,omitempty"`
+	Flavors     []string `json:"flavors,omitempty"`
+	// Mounts are the paths that the address has mounted by NFSv3, as far as the daemon was told. A client that crashed has
+	// not told of the end. Of kind "3".
+	Mounts []string `json:"mounts,omitempty"`
+	// Principal is the caller that made the client; of an address, the first caller of a connection by Kerberos.
 	Principal string `json:"principal,omitempty"`
 	// Confirmed is false for a client that has not finished its introduction.
 	Confirmed bool `json:"confirmed"`
-	// Seen is when the client last renewed its lease; of a host, when it last locked. Expired is true if the lease has
+	// Seen is when the client last renewed its lease; of a host, when it last locked; of an address, when the last call
+	// came, to 5 seconds, or zero. Expired is true if the lease has
 	// run out, so that others may get what the client holds.
 	Seen    time.Time `json:"last_seen"`
 	Expired bool      `json:"expired"`
@@ -34,18 +49,38 @@ type Client struct {
 }
 
 func (*Client) heads() []any {
-	return []any{"ID", "KIND", "ADDRESS", "SEEN", "LEASE", "OPENS", "LOCKS", "WAITS", "REVOKED", "NAME"}
+	return []any{"ID", "KIND", "ADDRESS", "CONNECTIONS", "VERSIONS", "SECURITY", "SEEN", "LEASE", "OPENS", "LOCKS", "WAITS", "REVOKED", "NAME", "MOUNTS"}
 }
 
 func (c *Client) row() []any {
-	lease := "valid"
+	lease, id, seen, name, mounts := "valid", c.ID, "-", "-", "-"
 	switch {
-	case c.Kind == "nlm":
+	case c.Kind == "nlm", c.ID == "":
 		lease = "none"
 	case !c.Confirmed:
 		lease = "unconfirmed"
 	case c.Expired:
 		lease = "expired"
 	}
-	return []any{c.ID, c.Kind, c.Address, since(c.Seen) + " ago", lease, c.Opens, c.Ranges, c.Waiting, c.Revoked, quoted(c.Name)}
+	if id == "" {
+		id = "-"
+	}
+	if !c.Seen.IsZero() {
+		seen = since(c.Seen) + " ago"
+	}
+	if c.Name != "" || c.ID != "" {
+		name = quoted(c.Name)
+	}
+	if len(c.Mounts) > 0 {
+		mounts = quoted(strings.Join(c.Mounts, ","))
+	}
+	connections := strings.TrimSpace(fmt.Sprint(c.Connections, " ", strings.Join(c.Over, ",")))
+	return []any{id, c.Kind, c.Address, connections, orDash(c.Versions), orDash(c.Flavors), seen, lease, c.Opens, c.Ranges, c.Waiting, c.Revoked, name, mounts}
+}
+
+func orDash(all []string) string {
+	if len(all) == 0 {
+		return "-"
+	}
+	return strings.Join(all, ",")
 }

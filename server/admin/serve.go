@@ -28,6 +28,11 @@ type Daemon interface {
 	// Calls returns the calls in progress.
 	Calls() []*Call
 	Exports() []*Export
+	// Trace shows the calls of a choice of Client and Export that begin after it was called, as they end, until ctx ends. It returns an error if a name in
+	// the choice is not there. If the caller is too slow, it leaves calls out.
+	Trace(context.Context, Choice) (iter.Seq[*Traced], error)
+	// Top says what the daemon does until ctx ends.
+	Top(ctx context.Context) *Top
 	// Report writes all that helps to find out what is wrong, as text, without secrets.
 	Report(io.Writer)
 	// Backup writes a backup of the state directory, as a tar archive.
@@ -109,6 +114,7 @@ func handler(d Daemon) http.Handler {
 		w.Header().Set("Content-Type", "application/x-tar")
 		_, _ = whole.WriteTo(w) // the caller has gone
 	})
+	traces(mux, d)
 	orders(mux, d)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -127,6 +133,8 @@ func handler(d Daemon) http.Handler {
 		select {
 		case places <- struct{}{}:
 			defer func() { <-places }()
+			// The request is here. Its answer may take longer than ReadTimeout, which would end its context.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 			mux.ServeHTTP(w, r)
 		default:
 			http.Error(w, fmt.Sprintf("the daemon is answering %d requests of administrators already: end some of the commands that run", mostRequests), http.StatusServiceUnavailable)

@@ -40,6 +40,7 @@ type Config struct {
 	Rpcbind      *bool    `toml:"rpcbind"`
 	DrainTimeout Duration `toml:"drain_timeout"`
 	BusyPoll     Duration `toml:"busy_poll"`
+	SlowCall     Duration `toml:"slow_call"`
 	Strict       bool     `toml:"strict"`
 
 	Memory   Memory   `toml:"memory"`
