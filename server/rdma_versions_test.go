@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -122,5 +124,25 @@ func TestDoctorNamesTheVersions(t *testing.T) {
 				t.Errorf("%v speaks of RPC-over-RDMA:\n%s", command, p.Output())
 			}
 		}
+	}
+}
+
+// The requester of test/requester uses every form of message over version 2, with NFS versions 3, 4.1 and 4.2.
+func TestRequesterOverVersion2(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "requester")
+	build := exec.Command("go", "build", "-o", program, "./test/requester")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the requester: %v\n%s", err, out)
+	}
+	d := start(t, "rw,insecure,no_root_squash", "--rdma-versions", "1,2")
+	for _, version := range []string{"3", "4.1", "4.2"} {
+		t.Run(version, func(t *testing.T) {
+			out, err := exec.CommandContext(testContext(t), program, "--nfs", version, "--rdma-version", "2", "--names", "60", "--rounds", "1",
+				"--port", fmt.Sprint(d.rdma.Port()), "--mount-port", fmt.Sprint(d.tcp.Port()), d.rdma.Addr().String(), "/").CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
 	}
 }

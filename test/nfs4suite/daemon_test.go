@@ -34,9 +34,17 @@ func TestMain(m *testing.M) {
 	further["daemon"] = func(t *testing.T) *nfs4test.Site {
 		return nfs4test.StartDaemon(t, nfs4test.DaemonConfig{Program: program, Directory: exported(t)}).Site
 	}
+	// In make test, the tests of package client show that sessions work over version 2 of RPC-over-RDMA.
+	if os.Getenv("NFSRDMAD_TEST_ALL") != "" {
+		further["daemon, version 2"] = overVersion2
+	}
 	status := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(status)
+}
+
+func overVersion2(t *testing.T) *nfs4test.Site {
+	return nfs4test.StartDaemon(t, nfs4test.DaemonConfig{Program: program, Directory: exported(t), Version2: true}).Site
 }
 
 // The daemon serves 1,000 clients with open files, and 1,000 more when the leases of the first

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 )
 
 // Far returns a Site for a server that runs elsewhere. Each of its Peers has a TCP connection of
@@ -30,6 +31,8 @@ type wireTo struct {
 	xid *atomic.Uint32
 	// proven has the GSS contexts made on this connection, by principal.
 	proven map[string]*gss.Client
+	// over, unless nil, is the connection, over RDMA.
+	over *rdma.Client
 
 	mu   sync.Mutex
 	conn net.Conn
@@ -37,6 +40,9 @@ type wireTo struct {
 
 func (s *Site) farPeer(minor uint32, machine byte) *Peer {
 	s.T.Helper()
+	if s.version2 {
+		return &Peer{Site: s, Minor: minor, far: &wireTo{xid: &s.xid, over: s.dialVersion2()}}
+	}
 	dialer := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, machine)}}
 	conn, err := dialer.Dial("tcp", s.server.String())
 	if err != nil {
@@ -47,7 +53,13 @@ func (s *Site) farPeer(minor uint32, machine byte) *Peer {
 }
 
 // Hangup closes the connection of a Peer of a Far Site.
-func (p *Peer) Hangup() { p.far.conn.Close() }
+func (p *Peer) Hangup() {
+	if p.far.over != nil {
+		p.far.over.Close()
+	} else {
+		p.far.conn.Close()
+	}
+}
 
 // begin sends a message to the server and waits for the reply. If the server closes the connection
 // instead, the returned call is marked as dropped.
@@ -75,6 +87,9 @@ func (w *wireTo) begin(p *Peer, message []byte) *rpctest.Call {
 
 // exchange sends a record and reads the next one (RFC 5531 §11).
 func (w *wireTo) exchange(message []byte) (reply []byte, err error) {
+	if w.over != nil {
+		return w.carry(message)
+	}
 	const last = 1 << 31
 	w.mu.Lock()
 	defer w.mu.Unlock()

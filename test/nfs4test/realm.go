@@ -70,6 +70,11 @@ func (w *wireTo) as(p *Peer) *gss.Client {
 
 // Start implements rpc.Caller.
 func (w *wireTo) Start(x *rpc.Exchange) {
+	if w.over != nil {
+		x.MaxResults = mostResults
+		w.over.Start(x)
+		return
+	}
 	x.XID = w.xid.Add(1)
 	m := xdr.NewWriter(make([]byte, 0, x.HeaderSize()+x.MaxArgs))
 	x.Put(m)

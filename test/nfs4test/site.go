@@ -48,6 +48,8 @@ type Site struct {
 	RPC     *rpc.Server
 	Pool    *mem.Pool
 	Realm   *Realm // only of a Far Site
+	// version2 is true if the Peers of a Far Site connect over RDMA, with version 2 of RPC-over-RDMA.
+	version2 bool
 
 	share  *mem.Share
 	xid    atomic.Uint32

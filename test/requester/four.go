@@ -45,7 +45,7 @@ func (w work) runFour(ctx context.Context) error {
 // inSession calls the function do with a session of two connections.
 func (w work) inSession(ctx context.Context, callbacks client.Callbacks, do func(s four) error) error {
 	s, err := client.DialSession(ctx, client.SessionConfig{
-		Target: client.Target{Transport: w.transport, Host: w.host, Port: w.port, Cred: client.Self()},
+		Target: client.Target{Transport: w.transport, Host: w.host, Port: w.port, RDMAVersion: w.version, Cred: client.Self()},
 		Minor:  minors[w.nfs], Connections: 2, Callbacks: callbacks,
 	})
 	if err != nil {

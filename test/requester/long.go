@@ -29,7 +29,7 @@ func (w work) address() (netip.AddrPort, error) {
 // long makes calls without direct data placement. WRITE calls are then in Position-Zero Read
 // chunks, and READ replies in Reply chunks.
 func (w work) long(ctx context.Context, root client.Handle) error {
-	c, err := client.Dial(ctx, client.Target{Transport: client.RDMA, Host: w.host, Port: w.port, Cred: client.Self()})
+	c, err := client.Dial(ctx, client.Target{Transport: client.RDMA, Host: w.host, Port: w.port, RDMAVersion: w.version, Cred: client.Self()})
 	if err != nil {
 		return err
 	}

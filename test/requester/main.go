@@ -28,6 +28,7 @@ type work struct {
 	host, export    string
 	nfs             string
 	transport       client.Transport
+	version         client.RDMAVersion
 	port, mountPort int
 	names, rounds   int
 	faults          bool
@@ -43,12 +44,14 @@ func main() {
 	flag.StringVar(&w.nfs, "nfs", "3", "version of NFS: 3, 4.1 or 4.2")
 	over := flag.String("transport", "rdma", "rdma or tcp, which is for NFS version 4 only")
 	flag.BoolVar(&w.faults, "faults", false, "also send what must be answered by RDMA_ERROR")
+	version := flag.String("rdma-version", "1", "version of RPC-over-RDMA: 1 or 2")
 	flag.Parse()
 	if flag.NArg() != 2 || w.nfs != "3" && minors[w.nfs] == 0 {
 		fmt.Fprintln(os.Stderr, "usage: requester [flags] HOST EXPORT")
 		os.Exit(2)
 	}
 	w.host, w.export, w.transport = flag.Arg(0), flag.Arg(1), client.Transport(*over)
+	w.version = client.RDMAVersion(*version)
 	w.port = cmp.Or(w.port, w.transport.Port())
 	ctx, cancel := context.WithTimeout(context.Background(), *limit)
 	defer cancel()
@@ -93,7 +96,7 @@ func (w work) run(ctx context.Context) error {
 // connected mounts the export over a new connection, and calls the function do with it.
 func (w work) connected(ctx context.Context, do func(s session) error) error {
 	c, err := client.Dial(ctx, client.Target{
-		Transport: client.RDMA, Host: w.host, Port: w.port, Cred: client.Self(),
+		Transport: client.RDMA, Host: w.host, Port: w.port, RDMAVersion: w.version, Cred: client.Self(),
 	})
 	if err != nil {
 		return err

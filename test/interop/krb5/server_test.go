@@ -43,7 +43,7 @@ func serveBoth(t *testing.T, s *site, options string) (overTCP, overRDMA netip.A
 			t.Fatal(err)
 		}
 	}
-	text := fmt.Sprintf("rdma = [\"127.0.0.1:0\"]\ntcp = [\"127.0.0.1:0\"]\nrpcbind = false\nstate_dir = %q\nlog_level = \"error\"\n"+
+	text := fmt.Sprintf("rdma = [\"127.0.0.1:0\"]\nrdma_versions = [1, 2]\ntcp = [\"127.0.0.1:0\"]\nrpcbind = false\nstate_dir = %q\nlog_level = \"error\"\n"+
 		"[kerberos]\nkeytab = %q\nrealm = \"KRB5.TEST\"\nprincipals = [\"alice@KRB5.TEST=daemon\"]\n"+
 		"[[export]]\npath = %q\nname = \"/data\"\noptions = %q\n", filepath.Join(t.TempDir(), "state"), s.keytab, dir, options)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -53,11 +53,14 @@ func at(transport client.Transport, a netip.AddrPort) client.Target {
 	return client.Target{Transport: transport, Host: a.Addr().String(), Port: int(a.Port()), Cred: client.Self()}
 }
 
-// targets returns targets for both transports of a daemon that exports /data with these options.
+// targets returns targets for both transports of a daemon that exports /data with these options. "rdma2" is
+// version 2 of RPC-over-RDMA.
 func targets(t *testing.T, s *site, options string) map[string]client.Target {
 	t.Helper()
 	overTCP, overRDMA := serveBoth(t, s, options)
-	return map[string]client.Target{"tcp": at(client.TCP, overTCP), "rdma": at(client.RDMA, overRDMA)}
+	version2 := at(client.RDMA, overRDMA)
+	version2.RDMAVersion = client.RDMAVersion2
+	return map[string]client.Target{"tcp": at(client.TCP, overTCP), "rdma": at(client.RDMA, overRDMA), "rdma2": version2}
 }
 
 // probe reports the flavors that the server accepts, and creates a context with each service.

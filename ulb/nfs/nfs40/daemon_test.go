@@ -12,7 +12,7 @@ import (
 )
 
 // The tests in throughout pass against a server process, over TCP and with a directory of this
-// machine.
+// machine; in make test-all, over version 2 of RPC-over-RDMA, too.
 func TestDaemon(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("files of all users and devices are made by the superuser alone")
@@ -24,11 +24,20 @@ func TestDaemon(t *testing.T) {
 		t.Fatalf("building the daemon: %v\n%s", err, out)
 	}
 	onDisk = true
-	far = func(t testing.TB, directory string) *nfs4test.Site {
-		return nfs4test.StartDaemon(t, nfs4test.DaemonConfig{Program: program, Directory: directory}).Site
-	}
 	defer func() { onDisk, far = false, nil }()
-	for name, test := range throughout {
-		t.Run(name, test)
+	ways := []bool{false}
+	if os.Getenv("NFSRDMAD_TEST_ALL") != "" {
+		ways = append(ways, true)
+	}
+	for _, version2 := range ways {
+		far = func(t testing.TB, directory string) *nfs4test.Site {
+			return nfs4test.StartDaemon(t, nfs4test.DaemonConfig{Program: program, Directory: directory, Version2: version2}).Site
+		}
+		for name, test := range throughout {
+			if version2 {
+				name += " over version 2"
+			}
+			t.Run(name, test)
+		}
 	}
 }
