@@ -82,13 +82,13 @@ func TestCallsShowWhatWasAnswered(t *testing.T) {
 	}
 }
 
-// So is a client that asks in the grace period, and no longer when it has ended.
+// So is a client that wants to deny accesses in the grace period, and no longer when it has ended.
 func TestCallsShowWhatWaitsForTheGracePeriod(t *testing.T) {
 	d := start(t, "rw,insecure,no_root_squash")
 	d.open(t, "file")
 	d.Kill()
 	d = startOn(t, d.export, d.state, "rw,insecure,no_root_squash")
-	if _, _, err := d.openShared(t, "new", 0); client.StatusOf(err) != wire.NFS4ErrGrace {
+	if _, _, err := d.openShared(t, "new", wire.Open4ShareDenyBoth); client.StatusOf(err) != wire.NFS4ErrGrace {
 		t.Fatal(err)
 	}
 	if is := d.awaitCall(t, "grace"); is.Operation != "OPEN" || is.Version != 4 || !is.Again {

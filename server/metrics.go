@@ -110,7 +110,7 @@ const (
 )
 
 // metrics are all metrics of the server itself, in the order of docs/metrics.md.
-var metrics = slices.Concat(callMetrics, useMetrics, serverMetrics, buildMetrics)
+var metrics = slices.Concat(callMetrics, useMetrics, serverMetrics, versionMetrics, buildMetrics)
 
 // serverMetrics are those about connections, memory and what the server does beside the calls.
 var serverMetrics = []metric{

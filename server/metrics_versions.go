@@ -37,8 +37,6 @@ var versionMetrics = []metric{
 		read:    ofVersions(func(c rdma.VersionCounts) int64 { return c.Errors })},
 }
 
-func init() { metrics = append(metrics, versionMetrics...) }
-
 // eachVersion calls f for each version of RPC-over-RDMA that the daemon speaks.
 func eachVersion(c *counted, f func(version string, n rdma.VersionCounts)) {
 	for _, t := range c.transports {
