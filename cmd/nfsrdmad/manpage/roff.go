@@ -18,8 +18,7 @@ func newPage(name string, section int, version, purpose string) *page {
 	return p
 }
 
-func (p *page) heading(text string)    { fmt.Fprintf(p, ".SH %s\n", escaped(text)) }
-func (p *page) subheading(text string) { fmt.Fprintf(p, ".SS %s\n", escaped(text)) }
+func (p *page) heading(text string) { fmt.Fprintf(p, ".SH %s\n", escaped(text)) }
 
 // item writes a paragraph with a tag, such as a flag. Both are roff.
 func (p *page) item(tag, text string) { fmt.Fprintf(p, ".TP\n%s\n%s\n", tag, line(text)) }
