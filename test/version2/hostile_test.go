@@ -46,7 +46,7 @@ var hostile = map[string]func(p peer, n uint32){
 // Beside 64 clients that misuse parts and credits, honest clients of both versions lose no call, and the memory of the server
 // stays within bounds. When the hostile clients have gone, nothing of theirs is left.
 func TestHostileClients(t *testing.T) {
-	const each, calls, most = 16, 300, 8 << 20
+	const each, calls, most = 16, 100, 8 << 20
 	r := newResponder(t, rdma.Config{Version2: true})
 	var all []peer
 	for name, misuse := range hostile {
@@ -79,7 +79,7 @@ func TestHostileClients(t *testing.T) {
 		}()
 	}
 	for range 4 {
-		if err := await.Receive(t, "an honest client has made its calls", done); err != nil {
+		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	}
