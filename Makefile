@@ -159,6 +159,7 @@ install-files:
 # make deb and make rpm build the packages in bin/packages: packaging/package.sh. make dist also builds the
 # programs alone, with an SBOM and checksums, in bin/dist: packaging/dist.sh.
 deb rpm:
+	rm -f bin/packages/nfsrdmad*.$@
 	OUT=bin/packages GO=$(GO) packaging/package.sh $@
 dist:
 	OUT=bin/dist GO=$(GO) packaging/dist.sh

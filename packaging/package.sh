@@ -8,8 +8,8 @@
 # The same sources give the same bytes: all times are that of the last commit, and the packages do not depend on the
 # directory, the user, the locale or the umask.
 #
-# VERSION is what 'nfsrdmad version' prints. PACKAGE_VERSION is that of the packages, by default the tag without v, or
-# 0.0~gitTIME.COMMIT before the first tag. SOURCE_DATE_EPOCH is the time, in seconds since 1970.
+# VERSION is what 'nfsrdmad version' prints. PACKAGE_VERSION is that of the packages, by default the tag without v (1.0~rc1 for
+# v1.0-rc1, which is older than 1.0), or 0.0~gitTIME.COMMIT before the first tag. SOURCE_DATE_EPOCH is the time, in seconds since 1970.
 set -eu
 cd "$(dirname "$0")/.."
 OUT=$(realpath -m "${OUT:-bin/packages}")
@@ -22,7 +22,7 @@ VERSION=${VERSION:-$(git describe --tags --always --dirty)}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 if [ -z "${PACKAGE_VERSION:-}" ]; then
 	if tag=$(git describe --tags --match 'v[0-9]*' 2>/dev/null); then
-		PACKAGE_VERSION=$(echo "${tag#v}" | tr - +)
+		PACKAGE_VERSION=$(echo "${tag#v}" | sed -E 's/-(alpha|beta|rc)/~\1/; s/-/+/g')
 	else
 		PACKAGE_VERSION=0.0~git$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M%S).$(git rev-parse --short=8 HEAD)
 	fi
@@ -56,7 +56,7 @@ make -s build VERBS= OUTPUT="$HOST"
 for ARCH in ${ARCHITECTURES:-amd64 arm64}; do
 	PACKAGE=nfsrdmad PROGRAM=$programs/nfsrdmad-linux-$ARCH
 	[ "$ARCH" = "$native" ] || GOARCH=$ARCH make -s build VERBS= OUTPUT="$PROGRAM"
-	export PROVIDES= CONFLICTS=nfsrdmad-verbs REPLACES=nfsrdmad-verbs LIBC_DEB= LIBC_RPM= LIBRARIES_DEB= LIBRARIES_RPM=
+	export PROVIDES= CONFLICTS=nfsrdmad-verbs REPLACES=nfsrdmad-verbs LIBC_DEB= LIBC_RPM= LIBRARIES_DEB= LIBRARIES_RPM= RDMACM_DEB= RDMACM_RPM=
 	stage
 	pack "$@"
 done
@@ -69,7 +69,7 @@ if echo '#include <rdma/rdma_cma.h>' | cc -E - >/dev/null 2>&1; then
 	libc=$(LC_ALL=C grep -ao 'GLIBC_[0-9.]*' "$PROGRAM" | sort -uV | tail -1 | cut -d_ -f2)
 	export PROVIDES=nfsrdmad CONFLICTS=nfsrdmad REPLACES=nfsrdmad
 	export LIBC_DEB="libc6 (>= $libc)" LIBC_RPM="glibc >= $libc"
-	export LIBRARIES_DEB=ibverbs-providers LIBRARIES_RPM=libibverbs
+	export LIBRARIES_DEB=ibverbs-providers LIBRARIES_RPM=libibverbs RDMACM_DEB=librdmacm1 RDMACM_RPM=librdmacm
 	stage
 	pack "$@"
 else
