@@ -67,10 +67,14 @@ func TestReloadByCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || failed != "" || len(r.Added) != 1 || r.Added[0] != "/two" || r.Condition != "serving" {
 		t.Errorf("reload: %q, %q, %v", out, failed, err)
 	}
-	// The command reads the configuration to find the socket, so the mistake is in what only the daemon finds.
 	d.write(one+" /one ro", two+" /one rw")
-	if _, failed := command(t, "reload", "--socket", adminSocketOf(d)); !strings.Contains(failed, "reload failed: the old configuration stays in force") {
-		t.Errorf("reload of a wrong configuration: %q", failed)
+	for _, where := range [][]string{{"--socket", adminSocketOf(d)}, {"--config", d.config}} {
+		if _, failed := command(t, append([]string{"reload"}, where...)...); !strings.Contains(failed, "reload failed: the old configuration stays in force") {
+			t.Errorf("reload of a wrong configuration, %q: %q", where, failed)
+		}
+	}
+	if out, failed := command(t, "status", "--config", d.config); failed != "" || !strings.Contains(out, "serving") {
+		t.Errorf("status with a wrong configuration: %q, %q", out, failed)
 	}
 }
 

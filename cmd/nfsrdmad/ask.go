@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -44,14 +45,19 @@ func (a *askFlags) caller() (*admin.Caller, error) {
 	return admin.NewCaller(cfg.AdminPath()), nil
 }
 
-// config returns the configuration of the daemon that the flags name.
+// config returns the configuration of the daemon that the flags name. If the file has mistakes, the result has only the
+// places of the state directory and the socket: a daemon that runs serves on, and answers.
 func (a *askFlags) config() (*config.Config, error) {
 	var flags configFlags
 	flags.add(pflag.NewFlagSet("", pflag.ContinueOnError)) // none is set
 	flags.file = a.file
 	cfg, err := flags.read(false)
 	if err != nil {
-		return nil, err
+		places, sure := config.ReadPlaces(cmp.Or(a.file, config.DefaultConfigFile))
+		if !sure {
+			return nil, err
+		}
+		cfg = places
 	}
 	switch {
 	case a.stateDir != "":

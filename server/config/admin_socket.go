@@ -1,7 +1,9 @@
 package config
 
 import (
+	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 )
 
@@ -25,4 +27,28 @@ func checkAdminSocket(c *Config) error {
 		return c.badValue("admin_socket", strconv.Quote(p), `use an absolute path such as "/run/nfsrdmad/admin.sock", or "none"`)
 	}
 	return nil
+}
+
+// ReadPlaces reads only state_dir and admin_socket from a TOML file, for a command to a daemon that runs while its file has
+// mistakes elsewhere. It returns false if it cannot be sure of the two: one of them is wrong, or comes after text that is not
+// TOML.
+func ReadPlaces(file string) (*Config, bool) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, false
+	}
+	c := &Config{file: file}
+	_, whole := readDocument(c, b)
+	for key, form := range placeKeys {
+		if _, read := c.origin[key]; c.wrong[key] || !whole && !read && form.Match(b) {
+			return nil, false
+		}
+	}
+	return c, checkAdminSocket(c) == nil
+}
+
+// placeKeys are the keys of ReadPlaces, and how a line begins that sets them.
+var placeKeys = map[string]*regexp.Regexp{
+	"state_dir":    regexp.MustCompile(`(?m)^\s*["']?state_dir`),
+	"admin_socket": regexp.MustCompile(`(?m)^\s*["']?admin_socket`),
 }
