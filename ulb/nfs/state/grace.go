@@ -50,7 +50,8 @@ type reclaim struct {
 	complete, said bool
 	// held is the set of kinds of state that this incarnation of the client has held or asked for.
 	held Held
-	// stored is the client's record on stable storage; nil if it has none.
+	// stored is the client's record on stable storage; nil if it has none. While another one is being written, it lists only
+	// the kinds of state that both list: see replaced.
 	stored *Record
 	// revoked is Record.Revoked: see pardon. takings counts the Releases and Revokes under way that take state from the
 	// client. untold is true if a host lost locks, of which it cannot be told.

@@ -178,8 +178,7 @@ func (g *guard) hostOpen(a *LockArgs) (*State, Verdict) {
 		return nil, g.full()
 	}
 	g.files.usage.Opens++
-	if a.Claimed {
-		c.known.reclaim.held |= heldBy(KindLock, 0)
+	if c.known.reclaim.held |= heldBy(KindLock, 0); a.Claimed {
 		g.reclaimed(c)
 	}
 	return s, Granted

@@ -165,3 +165,90 @@ func TestFirstLockIsRecorded(t *testing.T) {
 		is(t, "another LOCK", v, ok)
 	})
 }
+
+// A client that takes a lock by a record from before, of its last incarnation or of the last run of the server, has it in
+// the records that are written later.
+func TestRecordKeepsWhatAnEarlierOneCovered(t *testing.T) {
+	before := func(t *testing.T, m *Manager, kind ClientKind) *former {
+		h := formerOf(t, m, kind)
+		is(t, "OPEN before", h.opens(0, false), ok)
+		is(t, "LOCK before", h.locks(false), ok)
+		return h
+	}
+	// again is a run of the server in which the client takes its lock anew. The end of it makes the server write.
+	for name, again := range map[string]func(t *testing.T, m *Manager, kind ClientKind) *former{
+		"another incarnation": func(t *testing.T, m *Manager, kind ClientKind) *former {
+			before(t, m, kind)
+			h := &former{t: t, m: m, c: v40(t, m, identity("client", 2, "me"))}
+			is(t, "OPEN", h.opens(0, false), ok)
+			return h
+		},
+		"another run": func(t *testing.T, m *Manager, kind ClientKind) *former {
+			h := formerOf(t, m, kind)
+			is(t, "the claim of an open", h.opens(0, true), ok)
+			pass(3 * leaseTime)
+			m.Renew(h.c)
+			return h
+		},
+	} {
+		for writes, f := range map[string]func(t *testing.T, h *former){
+			"an open that denies": func(t *testing.T, h *former) {
+				open(t, h.m, h.c, "o", fileKey(2), AccessRead, AccessWrite)
+			},
+			"a release": func(t *testing.T, h *former) {
+				other, v := h.m.Open(&OpenArgs{Client: h.c, OwnerName: []byte("o"), Key: fileKey(2), Access: AccessRead})
+				is(t, "another OPEN", v, ok)
+				key := fileKey(2)
+				is(t, "opens that are taken", h.m.Release(Which{Client: h.c, Key: &key}), 1)
+				h.m.CloseOpen(&Ref{ID: other.ID, Key: key}, false) // so it knows, and may reclaim the rest
+				synctest.Wait()
+			},
+		} {
+			t.Run(name+", "+writes, func(t *testing.T) {
+				var all []life
+				if name == "another run" {
+					all = append(all, func(t *testing.T, m *Manager) { before(t, m, Minor0) })
+				}
+				all = append(all, func(t *testing.T, m *Manager) {
+					h := again(t, m, Minor0)
+					is(t, "LOCK", h.locks(false), ok)
+					f(t, h)
+				}, func(t *testing.T, m *Manager) {
+					is(t, "a new lock goes on", m.GoesOn(KindLock, 0), false)
+					h := &former{t: t, m: m, c: v40(t, m, identity("client", 2, "me"))}
+					is(t, "the claim of an open", h.opens(0, true), ok)
+					is(t, "the claim of a lock", h.locks(true), ok)
+				})
+				lives(t, &disk{}, all...)
+			})
+		}
+	}
+}
+
+// While a record is being written that lists fewer kinds of state than the one before, the client gets none of the others
+// by that one.
+func TestNoLockByARecordThatIsBeingReplaced(t *testing.T) {
+	d := &disk{}
+	lives(t, d, func(t *testing.T, m *Manager) {
+		h := formerOf(t, m, Minor0)
+		is(t, "OPEN before", h.opens(0, false), ok)
+		is(t, "LOCK before", h.locks(false), ok)
+		h = &former{t: t, m: m, c: v40(t, m, identity("client", 2, "me"))}
+		is(t, "OPEN", h.opens(0, false), ok)
+		writes, write := make(chan struct{}), make(chan struct{})
+		d.slow = func() {
+			writes <- struct{}{}
+			<-write
+		}
+		denies := make(chan Verdict)
+		go func() { denies <- m.Record(h.c, KindOpen, AccessWrite, nil) }()
+		<-writes
+		var l Later
+		_, _, v := m.Lock(&LockArgs{Ref: Ref{ID: h.open, Key: fileKey(1)}, New: true, OwnerName: []byte("o"), Length: 1, Later: &l})
+		is(t, "LOCK beside the write", v, AfterDisk)
+		d.slow = nil
+		close(write)
+		is(t, "the record of a deny mode", <-denies, ok)
+		is(t, "LOCK afterwards", h.locks(false), ok)
+	}, func(t *testing.T, m *Manager) { is(t, "a new lock goes on", m.GoesOn(KindLock, 0), false) })
+}

@@ -181,9 +181,7 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id StateID, d *De
 		u.seqid = s.seqid.Load()
 		id = g.bump(s)
 	}
-	if a.Claimed {
-		c.known.reclaim.held |= heldBy(KindLock, 0)
-	}
+	c.known.reclaim.held |= heldBy(KindLock, 0)
 	u.state = s
 	if a.Claimer != nil || a.Held != nil {
 		u.locked, u.before = r, s.held.Ranges().Part(r.First, r.Last)

@@ -272,8 +272,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict 
 		g.close(a.File)
 	}
 	g.become(s, s.modes|mode(a.Access, a.Deny))
-	if a.Claimed {
-		a.Client.known.reclaim.held |= heldBy(KindOpen, a.Deny)
+	if a.Client.known.reclaim.held |= heldBy(KindOpen, a.Deny); a.Claimed {
 		g.reclaimed(a.Client)
 	}
 	return o, Granted

@@ -167,6 +167,7 @@ func (m *Manager) record(some ...*Client) {
 			k.stored = &need
 		}
 		if !c.known.gone && (k.stored == nil || *k.stored != need) {
+			k.replaced(&need)
 			all, more = append(all, c), append(more, need)
 		}
 	}
@@ -182,6 +183,16 @@ func (m *Manager) record(some ...*Client) {
 		if c.known.gone { // the Manager removed the client meanwhile, when it had no record to remove
 			g.forget(c)
 		}
+	}
+}
+
+// replaced notes that the record by is about to be written. It may list fewer kinds of state than the one before, which
+// another incarnation or run of the server wrote. The client gets no such state from now on without a record of its own.
+func (k *reclaim) replaced(by *Record) {
+	if k.stored != nil && k.stored.Held&^by.Held != 0 {
+		both := *k.stored
+		both.Held &= by.Held
+		k.stored = &both
 	}
 }
 
@@ -258,7 +269,9 @@ func (m *Manager) rewrite() {
 		}
 		all = append(all, c)
 		if c.known.reclaim.stored != nil || g.claimOf(c) != nil {
-			recorded, more = append(recorded, c), append(more, g.recordOf(c))
+			need := g.recordOf(c)
+			c.known.reclaim.replaced(&need)
+			recorded, more = append(recorded, c), append(more, need)
 		}
 	}
 	m.marked = kept
