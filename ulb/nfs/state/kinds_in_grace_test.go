@@ -175,7 +175,7 @@ func TestRecordKeepsWhatAnEarlierOneCovered(t *testing.T) {
 		is(t, "LOCK before", h.locks(false), ok)
 		return h
 	}
-	// again is a run of the server in which the client takes its lock anew. The end of it makes the server write.
+	// again begins a run of the server in which the client then takes its lock anew, and f makes the server write a record.
 	for name, again := range map[string]func(t *testing.T, m *Manager, kind ClientKind) *former{
 		"another incarnation": func(t *testing.T, m *Manager, kind ClientKind) *former {
 			before(t, m, kind)

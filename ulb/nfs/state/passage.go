@@ -54,8 +54,8 @@ type way struct {
 	// awaited is the number of callers of quiet that wait for the way.
 	awaited atomic.Int32
 	mu      sync.Mutex
-	empty   [2]uint64     // how often each counter was 0 while a caller waited
-	changed chan struct{} // closed when empty next changes; nil if no caller waits
+	empty   [2]uint64     // how often each counter was seen to be 0, by a holder of mu
+	changed chan struct{} // closed when there is something new to look at; it may stay when the last caller has gone
 }
 
 // ways holds the ways by hash. There are so many that a change of one file rarely keeps a hold on another one
@@ -79,10 +79,14 @@ func (w *ways) begin(h *vfs.Handle) Pass {
 	return Pass{x, era}
 }
 
+// wake makes the callers of quiet look again. The 0 that Done has seen may be older than their holds, and another change
+// may have begun between: so only a 0 of now counts.
 func (w *way) wake(era uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.empty[era]++
+	if w.under[era].Load() == 0 {
+		w.empty[era]++
+	}
 	if w.changed != nil {
 		close(w.changed)
 		w.changed = nil

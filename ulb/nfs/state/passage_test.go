@@ -392,6 +392,30 @@ func TestHoldWaitsForEarlierChanges(t *testing.T) {
 	nothingLeft(t, m)
 }
 
+// A change ends, and is late to tell it: another one begins before the hold, which waits for that one.
+func TestHoldWaitsForAChangeAfterAnEarlierEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, Config{})
+		defer m.Close()
+		key := FileKey{aFS, fileKey(1).Handle}
+		first, _ := m.Ask(change(key))
+		w := first.way
+		is(t, "changes after the first one", w.under[first.era].Add(-1), 0) // the first half of its Done
+		second, _ := m.Ask(change(key))
+		h, granted := &Hold{Key: key, Stops: changing}, make(chan bool, 1)
+		go func() { granted <- m.announce(h, time.Minute) }()
+		synctest.Wait()
+		w.wake(first.era) // the second half
+		synctest.Wait()
+		if len(granted) > 0 {
+			t.Fatalf("a hold beside a WRITE: %v", <-granted)
+		}
+		second.Done()
+		is(t, "a hold after the WRITE", <-granted, true)
+		m.Lift(h)
+	})
+}
+
 // A hold that has ended can be granted again. Calls that it stops then wait for its next end.
 func TestHoldIsGrantedAgain(t *testing.T) {
 	m := newManager(t)
