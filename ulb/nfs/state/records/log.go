@@ -37,7 +37,10 @@ const (
 	changeRemove1 = 'R' // all records of a kind and owner are removed
 )
 
-// Flags in a client's record. The bits from firstHeld on are state.Record.Held; all others are 0.
+// Flags in a client's record. The bits from firstHeld on are state.Record.Held without HeldApart, which has a flag of its
+// own: an earlier version keeps all eight bits from firstHeld on of a record that it replaces, although it does not know what
+// they mean, and drops those above. So what it writes is never taken for a record that tells opens and locks apart. All other
+// bits are 0.
 const (
 	flagRevoked    = 1 << iota // state.Record.Revoked
 	flagGuarded                // state.Record.Guarded
@@ -45,6 +48,9 @@ const (
 	flagPrivileged             // state.Record.Privileged
 
 	firstHeld = 8
+	flagApart = 1 << 16 // state.HeldApart
+
+	heldBits = state.HeldOpens | state.HeldDenials | state.HeldLocks
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -98,7 +104,10 @@ func appendStarts(b []byte, n uint32) []byte {
 }
 
 func appendPut(b []byte, r *state.Record) []byte {
-	flags := uint32(r.Held) << firstHeld
+	flags := uint32(r.Held&heldBits) << firstHeld
+	if r.Held&state.HeldApart != 0 {
+		flags |= flagApart
+	}
 	if r.Revoked {
 		flags |= flagRevoked
 	}
@@ -225,7 +234,10 @@ func (c *content) apply(changes []byte) error {
 			r.Address = at.address()
 			r.Lease = time.Duration(at.uint64())
 			flags := at.uint32()
-			r.Revoked, r.Guarded, r.Held = flags&flagRevoked != 0, flags&flagGuarded != 0, state.Held(flags>>firstHeld)
+			r.Revoked, r.Guarded, r.Held = flags&flagRevoked != 0, flags&flagGuarded != 0, state.Held(flags>>firstHeld)&heldBits
+			if flags&flagApart != 0 {
+				r.Held |= state.HeldApart
+			}
 			r.Proven, r.Privileged = flags&flagProven != 0, flags&flagPrivileged != 0
 			if string(kind) == string(changePut1) {
 				c.removeAll(r.Kind, r.Owner)
