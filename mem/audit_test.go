@@ -189,8 +189,8 @@ func (p *Pool) auditQueues() error {
 				return fmt.Errorf("a row is empty, or not where it belongs")
 			}
 			for i, c := range r.clients {
-				if c.row != r || c.at != i || c.First == nil || clients[c.client] || r.key.site != c.client.site {
-					return fmt.Errorf("a client waits twice, or for nothing, or not in the row of its site")
+				if c.row != r || c.at != i || c.First == nil || clients[c.client] || r.key != c.client.rowKey() {
+					return fmt.Errorf("a client waits twice, or for nothing, or not in the row of its site and its blame")
 				}
 				if w.reserve && c.least != c.client.small+c.First.need() {
 					return fmt.Errorf("a client has %d pages of the reserve and wants %d, counted %d", c.client.small, c.First.need(), c.least)

@@ -3,6 +3,7 @@ package mem
 import (
 	"net/netip"
 	"testing"
+	"time"
 )
 
 // Shares with equal keys belong to one client. The pool forgets the client when all its shares
@@ -85,4 +86,53 @@ func TestChargesKeepTheClient(t *testing.T) {
 	if st := p.Stats(); st.Clients != 0 || st.Charged != 0 {
 		t.Errorf("%+v", st)
 	}
+}
+
+// setBlame begins or ends the blame of c, as the sweeper does.
+func setBlame(p *Pool, c *Client, is bool) {
+	p.mu.Lock()
+	if is {
+		p.blameUntilLocked(c, time.Now().Add(time.Hour))
+	} else if c.blamed {
+		p.unblameLocked(c)
+	}
+	p.grantLocked()
+	p.deliverAndUnlock()
+}
+
+// A client that is blamed while it waits is in the way of no neighbour that is not, and one that is forgiven while
+// it waits comes before those who are blamed.
+func TestBlameOfAClientThatWaits(t *testing.T) {
+	p := configured(t, Config{Ceiling: 64 * mib})
+	g := p.NewGroup()
+	blamed, waits := p.OpenShare(site(2, 1), nil), p.OpenShare(site(1, 1), nil)
+	setBlame(p, blamed.client, true)
+	var held []*Buffer
+	for _, s := range []*Share{blamed, waits} { // as much as each may have
+		for {
+			b, ok := s.TryGetIn(g, mib)
+			if !ok {
+				break
+			}
+			held = append(held, b)
+		}
+	}
+	first := ask(waits, g, "waits", 4*mib, nil)
+	small := ask(waits, g, "waits for the reserve", PageSize, nil)
+	if first.calls+small.calls != 1 {
+		t.Fatal("the client is not at its bound")
+	}
+	setBlame(p, waits.client, true)
+	neighbour := ask(p.OpenShare(site(1, 2), nil), g, "neighbour", mib, nil)
+	if neighbour.calls != 1 {
+		t.Error("a neighbour waits behind one that is blamed")
+	}
+	audited(t, p)
+	again := ask(waits, g, "waits", mib, nil)
+	setBlame(p, waits.client, false)
+	audited(t, p)
+	late := ask(waits, g, "late", PageSize, nil)
+	audited(t, p)
+	release(held)
+	drain(t, p, []*wish{first, small, neighbour, again, late})
 }

@@ -112,6 +112,10 @@ func TestOrderAgainstModel(t *testing.T) {
 				charge(i, -n)
 			},
 			"trim": func(*rapid.T) { p.Trim() },
+			"blame": func(t *rapid.T) {
+				setBlame(p, shares[rapid.IntRange(0, len(shares)-1).Draw(t, "share")].client, rapid.Bool().Draw(t, "is"))
+				delivered(t, p)
+			},
 			"": func(t *rapid.T) {
 				if err := p.audit(); err != nil {
 					t.Fatal(err)

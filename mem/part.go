@@ -43,9 +43,18 @@ func (c *Client) partIn(g *Group) part {
 	return in.part
 }
 
-// blameLocked sets c.blamed. A blamed client counts as a stranger.
+// blameLocked sets c.blamed. A blamed client counts as a stranger, and waits in rows of its own: as the first one
+// of a row of others it would make these wait for the part of strangers.
 func (c *Client) blameLocked(is bool) {
+	if c.blamed == is {
+		return
+	}
 	c.blamed = is
+	for _, q := range c.waits {
+		w := q.row.place
+		c.pool.leaveRowLocked(q)
+		c.pool.rowLocked(w, c).add(q)
+	}
 	for i := range c.in {
 		if in := &c.in[i]; in.part != nil {
 			in.group.parts.SetStranger(in.part, is)

@@ -164,7 +164,10 @@ func (p *Pool) sweep() {
 	ended := p.chooseVictimsLocked(asked, now)
 	keep := int64(p.total()) - p.heapPages
 	swollen := p.swollenLocked()
-	p.mu.Unlock()
+	if len(ended) > 0 {
+		p.grantLocked() // those who are blamed now are in no other's way
+	}
+	p.deliverAndUnlock()
 	for _, s := range ended {
 		s.holder.End(fmt.Errorf("%w: of %d bytes held, less than %d moved in %v",
 			ErrNoProgress, s.now, int64(leastRate(s.least)*s.slow.Seconds()), s.slow.Round(time.Millisecond)))

@@ -261,17 +261,10 @@ func (p *Pool) servedLocked(q *requestQueue) {
 	if site := c.client.ofSite; site != nil && !w.reserve {
 		site.turn = p.turns
 	}
-	r := c.row
-	if r.key == c.client.rowKey() {
-		c.settleLocked()
-	} else { // the blame of the client has begun or ended
-		p.leaveRowLocked(c)
-		r = p.rowLocked(w, c.client)
-		r.add(c)
-	}
-	rows := w.list(r)
-	rows.Remove(r)
-	rows.Add(r)
+	c.settleLocked()
+	rows := w.list(c.row)
+	rows.Remove(c.row)
+	rows.Add(c.row)
 }
 
 // newTurnLocked gives c the last turn. If everywhere is true, its client also becomes the last one in the
