@@ -246,12 +246,19 @@ func (p *Pool) auditWaits() error {
 			if q == nil {
 				continue
 			}
-			c, g, n := q.share.client, q.group, q.need()
+			c, n := q.share.client, q.need()
+			first := c.mayLocked(q.group, n)
 			if p.mayTakeLocked(c, n) && p.reserve.has(n) {
 				return fmt.Errorf("a small request waits, and the reserve has room for it")
 			}
-			if p.current == nil && !g.blocked && g.roomLocked(n) && !g.boundedLocked(c) && c.mayLocked(g, n) && p.main.has(n) {
+			if p.mayIdleLocked(q) {
 				return fmt.Errorf("a small request waits, and the main zone has room for it")
+			}
+			// What the first one may not have, its neighbours may.
+			for _, c := range r.clients {
+				if q := c.candidate(); len(r.clients) <= besideMost+1 && q != nil && !first && p.mayIdleLocked(q) {
+					return fmt.Errorf("a small request waits behind one that has its part, and the main zone has room for it")
+				}
 			}
 		}
 	}
@@ -286,19 +293,22 @@ func (w *waitingPlace) mayGoOn(p *Pool) bool {
 // candidate is candidateLocked, by looking at all clients of the row.
 func (r *siteRow) candidate() (next *requestQueue) {
 	for _, c := range r.clients {
-		for q := c.First; q != nil; q = q.Next {
-			s, n := q.share, q.need()
-			if s.fullLocked() != nil && s.full != q || !s.roomLocked(n) ||
-				!r.place.reserve && n > r.pool.fits && !r.pool.main.has(n) {
-				continue
-			}
-			if next == nil || c.less(next.in) {
-				next = q
-			}
-			break
+		if q := c.candidate(); q != nil && (next == nil || c.less(next.in)) {
+			next = q
 		}
 	}
 	return next
+}
+
+func (c *clientQueue) candidate() *requestQueue {
+	for q := c.First; q != nil; q = q.Next {
+		s, p, n := q.share, q.share.pool, q.need()
+		full := s.fullLocked() != nil && s.full != q || !s.roomLocked(n)
+		if !full && (c.row.place.reserve || n <= p.fits || p.main.has(n)) {
+			return q
+		}
+	}
+	return nil
 }
 
 // waitsForPart reports whether a request of the row waits for the part of its client, and waitsForGroup whether one

@@ -216,29 +216,40 @@ func (p *Pool) grantSmallLocked() {
 	}
 }
 
-// serveSmallLocked serves the first request of a row that waits for the reserve. It returns false if it
-// cannot.
+// serveSmallLocked serves the first request of a row that waits for the reserve. If it cannot, because the client
+// has its part of the main zone and the reserve has nothing for it, it serves a neighbour that may have pages of
+// the main zone. It returns false if it serves none.
 func (p *Pool) serveSmallLocked(r *siteRow) bool {
 	q := p.candidateLocked(r)
 	if q == nil {
 		return false
 	}
-	s, g, n := q.share, q.group, q.need()
-	e, ok := p.takeIdleLocked(s.client, g, n)
+	c, g, n := q.share.client, q.group, q.need()
+	e, ok := p.takeIdleLocked(c, g, n)
 	if !ok {
-		e, ok = p.takeReserveLocked(s.client, n)
+		e, ok = p.takeReserveLocked(c, n)
 	}
 	switch {
 	case ok:
-		p.chargeLocked(s, g, n, e.page < p.main.total)
-		p.serveLocked(q, e)
-		return true
-	case s.client.mayLocked(g, n):
+	case c.mayLocked(g, n):
 		p.starved++
+		return false
 	default:
 		p.beyond++
+		if q = p.besideLocked(r, q, p.mayIdleLocked); q == nil {
+			return false
+		}
+		e, _ = p.takeIdleLocked(q.share.client, q.group, q.need())
 	}
-	return false
+	p.chargeLocked(q.share, q.group, q.need(), e.page < p.main.total)
+	p.serveLocked(q, e)
+	return true
+}
+
+// mayIdleLocked reports whether takeIdleLocked finds pages for the first request of q.
+func (p *Pool) mayIdleLocked(q *requestQueue) bool {
+	c, g, n := q.share.client, q.group, q.need()
+	return p.idleLocked(c, g, n) && p.main.has(n)
 }
 
 // serveLocked grants the first request of q the pages e, which are charged already.

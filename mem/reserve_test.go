@@ -116,6 +116,64 @@ func TestReserveIsSharedOut(t *testing.T) {
 	release(held)
 }
 
+// A small request of a client that has its part of the main zone hides none of a neighbour in its site that has not.
+func TestSmallRequestsBesideOneThatHasItsPart(t *testing.T) {
+	p := configured(t, Config{Ceiling: 64 * mib})
+	g, one := p.NewGroup(), p.OpenShare(site(1, 1), nil)
+	var held []*Buffer
+	for _, size := range []int{mib, 64 << 10} {
+		for b, ok := one.TryGetIn(g, size); ok; b, ok = one.TryGetIn(g, size) {
+			held = append(held, b)
+			if b.page >= p.main.total {
+				break
+			}
+		}
+	}
+	others := fill(t, p, mib)
+	for i := 0; p.reserve.free() > 0; i++ {
+		b, ok := p.OpenShare(site(2+i, 1), nil).TryGet(PageSize)
+		if !ok {
+			t.Fatalf("%d pages of the reserve are left", p.reserve.free())
+		}
+		held = append(held, b)
+	}
+	first := ask(one, g, "has its part", 64<<10, nil)
+	beside := ask(p.OpenShare(site(1, 2), nil), g, "beside", 64<<10, nil)
+	audited(t, p)
+	first.want(t, 0, nil)
+	beside.want(t, 0, nil)
+	others[0].Release()
+	audited(t, p)
+	if beside.calls == 0 {
+		t.Errorf("a client waits while the main zone has room for it: %+v", p.Stats())
+	}
+	release(append(held, others[1:]...))
+	drain(t, p, []*wish{first, beside})
+}
+
+// In a row of many clients each is found after a few scans, although a scan looks at few of them.
+func TestEachNeighbourIsLookedAt(t *testing.T) {
+	const many = 40
+	p := configured(t, Config{Ceiling: 64 * mib})
+	held := fill(t, p, mib)
+	var waiting []*wish
+	for i := range many {
+		waiting = append(waiting, ask(p.OpenShare(site(1, 1+i), nil), nil, "waits", mib, nil))
+	}
+	r := p.ungrouped.waiting.first()
+	first := p.candidateLocked(r)
+	for _, c := range r.clients[1:] {
+		scans := 1
+		for p.besideLocked(r, first, func(q *requestQueue) bool { return q.in == c }) == nil {
+			if scans++; scans > many/besideMost+1 {
+				t.Fatalf("after %d scans a client is not found", scans)
+			}
+		}
+	}
+	release(held)
+	drain(t, p, waiting)
+}
+
 // Small and large requests of one share do not delay each other.
 func TestSmallAndLargeOfOneShareWaitApart(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)

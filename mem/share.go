@@ -131,10 +131,15 @@ func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
 // next in the main zone (p.current), if g is at its limit, if c has its part or another request of its
 // site waits for one, or if no block of n pages is free.
 func (p *Pool) takeIdleLocked(c *Client, g *Group, n int32) (extent, bool) {
-	if p.current != nil || g.blocked || !g.roomLocked(n) || g.boundedLocked(c) || !c.mayLocked(g, n) {
+	if !p.idleLocked(c, g, n) {
 		return extent{}, false
 	}
 	return p.main.alloc(n)
+}
+
+// idleLocked is takeIdleLocked without a look for the block.
+func (p *Pool) idleLocked(c *Client, g *Group, n int32) bool {
+	return p.current == nil && !g.blocked && g.roomLocked(n) && !g.boundedLocked(c) && c.mayLocked(g, n)
 }
 
 // chargeLocked adds n pages to the holdings of s, its client and g. The parameter main is true for

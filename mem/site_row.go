@@ -8,8 +8,8 @@ import (
 )
 
 // A siteRow has the clients of one site that wait in a waitingPlace. Only the first one is asked whether it can
-// be served, so that a site costs as much as a client, however many addresses wait in it. clients is a heap in
-// the order of clientQueue.less.
+// be served, and a few others if it has its part (besideLocked), so that a site costs about as much as a client,
+// however many addresses wait in it. clients is a heap in the order of clientQueue.less.
 type siteRow struct {
 	queue.Links[siteRow] // links in the waitingPlace
 	pool                 *Pool
@@ -19,6 +19,7 @@ type siteRow struct {
 	// bounded is true if the first request waits for the part of its client (part.go). Until the next scan, the
 	// other requests of the row wait, too, because smaller ones would starve it.
 	bounded bool
+	looked  int // how many clients the calls of besideLocked have looked at, modulo their number
 }
 
 // A rowKey identifies a siteRow of a waitingPlace. A client whose key is no address has a row of its own; for
@@ -143,6 +144,31 @@ func (p *Pool) candidateLocked(r *siteRow) (next *requestQueue) {
 		if q := p.firstFittingLocked(c); q != nil {
 			next = q
 		}
+	}
+	return next
+}
+
+// besideMost is how many neighbours of the first client besideLocked looks at. It is small, because a scan may ask
+// every row.
+const besideMost = 3
+
+// besideLocked looks for a queue that may be served although q, the candidate of the row, may not: in the order of
+// turns, the first of a few neighbours for whose queue the function may returns true. Each call looks at the next few,
+// so that a row of many clients hides none of them for long.
+func (p *Pool) besideLocked(r *siteRow, q *requestQueue, may func(*requestQueue) bool) (next *requestQueue) {
+	others := len(r.clients) - 1
+	for i := range min(others, besideMost) {
+		p.visited++
+		c := r.clients[(q.in.at+1+(r.looked+i)%others)%len(r.clients)]
+		if next != nil && !c.less(next.in) {
+			continue
+		}
+		if beside := p.firstFittingLocked(c); beside != nil && may(beside) {
+			next = beside
+		}
+	}
+	if others > 0 {
+		r.looked = (r.looked + besideMost) % others
 	}
 	return next
 }
