@@ -147,7 +147,7 @@ func lockHolder(stateDir string) int {
 	for line := range strings.Lines(string(b)) {
 		// 1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF
 		words := strings.Fields(line)
-		if len(words) < 6 || words[1] != "FLOCK" || !strings.HasSuffix(words[5], ":"+strconv.FormatUint(st.Ino, 10)) {
+		if len(words) < 6 || words[1] != "FLOCK" || words[3] != "WRITE" || !strings.HasSuffix(words[5], ":"+strconv.FormatUint(st.Ino, 10)) {
 			continue
 		}
 		pid, _ := strconv.Atoi(words[4])

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,6 +31,9 @@ const (
 	keyFile  = "handle.key"
 )
 
+// patience is how long a start waits for a command that looks at the state directory or copies it. Tests change it.
+var patience = 2 * time.Second
+
 func openState(path string) (*stateDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory %s cannot be made: %w; name one that this user can write with --state-dir", path, config.Cause(err))
@@ -41,9 +45,11 @@ func openState(path string) (*stateDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state directory %s cannot be written: %w; name another with --state-dir", path, config.Cause(err))
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("state directory %s is in use by another nfsrdmad: stop it, or give this one a directory of its own with --state-dir", path)
+	for until := time.Now().Add(patience); unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(until) {
+			lock.Close()
+			return nil, fmt.Errorf("state directory %s is in use by another nfsrdmad: stop it, or give this one a directory of its own with --state-dir", path)
+		}
 	}
 	if _, err := statedir.Format(path); err != nil {
 		lock.Close()

@@ -2,6 +2,7 @@ package statedir
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -54,8 +55,33 @@ func put(out *tar.Writer, name string, content []byte) error {
 var ErrUsed = errors.New("a daemon uses the directory: its files change while they are copied")
 
 // Copy makes a backup of a directory that no daemon uses, the index of file handles included. It returns ErrUsed if one
-// does. No daemon can start with the directory meanwhile.
-func Copy(dir, to string) error {
+// does, or starts to. It keeps a daemon from its start only while it reads the other files; a start while it copies the
+// index, which may be large, spoils the copy instead.
+func Copy(dir, to string) error { return copyWith(dir, to, copyIndex) }
+
+func copyWith(dir, to string, copyIndex func(dir, to string) error) error {
+	var small bytes.Buffer
+	var began os.FileInfo
+	err := unused(dir, func() (err error) {
+		began, _ = os.Stat(filepath.Join(dir, Records))
+		return Write(&small, dir, func() ([]byte, error) { return records.CopyOf(filepath.Join(dir, Records)) })
+	})
+	if err != nil {
+		return err
+	}
+	return read(&small, to, func(partial string) error {
+		copied := copyIndex(dir, partial)
+		return unused(dir, func() error {
+			if now, _ := os.Stat(filepath.Join(dir, Records)); !same(began, now) {
+				return errors.New("a daemon has used the directory while it was copied: make the backup again")
+			}
+			return copied
+		})
+	})
+}
+
+// unused calls do while no daemon can start with the directory. It returns ErrUsed if a daemon uses it.
+func unused(dir string, do func() error) error {
 	done, err := take(dir)
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
@@ -64,18 +90,22 @@ func Copy(dir, to string) error {
 		return err
 	}
 	defer done()
-	r, w := io.Pipe()
-	go func() {
-		err := Write(w, dir, func() ([]byte, error) { return records.CopyOf(filepath.Join(dir, Records)) })
-		w.CloseWithError(err)
-	}()
-	defer r.Close()
-	return read(r, to, func(partial string) error {
-		if _, err := os.Stat(filepath.Join(dir, Index)); errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return os.CopyFS(filepath.Join(partial, Index), os.DirFS(filepath.Join(dir, Index)))
-	})
+	return do()
+}
+
+// same reports whether a file of records, which each start of a daemon writes, is as it was. It is nil if there is none.
+func same(was, now os.FileInfo) bool {
+	if was == nil || now == nil {
+		return was == nil && now == nil
+	}
+	return os.SameFile(was, now) && was.ModTime().Equal(now.ModTime()) && was.Size() == now.Size()
+}
+
+func copyIndex(dir, to string) error {
+	if _, err := os.Stat(filepath.Join(dir, Index)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return os.CopyFS(filepath.Join(to, Index), os.DirFS(filepath.Join(dir, Index)))
 }
 
 // Read makes the directory to, which must not exist, from what Write has written. If it fails, it leaves nothing.

@@ -249,8 +249,9 @@ func used(dir string) (bool, error) {
 	return false, err
 }
 
-// take locks the directory as a daemon does, until done is called. The error is EWOULDBLOCK if a daemon uses it. A
-// directory without the file for the lock has no daemon.
+// take locks the directory against a start of a daemon, until done is called: others may take it at the same time, and a
+// daemon that starts waits a moment. The error is EWOULDBLOCK if a daemon uses it. A directory without the file for the
+// lock has no daemon.
 func take(dir string) (done func(), err error) {
 	f, err := os.Open(filepath.Join(dir, Lock))
 	switch {
@@ -259,7 +260,7 @@ func take(dir string) (done func(), err error) {
 	case err != nil:
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -113,6 +113,51 @@ func TestADirectoryInUseIsNotCopied(t *testing.T) {
 	}
 }
 
+// Commands that look at a directory or copy it do not take each other for a daemon.
+func TestLooksAndCopiesShareADirectory(t *testing.T) {
+	dir := directory(t)
+	if err := unused(dir, func() error {
+		if c, err := Look(dir); err != nil || c.Used {
+			t.Errorf("a look beside another: %+v, %v", c, err)
+		}
+		return Copy(dir, filepath.Join(t.TempDir(), "backup"))
+	}); err != nil {
+		t.Errorf("a copy beside another: %v", err)
+	}
+}
+
+// A daemon can start while the index is copied. Then there is no backup.
+func TestAStartSpoilsTheCopyOfTheIndex(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		dir, to := directory(t), filepath.Join(t.TempDir(), "backup")
+		lock, err := os.Open(filepath.Join(dir, Lock))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lock.Close()
+		err = copyWith(dir, to, func(string, string) error {
+			if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+				t.Errorf("a daemon cannot start: %v", err)
+			}
+			s, err := records.Open(filepath.Join(dir, Records))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			if ended {
+				lock.Close()
+			}
+			return nil
+		})
+		if err == nil || errors.Is(err, ErrUsed) == ended {
+			t.Errorf("the daemon has ended %t: %v", ended, err)
+		}
+		if left, _ := filepath.Glob(to + "*"); len(left) > 0 {
+			t.Errorf("it leaves %q", left)
+		}
+	}
+}
+
 // A backup that ends too early, at whichever byte, makes no directory.
 func TestABackupIsWholeOrNotThere(t *testing.T) {
 	dir := directory(t)

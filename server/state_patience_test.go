@@ -1,0 +1,34 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A daemon that starts while a command looks at the state directory waits for the command.
+func TestStartWaitsForALookAtTheState(t *testing.T) {
+	defer func(p time.Duration) { patience = p }(patience)
+	patience = time.Minute
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	look, err := os.Create(filepath.Join(dir, lockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer look.Close()
+	if err := unix.Flock(int(look.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { _ = unix.Flock(int(look.Fd()), unix.LOCK_UN) })
+	s, err := openState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+}
