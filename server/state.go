@@ -51,11 +51,25 @@ func openState(path string) (*stateDir, error) {
 			return nil, fmt.Errorf("state directory %s is in use by another nfsrdmad: stop it, or give this one a directory of its own with --state-dir", path)
 		}
 	}
-	if _, err := statedir.Format(path); err != nil {
+	if err := claim(path); err != nil {
 		lock.Close()
 		return nil, err
 	}
 	return &stateDir{path, lock}, nil
+}
+
+// claim refuses a directory of a later version, and marks one of an earlier version before anything else is written in it:
+// that version could misread the rest. A directory without a mark is used also if the mark cannot be written, on a full disk
+// for example: list tries again, and its failure is logged.
+func claim(path string) error {
+	was, err := statedir.Format(path)
+	if err != nil {
+		return err
+	}
+	if err := statedir.Mark(path); err != nil && was > 0 {
+		return fmt.Errorf("state directory %s is of an earlier format, and the present one cannot be written into it: %w; make room on the disk, or name another directory with --state-dir", path, config.Cause(err))
+	}
+	return nil
 }
 
 // checkStateDir rejects a directory in which users other than the daemon's may replace files. It does not repair

@@ -39,7 +39,7 @@ func (s *stateDir) warnOfLoss(log *zap.Logger) {
 	}
 }
 
-// list stores which files the state directory has, and in which format.
+// list stores which files the state directory has, and its format if claim could not.
 func (s *stateDir) list() error {
 	if err := statedir.Mark(s.path); err != nil {
 		return err

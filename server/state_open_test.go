@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/server/statedir"
 )
 
 // A daemon that starts while a command looks at the state directory waits for the command.
@@ -31,4 +33,20 @@ func TestStartWaitsForALookAtTheState(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.close()
+}
+
+// A daemon marks its state directory before it writes anything else there.
+func TestMarkIsWrittenFirst(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s, err := openState(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if n, err := statedir.Format(dir); n != 1 || err != nil {
+		t.Errorf("format %d, %v", n, err)
+	}
+	if is, _ := os.ReadDir(dir); len(is) != 2 { // the mark, and the lock
+		t.Errorf("it has %v", is)
+	}
 }
