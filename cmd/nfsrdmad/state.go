@@ -74,8 +74,9 @@ func stateBackupCommand() *cobra.Command {
 		Short: "Make a backup of the state directory, also while the daemon runs",
 		Long: `Make the directory DIR, which must not exist, as a backup of the state directory: a
 daemon that is started with it, or with a copy of it, has the same clients and file
-handles. While a daemon runs, it makes the copy itself. Keep the backup as secret as the
-directory: it has the key that signs file handles.`,
+handles. If clients were served since, start it without clients.db. While a daemon runs,
+it makes the copy itself. Keep the backup as secret as the directory: it has the key that
+signs file handles.`,
 		Args: oneArgument("one directory, which does not exist yet"),
 		RunE: func(_ *cobra.Command, args []string) error { return flags.backup(args[0]) },
 	}

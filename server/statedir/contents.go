@@ -111,7 +111,7 @@ func (c *Contents) look(f *File, path string) {
 		f.What = "the format of the directory"
 		n, err := Format(filepath.Dir(path))
 		if f.Format = n; err != nil {
-			f.Problem, f.Remedy = err.Error(), laterRemedy
+			f.wrong(err)
 		}
 	case List:
 		f.What = "the names of the files that the directory has had"
@@ -144,7 +144,7 @@ func (c *Contents) lookAtRecords(f *File, path string) {
 	case damaged:
 		f.Problem, f.Remedy = damage.Why, recordsRemedy
 	case err != nil:
-		f.Problem, f.Remedy = err.Error(), "look at the disk, and at the rights of the file"
+		f.wrong(err)
 	case s.Version == 0:
 		f.What += " (a database of an earlier version of the daemon, which the next start converts; it was not checked)"
 	default:

@@ -16,7 +16,7 @@ import (
 // when an earlier version would misread what is in the directory. The versions before the first format wrote no mark.
 const current = 1
 
-const laterRemedy = "install that version again, or use a backup of the directory that was made before the upgrade"
+const laterRemedy = "install that version again, or use a backup of the directory that was made before the upgrade, without " + Records + " if clients were served since"
 
 // Format returns the format of a directory, or 0 if it has no mark. The error says that it is of a later version.
 func Format(dir string) (uint32, error) {
@@ -31,9 +31,9 @@ func Format(dir string) (uint32, error) {
 	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
 	switch {
 	case err != nil || n == 0:
-		return 0, fmt.Errorf("%s is damaged: it has %q instead of a number; write %d into it", file, plain(string(b[:min(len(b), 32)])), current)
+		return 0, &fault{file, fmt.Sprintf("is damaged, and has %q instead of a number", plain(string(b[:min(len(b), 32)]))), fmt.Sprintf("write %d into it", current)}
 	case n > current:
-		return uint32(n), fmt.Errorf("%s says that a later version of nfsrdmad has used the directory (format %d, and this version knows %d): %s", file, n, current, laterRemedy)
+		return uint32(n), &fault{file, fmt.Sprintf("says that a later version of nfsrdmad has used the directory (format %d, and this version knows %d)", n, current), laterRemedy}
 	}
 	return uint32(n), nil
 }

@@ -89,6 +89,25 @@ func TestProblemsAreFound(t *testing.T) {
 	}
 }
 
+// What is to be done about a mark is said once, and suits what is wrong with it.
+func TestRemediesOfTheMark(t *testing.T) {
+	for content, want := range map[string][2]string{
+		"7\n": {"later version", "install that version again"}, "": {"damaged", "write 1 into it"},
+	} {
+		dir := directory(t)
+		write(t, dir, Version, content)
+		c, err := Look(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		c.PrintProblems(&out)
+		if says := out.String(); !strings.Contains(says, want[0]) || strings.Count(says, want[1]) != 1 || strings.Contains(says, "install") != (content != "") {
+			t.Errorf("%q: %s", content, says)
+		}
+	}
+}
+
 // A directory in use is seen as such, and is not copied.
 func TestADirectoryInUseIsNotCopied(t *testing.T) {
 	dir := directory(t)
