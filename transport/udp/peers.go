@@ -71,7 +71,7 @@ func (p *peers) conn(s *rpc.Server, from, local netip.AddrPort, now time.Time) *
 	}
 	conn := one.conns[ends{from, local}]
 	if conn != nil && conn.Known() && !one.known {
-		one.known = true
+		one.known, one.left = true, knownRate
 		p.strangers.Remove(one.place)
 		one.place = p.known.PushFront(one)
 	}
