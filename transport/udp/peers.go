@@ -3,6 +3,7 @@ package udp
 import (
 	"container/list"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
@@ -16,6 +17,10 @@ const (
 	// Calls a second, and at once, of a client address that has shown no file handle of the server, and of one that has.
 	strangerRate = 20
 	knownRate    = 2000
+	// maxRunning is the number of calls of a client address that a Socket takes before it has answered them, and
+	// maxRunningOfAll that of all addresses. Each may wait for a file system, for any time.
+	maxRunning      = 64
+	maxRunningOfAll = 1024
 )
 
 // A peer is a client address. rpc remembers the last replies of each of its ports, so that a repeated call is not executed
@@ -28,6 +33,8 @@ type peer struct {
 	// left is how many calls the peer may make at the time last.
 	left float64
 	last time.Time
+	// running counts the calls that have come and not ended.
+	running atomic.Int32
 }
 
 // ends are the two ends of a conversation.
@@ -57,8 +64,8 @@ func (one *peer) close() {
 	clear(one.conns)
 }
 
-// conn returns the Conn of a call between two addresses, or nil if its peer makes too many calls.
-func (p *peers) conn(s *rpc.Server, from, local netip.AddrPort, now time.Time) *rpc.Conn {
+// conn returns the peer and the Conn of a call between two addresses, or nil if the peer makes too many calls.
+func (p *peers) conn(s *rpc.Server, from, local netip.AddrPort, now time.Time) (*peer, *rpc.Conn) {
 	at := clientaddr.Of(from.Addr())
 	one := p.all[at]
 	if one == nil {
@@ -81,8 +88,8 @@ func (p *peers) conn(s *rpc.Server, from, local netip.AddrPort, now time.Time) *
 	}
 	line.MoveToFront(one.place)
 	one.left = min(float64(rate), one.left+now.Sub(one.last).Seconds()*float64(rate))
-	if one.last = now; one.left < 1 {
-		return nil
+	if one.last = now; one.left < 1 || one.running.Load() >= maxRunning {
+		return nil, nil
 	}
 	one.left--
 	if conn == nil {
@@ -92,7 +99,7 @@ func (p *peers) conn(s *rpc.Server, from, local netip.AddrPort, now time.Time) *
 		conn = s.NewConn(from, local, "udp", from.Port() > 0 && from.Port() < 1024)
 		one.conns[ends{from, local}] = conn
 	}
-	return conn
+	return one, conn
 }
 
 // forget removes the peer that has not called for the longest time: a stranger, if there is another one than the newest.

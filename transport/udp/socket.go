@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -22,6 +23,8 @@ type Socket struct {
 	// wildcard is true if the socket is for all addresses of the machine. Each datagram then says to which one it came.
 	wildcard bool
 	peers    peers
+	// running counts the calls that have come and not ended.
+	running atomic.Int32
 }
 
 // Listen opens a socket at an address, which may be unspecified, for the programs of server. network is "udp", "udp4" or
@@ -72,8 +75,11 @@ func (s *Socket) Serve() {
 			local = netip.AddrPortFrom(to, s.addr.Port())
 		}
 		peer := netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
-		if conn := s.peers.conn(s.rpc, peer, local, time.Now()); conn != nil {
-			s.take(conn, bytes.Clone(buf[:n]))
+		if s.running.Load() >= maxRunningOfAll {
+			continue
+		}
+		if one, conn := s.peers.conn(s.rpc, peer, local, time.Now()); conn != nil {
+			s.take(one, conn, bytes.Clone(buf[:n]))
 		}
 	}
 }
@@ -88,8 +94,10 @@ func (s *Socket) Send(from, to netip.AddrPort, message []byte) {
 	_, _, _ = s.conn.WriteMsgUDPAddrPort(message, oob, to)
 }
 
-func (s *Socket) take(conn *rpc.Conn, message []byte) {
-	d := &datagram{socket: s}
+func (s *Socket) take(of *peer, conn *rpc.Conn, message []byte) {
+	d := &datagram{socket: s, of: of}
+	s.running.Add(1)
+	of.running.Add(1)
 	d.Conn, d.Way, d.Message, d.MessageLen = conn, d, message, len(message)
 	if _, ok := s.rpc.Admit(&d.Call); ok {
 		s.rpc.Serve(&d.Call)
@@ -100,7 +108,14 @@ func (s *Socket) take(conn *rpc.Conn, message []byte) {
 type datagram struct {
 	rpc.Call
 	socket *Socket
+	of     *peer
 	w      *xdr.Writer
+}
+
+// ended counts the call no more.
+func (d *datagram) ended() {
+	d.of.running.Add(-1)
+	d.socket.running.Add(-1)
 }
 
 // Room implements rpc.Way.
@@ -119,13 +134,16 @@ func (d *datagram) Writer(words int) *xdr.Writer {
 func (d *datagram) Detach() {}
 
 // Send implements rpc.Way. The caller repeats a call whose reply is lost.
-func (d *datagram) Send() { d.socket.Send(d.Conn.Local, d.Conn.Peer, d.w.Bytes()) }
+func (d *datagram) Send() {
+	d.ended()
+	d.socket.Send(d.Conn.Local, d.Conn.Peer, d.w.Bytes())
+}
 
 // Refuse implements rpc.Way.
-func (d *datagram) Refuse(rpc.Refusal) {}
+func (d *datagram) Refuse(rpc.Refusal) { d.ended() }
 
 // Drop implements rpc.Way.
-func (d *datagram) Drop() {}
+func (d *datagram) Drop() { d.ended() }
 
 // DropAndClose implements rpc.Way.
-func (d *datagram) DropAndClose() {}
+func (d *datagram) DropAndClose() { d.ended() }

@@ -17,15 +17,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/udp"
 )
 
-// counter counts the calls that are executed. Procedure 1 must be executed once, and replies the count.
+// counter counts the calls that are executed. Procedure 1 must be executed once, and replies the count. Procedure 2 has no
+// end before the test completes it, and procedure 3 ends the conversation.
 type counter struct {
+	held  chan *rpc.Call
 	known bool
 	calls chan *rpc.Conn
 }
 
 const number = 400_123
 
-var binding = rpc.Binding{Procedures: []rpc.Procedure{{Name: "NULL"}, {Name: "ONCE", Once: true, MaxResults: 4}}}
+var binding = rpc.Binding{Procedures: []rpc.Procedure{{Name: "NULL"}, {Name: "ONCE", Once: true, MaxResults: 4}, {Name: "HOLD"}, {Name: "END"}}}
 
 func (*counter) Number() uint32                { return number }
 func (*counter) Versions() (uint32, uint32)    { return 1, 1 }
@@ -36,8 +38,16 @@ func (c *counter) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 }
 
 func (c *counter) Serve(call *rpc.Call, w *xdr.Writer) rpc.Outcome {
-	if call.Header.Procedure == 1 {
+	switch call.Header.Procedure {
+	case 1:
 		w.Uint32(uint32(len(c.calls)))
+	case 2:
+		call.Detach()
+		c.held <- call
+		return rpc.Outcome{Pending: true}
+	case 3:
+		c.calls <- call.Conn
+		return rpc.DropAndEnd
 	}
 	c.calls <- call.Conn
 	return rpc.Done
@@ -165,6 +175,40 @@ func TestStrangersAreAnsweredSlowly(t *testing.T) {
 		}
 		if most := 21 + 20*time.Since(began).Seconds(); !known && float64(answers) > most {
 			t.Errorf("%d of %d calls of a stranger were answered", answers, calls)
+		}
+	}
+}
+
+// Of the calls of an address that wait, however many come, a bounded number is taken. When they end, others are. Other
+// addresses do not notice.
+func TestCallsThatWaitAreBounded(t *testing.T) {
+	c := &counter{known: true, calls: make(chan *rpc.Conn, 10), held: make(chan *rpc.Call, 1000)}
+	s := serve(t, "udp4", "127.0.0.1:0", c)
+	answered := func(peer *net.UDPConn, xid uint32) {
+		t.Helper()
+		_, _ = peer.Write(call(xid, 0))
+		if got := receive(t, peer); binary.BigEndian.Uint32(got) != xid {
+			t.Errorf("reply %x", got)
+		}
+	}
+	peer := dial(t, s.Addr())
+	other, err := net.DialUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 9)}, net.UDPAddrFromAddrPort(s.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	answered(peer, 1)
+	for round := range uint32(3) {
+		for i := range uint32(100) {
+			_, _ = peer.Write(call(1000*(round+1)+i, 2))
+		}
+		answered(other, round) // the socket has taken what came before
+		if n := len(c.held); n != 64 {
+			t.Fatalf("%d calls wait", n)
+		}
+		for range 64 {
+			(<-c.held).Complete(func(*xdr.Writer) rpc.Outcome { return rpc.Done })
+			receive(t, peer)
 		}
 	}
 }
