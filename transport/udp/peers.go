@@ -27,7 +27,7 @@ const (
 // again.
 type peer struct {
 	at    netip.Addr
-	conns map[ends]*rpc.Conn
+	conns map[ends]*conversation
 	known bool
 	place *list.Element
 	// left is how many calls the peer may make at the time last.
@@ -35,6 +35,12 @@ type peer struct {
 	last time.Time
 	// running counts the calls that have come and not ended.
 	running atomic.Int32
+}
+
+// A conversation is with one port of a peer.
+type conversation struct {
+	*rpc.Conn
+	last time.Time // of a call
 }
 
 // ends are the two ends of a conversation.
@@ -66,17 +72,18 @@ func (one *peer) close() {
 
 // conn returns the peer and the Conn of a call between two addresses, or nil if the peer makes too many calls.
 func (p *peers) conn(s *rpc.Server, from, local netip.AddrPort, now time.Time) (*peer, *rpc.Conn) {
-	at := clientaddr.Of(from.Addr())
-	one := p.all[at]
+	client := clientaddr.Of(from.Addr())
+	one := p.all[client]
 	if one == nil {
-		one = &peer{at: at, conns: make(map[ends]*rpc.Conn), left: strangerRate, last: now}
+		one = &peer{at: client, conns: make(map[ends]*conversation), left: strangerRate, last: now}
 		one.place = p.strangers.PushFront(one)
-		p.all[at] = one
+		p.all[client] = one
 		if len(p.all) > maxPeers {
 			p.forget()
 		}
 	}
-	conn := one.conns[ends{from, local}]
+	at := ends{from, local}
+	conn := one.conns[at]
 	if conn != nil && conn.Known() && !one.known {
 		one.known, one.left = true, knownRate
 		p.strangers.Remove(one.place)
@@ -94,12 +101,25 @@ func (p *peers) conn(s *rpc.Server, from, local netip.AddrPort, now time.Time) (
 	one.left--
 	if conn == nil {
 		if len(one.conns) >= maxConns {
-			one.close()
+			one.closeOldest()
 		}
-		conn = s.NewConn(from, local, "udp", from.Port() > 0 && from.Port() < 1024)
-		one.conns[ends{from, local}] = conn
+		conn = &conversation{Conn: s.NewConn(from, local, "udp", from.Port() > 0 && from.Port() < 1024)}
+		one.conns[at] = conn
 	}
-	return one, conn
+	conn.last = now
+	return one, conn.Conn
+}
+
+// closeOldest ends the conversation that has had no call for the longest time.
+func (one *peer) closeOldest() {
+	var oldest ends
+	for at, c := range one.conns {
+		if is := one.conns[oldest]; is == nil || c.last.Before(is.last) {
+			oldest = at
+		}
+	}
+	one.conns[oldest].Close()
+	delete(one.conns, oldest)
 }
 
 // forget removes the peer that has not called for the longest time: a stranger, if there is another one than the newest.

@@ -212,3 +212,22 @@ func TestCallsThatWaitAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// However many ports a client uses, the conversation with one that it goes on to use does not end.
+func TestClientsOfManyPorts(t *testing.T) {
+	c := &counter{known: true, calls: make(chan *rpc.Conn, 1)}
+	s := serve(t, "udp4", "127.0.0.1:0", c)
+	ask := func(peer *net.UDPConn) *rpc.Conn {
+		_, _ = peer.Write(call(7, 0))
+		receive(t, peer)
+		return <-c.calls
+	}
+	first := dial(t, s.Addr())
+	conn := ask(first)
+	for i := range 100 {
+		ask(dial(t, s.Addr()))
+		if ask(first) != conn || conn.Gone() {
+			t.Fatalf("another conversation after %d more ports", i+1)
+		}
+	}
+}
