@@ -99,8 +99,8 @@ func (p *peers) conn(s *rpc.Server, from, local netip.AddrPort, now time.Time) (
 		return nil, nil
 	}
 	one.left--
-	if conn == nil {
-		if len(one.conns) >= maxConns {
+	if conn == nil || conn.Gone() {
+		if conn == nil && len(one.conns) >= maxConns {
 			one.closeOldest()
 		}
 		conn = &conversation{Conn: s.NewConn(from, local, "udp", from.Port() > 0 && from.Port() < 1024)}

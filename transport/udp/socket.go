@@ -145,5 +145,8 @@ func (d *datagram) Refuse(rpc.Refusal) { d.ended() }
 // Drop implements rpc.Way.
 func (d *datagram) Drop() { d.ended() }
 
-// DropAndClose implements rpc.Way.
-func (d *datagram) DropAndClose() { d.ended() }
+// DropAndClose implements rpc.Way: the next datagram of the peer begins another conversation.
+func (d *datagram) DropAndClose() {
+	d.ended()
+	d.Conn.Close()
+}

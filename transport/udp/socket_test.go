@@ -231,3 +231,17 @@ func TestClientsOfManyPorts(t *testing.T) {
 		}
 	}
 }
+
+// A program may end a conversation. The client's next call begins another one.
+func TestProgramEndsAConversation(t *testing.T) {
+	c := &counter{calls: make(chan *rpc.Conn, 10)}
+	s := serve(t, "udp4", "127.0.0.1:0", c)
+	peer := dial(t, s.Addr())
+	_, _ = peer.Write(call(1, 3))
+	conn := await.Receive(t, "the call", c.calls)
+	_, _ = peer.Write(call(2, 0))
+	receive(t, peer)
+	if next := await.Receive(t, "the next call", c.calls); next == conn || !conn.Gone() || next.Gone() {
+		t.Errorf("the conversation goes on: %v", next == conn)
+	}
+}
