@@ -2,5 +2,5 @@
 // beside NFSv3, whose clients use no other transport: the status monitor and the lock manager. It does not serve NFS.
 //
 // Anyone can write any source address into a datagram. So a Socket answers the calls of an address that has shown no file
-// handle of this server only a few times a second.
+// handle of this server only a few times a second, and sends no reply that is longer than its call.
 package udp

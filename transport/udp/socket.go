@@ -95,7 +95,7 @@ func (s *Socket) Send(from, to netip.AddrPort, message []byte) {
 }
 
 func (s *Socket) take(of *peer, conn *rpc.Conn, message []byte) {
-	d := &datagram{socket: s, of: of}
+	d := &datagram{socket: s, of: of, size: len(message)}
 	s.running.Add(1)
 	of.running.Add(1)
 	d.Conn, d.Way, d.Message, d.MessageLen = conn, d, message, len(message)
@@ -109,6 +109,7 @@ type datagram struct {
 	rpc.Call
 	socket *Socket
 	of     *peer
+	size   int // of the message, in bytes
 	w      *xdr.Writer
 }
 
@@ -133,9 +134,13 @@ func (d *datagram) Writer(words int) *xdr.Writer {
 // Detach implements rpc.Way: message and writer belong to this call alone.
 func (d *datagram) Detach() {}
 
-// Send implements rpc.Way. The caller repeats a call whose reply is lost.
+// Send implements rpc.Way. The caller repeats a call whose reply is lost. A reply that is longer than its call is not sent:
+// the call may name the address of another machine than the one that sent it.
 func (d *datagram) Send() {
 	d.ended()
+	if d.w.Len() > d.size {
+		return
+	}
 	d.socket.Send(d.Conn.Local, d.Conn.Peer, d.w.Bytes())
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // counter counts the calls that are executed. Procedure 1 must be executed once, and replies the count. Procedure 2 has no
-// end before the test completes it, and procedure 3 ends the conversation.
+// end before the test completes it, procedure 3 ends the conversation, and the reply of procedure 4 is longer than its call.
 type counter struct {
 	held  chan *rpc.Call
 	known bool
@@ -27,7 +27,7 @@ type counter struct {
 
 const number = 400_123
 
-var binding = rpc.Binding{Procedures: []rpc.Procedure{{Name: "NULL"}, {Name: "ONCE", Once: true, MaxResults: 4}, {Name: "HOLD"}, {Name: "END"}}}
+var binding = rpc.Binding{Procedures: []rpc.Procedure{{Name: "NULL"}, {Name: "ONCE", Once: true, MaxResults: 4}, {Name: "HOLD"}, {Name: "END"}, {Name: "LONG", MaxResults: 100}}}
 
 func (*counter) Number() uint32                { return number }
 func (*counter) Versions() (uint32, uint32)    { return 1, 1 }
@@ -45,6 +45,8 @@ func (c *counter) Serve(call *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		call.Detach()
 		c.held <- call
 		return rpc.Outcome{Pending: true}
+	case 4:
+		w.FixedOpaque(make([]byte, 100))
 	case 3:
 		c.calls <- call.Conn
 		return rpc.DropAndEnd
@@ -243,5 +245,17 @@ func TestProgramEndsAConversation(t *testing.T) {
 	receive(t, peer)
 	if next := await.Receive(t, "the next call", c.calls); next == conn || !conn.Gone() || next.Gone() {
 		t.Errorf("the conversation goes on: %v", next == conn)
+	}
+}
+
+// A reply is not longer than its call, so that the server is of no use to one who has it flood another machine.
+func TestRepliesAreNotLongerThanCalls(t *testing.T) {
+	c := &counter{calls: make(chan *rpc.Conn, 10)}
+	s := serve(t, "udp4", "127.0.0.1:0", c)
+	peer := dial(t, s.Addr())
+	_, _ = peer.Write(call(1, 4))
+	_, _ = peer.Write(call(2, 0))
+	if got := receive(t, peer); binary.BigEndian.Uint32(got) != 2 {
+		t.Errorf("%d bytes for %d", len(got), len(call(1, 4)))
 	}
 }

@@ -81,10 +81,8 @@ func (r *request) reply(put func(r *request, w *xdr.Writer, stat wire.Stat4), st
 	w := xdr.NewWriter(make([]byte, 0, wire.TestRes4MaxSize))
 	put(r, w, stat)
 	to := routeOf(r.call)
-	// A datagram may name another machine than the one that sent it. So that nobody makes the server send more than was
-	// sent to it, the holder's name is left out, as it is for holders that are not hosts.
 	if to.datagrams && w.Len()+emptyReply > size {
-		r.holder.SVID, r.holder.OH = 0, nil
+		r.unnamed()
 		w = xdr.NewWriter(make([]byte, 0, wire.TestRes4MaxSize))
 		put(r, w, stat)
 	}

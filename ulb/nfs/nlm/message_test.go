@@ -235,6 +235,15 @@ func TestMessagesDoNotAmplify(t *testing.T) {
 		if asked := len(b.message(wire.ProcTestMsg, &args)); got.size > asked || res.Reply.Stat != wire.Denied || len(res.Reply.Holder.OH) > 0 || res.Reply.Holder.Length != 10 {
 			t.Errorf("%d bytes for %d: %+v", got.size, asked, res)
 		}
+		asked := b.message(wire.ProcTest, &args)
+		reply := b.run(asked)
+		d, err := reply.Results()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Decode(d); d.Finish() != nil || len(reply.Reply) > len(asked) || res.Reply.Stat != wire.Denied || res.Reply.Holder.Length != 10 {
+			t.Errorf("TEST: %d bytes for %d: %+v", len(reply.Reply), len(asked), res)
+		}
 		p.far.mu.Lock()
 		p.port = 0
 		p.far.mu.Unlock()

@@ -91,6 +91,10 @@ func res(r *request, w *xdr.Writer, stat wire.Stat4) {
 	(&wire.Res4{Cookie: r.cookie, Stat: r.told(stat)}).Encode(w)
 }
 
+// unnamed leaves the holder's name out, as it is for holders that are not hosts. A datagram may name another machine than
+// the one that sent it, and nobody is to make the server send more there than was sent to it.
+func (r *request) unnamed() { r.holder.SVID, r.holder.OH = 0, nil }
+
 func testRes(r *request, w *xdr.Writer, stat wire.Stat4) {
 	if r.call.Header.Version != wire.Version {
 		(&wire.TestRes3{Cookie: r.cookie, Reply: wire.TestReply3{Stat: r.told(stat), Holder: narrowHolder(&r.holder)}}).Encode(w)

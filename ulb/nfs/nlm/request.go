@@ -53,7 +53,12 @@ func answered[A any](p *Program, c *rpc.Call, w *xdr.Writer, decode func(d *xdr.
 	if err != nil {
 		return r.wait(err)
 	}
-	put(r, w, stat)
+	at := w.Len()
+	if put(r, w, stat); c.Conn.Transport == "udp" && w.Len() > c.MessageLen {
+		w.Truncate(at)
+		r.unnamed()
+		put(r, w, stat)
+	}
 	return outcome(stat)
 }
 
