@@ -162,9 +162,10 @@ func (p *ports) of(ctx context.Context, m lockManager, dial rpc.Dialer) (uint16,
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all == nil || len(p.all) >= maxPorts {
+	if p.all == nil {
 		p.all = make(map[lockManager]port)
 	}
+	makeRoom(p.all, maxPorts)
 	p.all[m] = is
 	return number, err
 }

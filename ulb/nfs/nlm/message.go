@@ -68,7 +68,8 @@ func answeredByCall[A any](p *Program, c *rpc.Call, decode func(d *xdr.Decoder, 
 	if err != nil {
 		return r.wait(err)
 	}
-	if wire.Procedure(c.Header.Procedure) != wire.ProcTestMsg {
+	// Who has shown no handle has locked nothing, and must not take others' places in the memory.
+	if wire.Procedure(c.Header.Procedure) != wire.ProcTestMsg && c.Conn.Known() {
 		p.messages.add(from, name, stat)
 	}
 	r.reply(put, stat, size)

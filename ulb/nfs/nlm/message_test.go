@@ -261,3 +261,24 @@ func TestMessagesDoNotAmplify(t *testing.T) {
 		is(t, "questions later", len(p.dialed)-before, 2)
 	})
 }
+
+// However many strangers send messages, the results of clients are remembered, and the ports of most of them (NLM-54).
+func TestStrangersLeaveTheMemoryToClients(t *testing.T) {
+	messages(t, func(s *site, p *post, a, b *host) {
+		w := want{1, 0, 10, true}
+		a.lockMsg("one", w, false)
+		a.unlockMsg("two", w)
+		p.next()
+		is(t, "questions", len(p.dialed), 1)
+		for i := range 5000 {
+			stranger := s.datagrams("x", netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), 900).String())
+			l := stranger.lock4(w)
+			l.FileHandle = []byte("guessed")
+			stranger.msg(wire.Version, wire.ProcLockMsg, &wire.LockArgs4{Cookie: []byte("x"), Lock: l})
+		}
+		p.next()
+		a.lockMsg("one", w, false)
+		is(t, "results", len(p.next()), 1)
+		is(t, "LOCK behind a LOCK_MSG that comes again", b.lock(w), wire.Granted)
+	})
+}

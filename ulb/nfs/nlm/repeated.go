@@ -65,9 +65,10 @@ func (m *correspondence) add(from netip.Addr, of [sha256.Size]byte, stat wire.St
 	defer m.mu.Unlock()
 	all := m.last[from]
 	if all == nil {
-		if m.last == nil || len(m.last) >= maxCorrespondents {
+		if m.last == nil {
 			m.last = make(map[netip.Addr]*[lastMessages]result)
 		}
+		makeRoom(m.last, maxCorrespondents)
 		all = new([lastMessages]result)
 		m.last[from] = all
 	}
@@ -79,4 +80,14 @@ func (m *correspondence) add(from netip.Addr, of [sha256.Size]byte, stat wire.St
 	}
 	m.next++
 	*oldest = result{of, stat, m.next}
+}
+
+// makeRoom removes one entry, any one, from a map that has as many as it may.
+func makeRoom[K comparable, V any](all map[K]V, most int) {
+	for k := range all {
+		if len(all) < most {
+			return
+		}
+		delete(all, k)
+	}
 }
