@@ -37,8 +37,7 @@ func (g *granter) tell(w *awaited) (stat wire.Stat4, err error) {
 		return wire.Failed, context.Canceled
 	}
 	defer g.calling.Done()
-	cookie := make([]byte, 16)
-	_, _ = rand.Read(cookie) // it never fails
+	cookie := g.cookieOf(w)
 	if w.message {
 		return g.tellByMessage(w, cookie)
 	}
@@ -57,6 +56,7 @@ func (g *granter) tell(w *awaited) (stat wire.Stat4, err error) {
 		return wire.Failed, err
 	}
 	defer k.Close()
+	g.sends(w)
 	var res wire.Res4
 	err = rpc.Do(ctx, k, &rpc.Exchange{
 		Program: wire.Program, Version: to.version, Procedure: uint32(wire.ProcGranted), Cred: g.cred,
@@ -77,13 +77,14 @@ func (g *granter) tell(w *awaited) (stat wire.Stat4, err error) {
 
 // tellByMessage sends GRANTED_MSG, and waits for GRANTED_RES.
 func (g *granter) tellByMessage(w *awaited, cookie []byte) (wire.Stat4, error) {
-	answer, forget := g.answers.expect(answerKey{w.to.peer.Addr(), string(cookie)})
-	defer forget()
+	answer := g.answers.expect(w)
+	defer g.expectNoMore(w)
 	args := xdr.NewWriter(make([]byte, 0, wire.TestArgs4MaxSize))
 	w.granted(args, cookie)
 	if err := g.deliver(w.to, &letter{wire.ProcGrantedMsg, g.cred, args.Bytes()}); err != nil {
 		return wire.Failed, err
 	}
+	g.sends(w)
 	select {
 	case stat := <-answer:
 		return stat, nil
@@ -93,6 +94,24 @@ func (g *granter) tellByMessage(w *awaited, cookie []byte) (wire.Stat4, error) {
 	case <-g.ctx.Done():
 		return wire.Failed, g.ctx.Err()
 	}
+}
+
+// cookieOf returns the cookie of the calls that tell of a lock, which nobody can guess.
+func (g *granter) cookieOf(w *awaited) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w.cookie == nil {
+		w.cookie = make([]byte, 16)
+		_, _ = rand.Read(w.cookie) // it never fails
+	}
+	return w.cookie
+}
+
+// sends counts a call that the host may hear.
+func (g *granter) sends(w *awaited) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w.sent++
 }
 
 // granted encodes the arguments of GRANTED, in the version of the LOCK.

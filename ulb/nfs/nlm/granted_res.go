@@ -2,37 +2,75 @@ package nlm
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 )
 
-// An answerKey names a GRANTED_MSG: its cookie, and the address of the host that was called.
+// An answerKey names the GRANTED_MSGs of a lock: their cookie, and the address of the host that is called.
 type answerKey struct {
 	from   netip.Addr
 	cookie string
 }
 
-// answers are the GRANTED_MSGs that wait for their GRANTED_RES.
+// answers are the locks whose hosts have got a GRANTED_MSG. A GRANTED_RES counts until the lock is settled or taken back, and
+// so also if it comes when the server has given up the waiting for it.
 type answers struct {
 	mu      sync.Mutex
 	awaited map[answerKey]chan wire.Stat4
 }
 
-// expect returns a channel that gets the status of the GRANTED_RES, and a function that ends the waiting.
-func (a *answers) expect(k answerKey) (<-chan wire.Stat4, func()) {
+func (w *awaited) answerKey() answerKey { return answerKey{w.to.peer.Addr(), string(w.cookie)} }
+
+// expect returns a channel that gets the status of the first GRANTED_RES for a lock.
+func (a *answers) expect(w *awaited) <-chan wire.Stat4 {
+	k := w.answerKey()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.awaited == nil {
 		a.awaited = make(map[answerKey]chan wire.Stat4)
 	}
-	c := make(chan wire.Stat4, 1)
-	a.awaited[k] = c
-	return c, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.awaited, k)
+	if a.awaited[k] == nil {
+		a.awaited[k] = make(chan wire.Stat4, 1)
+	}
+	return a.awaited[k]
+}
+
+// forget ends the waiting for an answer about a lock that is settled or taken back. The caller holds granter.mu.
+func (a *answers) forget(w *awaited) {
+	k := w.answerKey()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case a.awaited[k] <- wire.Granted: // the goroutine that waits has nothing left to do
+	default:
+	}
+	delete(a.awaited, k)
+}
+
+// expectNoMore is forget for a lock that was settled or taken back before the expect.
+func (g *granter) expectNoMore(w *awaited) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !slices.Contains(g.untold[w.host], w) {
+		g.answers.forget(w)
+	}
+}
+
+// lateAnswer returns a GRANTED_RES that has come since the server gave up the waiting for it.
+func (g *granter) lateAnswer(w *awaited) (wire.Stat4, bool) {
+	g.mu.Lock()
+	k := w.answerKey()
+	g.mu.Unlock()
+	g.answers.mu.Lock()
+	defer g.answers.mu.Unlock()
+	select {
+	case stat := <-g.answers.awaited[k]: // a nil channel has none
+		return stat, true
+	default:
+		return 0, false
 	}
 }
 

@@ -44,12 +44,16 @@ type awaited struct {
 
 	// ref is the file, as take or the LOCK has found it. taken is true when the lock was taken, and before is then what
 	// the owner held of the range until that moment. calls counts the calls to the host without an answer, the first of
-	// which began at the time first.
+	// which began at the time first. sent counts those that the host may have heard, all of which have the same cookie.
 	ref    state.Ref
 	taken  bool
 	before state.Before
 	calls  int
 	first  time.Time
+	sent   int
+	cookie []byte
+	// doubtful is true if the host has refused a lock of which an earlier call may have told it already.
+	doubtful bool
 	// retrying is true while a timer of retry runs.
 	retrying bool
 }
@@ -207,24 +211,45 @@ func (g *granter) run() {
 // grant takes the lock, unless it is taken already, and tells the host.
 func (g *granter) grant(w *awaited) {
 	g.mu.Lock()
-	taken, calls := slices.Contains(g.untold[w.host], w), w.calls
+	taken, calls, doubtful := slices.Contains(g.untold[w.host], w), w.calls, w.doubtful
 	g.mu.Unlock()
 	switch {
-	case calls == grantCalls:
-		g.program.release(w)
+	case doubtful:
+		g.settled(w)
 		return
 	case !taken && (calls > 0 || !g.take(w)):
 		return
 	}
 	began := time.Now()
-	switch stat, err := g.tell(w); {
+	stat, late := g.lateAnswer(w)
+	var err error
+	switch {
+	case late:
+	case calls == grantCalls:
+		g.program.release(w)
+		return
+	default:
+		stat, err = g.tell(w)
+	}
+	switch {
 	case err != nil:
 		g.again(w, g.unanswered(w, began))
 	case stat == wire.Granted:
 		g.settled(w)
+	case g.doubts(w):
+		g.again(w, grantKeeps)
 	default: // the owner does not wait any more
 		g.program.release(w)
 	}
+}
+
+// doubts reports whether a refusal may mean that the owner knows of its lock already, because an earlier call has told it
+// and its answer is lost: then the owner keeps the lock, unless it cancels for a while.
+func (g *granter) doubts(w *awaited) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w.doubtful = w.sent > 1
+	return w.doubtful
 }
 
 // unanswered counts a call to the host without an answer. It returns when to call again or, after the last call, to take
@@ -336,7 +361,13 @@ func (g *granter) drop(host *state.Client, those func(w *awaited) bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := g.untold[host]
-	left := slices.DeleteFunc(all, those)
+	left := slices.DeleteFunc(all, func(w *awaited) bool {
+		is := those(w)
+		if is {
+			g.answers.forget(w)
+		}
+		return is
+	})
 	if g.untold[host] = left; len(left) == 0 {
 		delete(g.untold, host)
 	}

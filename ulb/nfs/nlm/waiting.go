@@ -26,7 +26,7 @@ func (p *Program) Untold() (all []Untold) {
 	defer g.mu.Unlock()
 	for host, locks := range g.untold {
 		for _, w := range locks {
-			if w.taken {
+			if w.taken && !w.doubtful {
 				all = append(all, Untold{host, w.ref, w.first, w.calls})
 			}
 		}
