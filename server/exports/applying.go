@@ -29,8 +29,7 @@ func (o *Offer) ended(p *opening, w *wanted, is opened) {
 		return
 	}
 	if w.result = &is; w.stopped {
-		o.drop(is.fs)
-		w.result = nil
+		o.dropResult(w)
 	}
 	late := p.lateLocked()
 	p.endedLocked()
@@ -71,17 +70,48 @@ func (o *Offer) toldLate(c Change, err error) {
 	}
 }
 
-// drop lets go of a file system that show has returned, or nil.
-func (o *Offer) drop(fs *local.FS) {
-	if fs != nil {
-		go o.filesystems.LetGo(fs)
+// drop lets go of a file system that show has returned, or nil. The channel is closed when that is done.
+func (o *Offer) drop(fs vfs.FileSystem) (done <-chan struct{}) {
+	gone := make(chan struct{})
+	if is, _ := fs.(*local.FS); is == nil {
+		close(gone)
+		return gone
 	}
+	go func() {
+		defer close(gone)
+		o.filesystems.LetGo(fs)
+	}()
+	return gone
+}
+
+// dropResult forgets the result of w, and lets go of its file system.
+func (o *Offer) dropResult(w *wanted) (done <-chan struct{}) {
+	var fs *local.FS
+	if w.result != nil {
+		fs = w.result.fs
+	}
+	w.result = nil
+	return o.drop(fs)
+}
+
+// dropNow forgets the export of w. If the Set does not have it, because applyLocked has not run since inheritLocked
+// made it, dropNow lets go of its file system; otherwise the Set does.
+func (o *Offer) dropNow(w *wanted) (done <-chan struct{}) {
+	e := w.now
+	w.now = nil
+	if e == nil || o.set.has(e) {
+		return o.drop(nil)
+	}
+	return o.drop(e.FS)
 }
 
 // applyLocked uses the results of opening directories, and updates the Set and the stored roots.
 func (o *Offer) applyLocked() (Change, error) {
 	var fresh []*wanted
 	for _, w := range o.wanted {
+		if w.stopped {
+			o.dropResult(w)
+		}
 		r := w.result
 		if r == nil {
 			continue
@@ -102,6 +132,7 @@ func (o *Offer) applyLocked() (Change, error) {
 	served := make(roots)
 	for _, w := range o.wanted {
 		if r := w.result; r != nil {
+			o.dropNow(w)
 			w.now, w.root, w.at, w.result = w.export(r.fs), r.root, r.at, nil
 		}
 		if w.now == nil {
@@ -116,6 +147,11 @@ func (o *Offer) applyLocked() (Change, error) {
 	}
 	o.set.leaveOut(out)
 	c, err := o.set.Replace(all)
+	for _, w := range o.wanted {
+		if w.now != nil {
+			w.now = o.set.named(w.name) // the Set keeps its own export if that is the same, and has let go of this one
+		}
+	}
 	if err != nil {
 		return c, err
 	}
@@ -170,8 +206,8 @@ func (o *Offer) refuseLocked(fresh []*wanted) {
 				continue // both have been served before
 			}
 			if w.err = opens(outer.as, inner.as, at[j], at[i]); w.err != nil {
-				o.drop(w.result.fs)
-				w.result, at[out] = nil, nil
+				o.dropResult(w)
+				at[out] = nil
 			}
 		}
 	}

@@ -236,6 +236,12 @@ func (o *Offer) inheritLocked(next []*wanted) error {
 			w.now = e
 		}
 	}
+	for _, w := range before {
+		o.dropResult(w) // next opens the directory anew
+		if !slices.ContainsFunc(next, func(n *wanted) bool { return n.now == w.now }) {
+			o.dropNow(w)
+		}
+	}
 	o.wanted = next
 	return nil
 }

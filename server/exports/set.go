@@ -63,6 +63,25 @@ func (s *Set) Replace(exports []*export.Export) (Change, error) {
 	return c, errors.Join(err, closeAll(unused, s.filesystems))
 }
 
+// has reports whether e is one of the present exports.
+func (s *Set) has(e *export.Export) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.now, e)
+}
+
+// named returns the present export with a name, or nil.
+func (s *Set) named(name string) *export.Export {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.now {
+		if e.Name == name {
+			return e
+		}
+	}
+	return nil
+}
+
 // leaveOut tells the Set which exports of the configuration it does not get with the next Replace.
 func (s *Set) leaveOut(out []leftOut) { s.mounts.leaveOut(out) }
 

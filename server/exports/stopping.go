@@ -41,11 +41,13 @@ func (o *Offer) Stop(ctx context.Context, name string) (s Stopped, err error) {
 	w := o.wanted[i]
 	s.Name, s.Path = w.name, w.Path.Path
 	ending := o.set.mountsBelow(name)
+	var dropped []<-chan struct{}
 	if !w.stopped {
 		if l := o.locationsLocked()[i]; l != nil {
 			w.at = l
 		}
-		w.stopped, w.now, w.err, w.told = true, nil, nil, ""
+		dropped = []<-chan struct{}{o.dropResult(w), o.dropNow(w)}
+		w.stopped, w.err, w.told = true, nil, ""
 		o.log.Warn(logline.ExportStopped, zap.String("export", name), zap.String("path", s.Path))
 		_, err = o.applyLocked()
 	}
@@ -56,7 +58,7 @@ func (o *Offer) Stop(ctx context.Context, name string) (s Stopped, err error) {
 	if err != nil {
 		return s, err
 	}
-	for _, closed := range append(ending(), o.set.left(name)...) {
+	for _, closed := range slices.Concat(dropped, ending(), o.set.left(name)) {
 		select {
 		case <-closed:
 		case <-ctx.Done():
