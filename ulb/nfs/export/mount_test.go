@@ -114,6 +114,26 @@ func (s *mountSite) is(what string, got *atomic.Int32, want int32) {
 	}
 }
 
+// A mount counts for the export above it, also after a change of the options while its file system is open.
+func TestMountCountsForItsExport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.set(s.found("a", 7))
+		did := func() {
+			e := s.in("a")
+			e.Did(s.conn, export.Reading, false)
+			e.Leave(s.conn)
+		}
+		did()
+		s.replace(s.srv(func(e *export.Export) { e.ReadOnly = true }))
+		s.top, _, _ = s.table.Resolve("/srv")
+		did()
+		if n := s.top.Account().Operations[export.Reading]; n != 2 {
+			t.Errorf("%d operations count, want 2", n)
+		}
+	})
+}
+
 // A mount has all options of the export that it is below, and an ID from its own name.
 func TestMountHasTheOptionsOfItsExport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -96,8 +96,8 @@ func (t *Table) Replace(exports []*Export) error {
 		return err
 	}
 	before := t.current.Load()
+	s.openAccounts(before) // before mounts take them over from their exports
 	s.inherit(before)
-	s.openAccounts(before)
 	t.current.Store(s)
 	s.endMissing(before)
 	return nil
