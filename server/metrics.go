@@ -2,6 +2,8 @@ package server
 
 import (
 	"slices"
+	"strconv"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -341,16 +343,25 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	now := c.count()
 	for i := range metrics {
-		m := &metrics[i]
-		desc := m.desc()
-		if m.took != nil {
-			m.took(now, func(s *histogram.Snapshot, labels ...string) {
-				ch <- prometheus.MustNewConstHistogram(desc, s.Count(), s.Sum().Seconds(), s.Buckets(), labels...)
-			})
-			continue
-		}
-		m.read(now, func(v float64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(desc, m.kind, v, labels...)
-		})
+		metrics[i].collect(now, ch)
 	}
+}
+
+// collect sends the values that the metric has in the snapshot now.
+func (m *metric) collect(now *counted, ch chan<- prometheus.Metric) {
+	desc := m.desc()
+	if m.took != nil {
+		m.took(now, func(s *histogram.Snapshot, labels ...string) {
+			ch <- prometheus.MustNewConstHistogram(desc, s.Count(), s.Sum().Seconds(), s.Buckets(), labels...)
+		})
+		return
+	}
+	m.read(now, func(v float64, labels ...string) {
+		for i, l := range labels {
+			if !utf8.ValidString(l) { // such as a path; Prometheus refuses it
+				labels[i] = strconv.Quote(l)
+			}
+		}
+		ch <- prometheus.MustNewConstMetric(desc, m.kind, v, labels...)
+	})
 }
