@@ -26,6 +26,8 @@ type modelSide struct {
 	v     *version2
 	other *modelSide
 	full  *mem.Ledger // makes the client's calls occupy too much memory
+	// posting, unless nil, is called while the device takes a message.
+	posting func()
 
 	mu       sync.Mutex
 	receives int      // promised to the peer
@@ -48,6 +50,9 @@ func (s *modelSide) Limits() rdmacm.Limits { return rdmacm.Limits{} }
 func (s *modelSide) Abort(err error) { s.t.Errorf("%s: the connection ends: %v", s.name, err) }
 
 func (s *modelSide) carry(local [][]byte) {
+	if s.posting != nil {
+		s.posting()
+	}
 	var b []byte
 	for _, piece := range local {
 		b = append(b, piece...)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -250,13 +249,17 @@ func (v *version2) pump() {
 	}
 }
 
-// next takes the next message to post, or returns nil.
+// next takes the next message to post, or returns nil. After the end it takes each message that waits, and the
+// device flushes it. So the last part of an RPC message is not done before those that were posted.
 func (v *version2) next() *outbound {
 	withheld := v.withheld()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.ended {
-		return nil
+		if v.first == nil {
+			return nil
+		}
+		return v.unqueueLocked(nil)
 	}
 	if before, ok := v.pickLocked(); ok {
 		o := v.unqueueLocked(before)
@@ -350,24 +353,16 @@ func (v *version2) waitLocked() {
 	})
 }
 
-// closed implements framing: it flushes what waits.
+// closed implements framing. The goroutine that has the turn hands what waits to the device.
 func (v *version2) closed() {
 	v.endRun()
 	v.mu.Lock()
 	v.ended = true
-	o := v.first
-	v.first, v.last, v.waiting = nil, nil, 0
 	for _, t := range []*time.Timer{v.patience, v.runTimer} {
 		if t != nil {
 			t.Stop()
 		}
 	}
 	v.mu.Unlock()
-	for o != nil {
-		next := o.next
-		o.next = nil
-		v.k.returned()
-		o.sent(rdmacm.ErrFlushed, -1)
-		o = next
-	}
+	v.kick()
 }
