@@ -192,7 +192,7 @@ func (c *Client) Start(x *rpc.Exchange) {
 // was cancelled, or if there will be no next connection, it returns the reason. The caller
 // then releases mu and passes the results to placed.
 func (c *Client) placeLocked(e *exchange) (next *exchange, why error) {
-	e.stage = stageWaiting
+	e.stage, e.age = stageWaiting, 0
 	switch {
 	case e.cancelled != nil:
 		why = e.cancelled

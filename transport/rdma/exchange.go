@@ -36,7 +36,7 @@ type exchange struct {
 	// on the exchange.
 	cancelled error
 	// age is the number of ticks of the requester's timer since the call was sent. Before that, it is how many
-	// ticks the call was the first of the queue while no other call had been sent.
+	// ticks the call was the first of the queue while no other call had been sent. Each connection begins at 0.
 	age int
 	// gaveUp marks an entry in requester.pending for a call that its caller cancelled: the call
 	// still uses a credit until its answer comes.

@@ -3,6 +3,7 @@ package rdma
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
@@ -117,6 +118,27 @@ func TestQueuedCallsTimeOut(t *testing.T) {
 	if n := s.client.stats.Timeouts(); n != 1 {
 		t.Errorf("%d connections have timed out", n)
 	}
+}
+
+// A call that waited on a connection that ended has its whole time on the next one.
+func TestQueuedCallBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newScript2(t, DialConfig{Timeout: 20 * time.Second, Reconnect: true, redial: time.Millisecond}, accepts2(1))
+		done := s.start(null())
+		time.Sleep(19 * time.Second)
+		s.p.Conn().Abort(nil)
+		s.p = s.accept(nil)
+		s.p.Receive()
+		s.sendRaw(accepts2(1))
+		time.Sleep(15 * time.Second)
+		s.sendRaw(permits(message2(wire.TypeGrant, 0, nil, nil), 4))
+		q, _ := s.next2()
+		s.sendRaw(permits(message2(wire.TypeReplyInline, q.XID, nil, opaqueReply(q.XID, pattern(4))), 5))
+		if r := ended(t, done); r.err != nil {
+			t.Error(r.err)
+		}
+		s.client.Close()
+	})
 }
 
 // A call in parts waits for as many credits as it has parts, while answers are to come. A call that waits does not
