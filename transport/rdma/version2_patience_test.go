@@ -141,6 +141,32 @@ func TestQueuedCallBeginsAgain(t *testing.T) {
 	})
 }
 
+// A call in parts that waits for credits does not end the connection before the calls have timed out that were sent:
+// a server may be busy with them for as long.
+func TestCallInPartsWaitsForASlowAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newScript2(t, DialConfig{}, accepts2(3)) // the proposal and two messages
+		one := s.start(null())
+		q, _ := s.next2()
+		x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(9000)) })
+		x.MaxArgs = 9008
+		long := s.start(x)
+		time.Sleep(DefaultTimeout - time.Second)
+		s.reply2(q.XID, 9)
+		ended(t, one)
+		for {
+			if q, _ = s.next2(); q.Type == wire.TypeCallInline {
+				break
+			}
+		}
+		s.sendRaw(permits(message2(wire.TypeReplyInline, q.XID, nil, opaqueReply(q.XID, pattern(4))), 9))
+		if r := ended(t, long); r.err != nil {
+			t.Error(r.err)
+		}
+		s.client.Close()
+	})
+}
+
 // A call in parts waits for as many credits as it has parts, while answers are to come. A call that waits does not
 // hold up the answer to a call of the server.
 func TestCallInPartsWaitsForCredits(t *testing.T) {

@@ -325,20 +325,29 @@ func (v *version2) grantSent(error, int) {
 	v.kick() // the peer may need another one meanwhile
 }
 
-// creditPatience is how long messages may wait although the peer permits none, and how long an RPC message of
-// the peer may be incomplete. A test makes it shorter.
+// creditPatience is how long messages may wait at least although the peer permits none (waitTime), and how long an
+// RPC message of the peer may be incomplete. A test makes it shorter.
 var creditPatience = 30 * time.Second
 
 var errNoCredits = errors.New("rdma: the peer has not permitted a message for too long")
 
-// waitLocked starts the timer that ends the connection if nothing is sent for creditPatience while messages
-// wait. What waits occupies memory of this side.
+// waitTime is how long messages may wait although the peer permits none. On the side of a client that is not less
+// than a call may wait for its answer, because answers permit messages.
+func (v *version2) waitTime() time.Duration {
+	if q := v.k.requester; q != nil {
+		return max(creditPatience, q.timeout)
+	}
+	return creditPatience
+}
+
+// waitLocked starts the timer that ends the connection if nothing is sent for waitTime while messages wait. What
+// waits occupies memory of this side.
 func (v *version2) waitLocked() {
 	if v.patience != nil || v.ended {
 		return
 	}
 	sent := v.sent
-	v.patience = time.AfterFunc(creditPatience, func() {
+	v.patience = time.AfterFunc(v.waitTime(), func() {
 		v.mu.Lock()
 		v.patience = nil
 		waiting := v.waiting > 0
