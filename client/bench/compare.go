@@ -30,8 +30,8 @@ type Compared struct {
 
 // Compare measures servers in turns: in each round each of them once, in every second round in the opposite order,
 // so that what changes slowly, such as the load of a machine, concerns all of them alike. It calls begin before each
-// measurement. If an error, or the end of ctx, ends it early, it returns what it has together with the error. The
-// Comparison is nil if a server has no result at all.
+// measurement. If an error, or the end of ctx, ends it early, it returns what it has together with the error: the Comparison
+// lacks servers without a result, and is nil if there is none at all.
 func Compare(ctx context.Context, servers []Config, rounds int, begin func(round, server int)) (*Comparison, error) {
 	return compare(ctx, len(servers), rounds, func(ctx context.Context, round, i int) (*Result, error) {
 		begin(round, i)
@@ -54,44 +54,47 @@ func compare(ctx context.Context, servers, rounds int, measure func(ctx context.
 			}
 		}
 	}
-	if !c.sum() {
+	c.Servers = slices.DeleteFunc(c.Servers, func(s Compared) bool { return len(s.Rounds) == 0 })
+	if len(c.Servers) == 0 {
 		return nil, err
 	}
+	c.sum()
 	return c, err
 }
 
-// sum computes the medians and ratios, and returns false if a server has no result.
-func (c *Comparison) sum() bool {
+// sum computes the medians and ratios. Each server has a result.
+func (c *Comparison) sum() {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		rates := s.rates()
-		if len(rates) == 0 {
-			return false
-		}
 		s.Least, s.Most = rates[0], rates[len(rates)-1]
 		s.Median = (rates[(len(rates)-1)/2] + rates[len(rates)/2]) / 2
 		if first := c.Servers[0].Median; first > 0 {
 			s.Ratio = s.Median / first
 		}
 	}
-	return true
 }
 
-// rates returns the operations per second of the rounds, in ascending order. An interrupted round counts
-// only if there is no other.
+// counted returns the rounds that were complete, or if there is none the one that was interrupted.
+func (s *Compared) counted() []*Result {
+	if len(s.Rounds) == 1 {
+		return s.Rounds
+	}
+	return slices.DeleteFunc(slices.Clone(s.Rounds), func(m *Result) bool { return m.Interrupted })
+}
+
+// rates returns the operations per second of the rounds that count, in ascending order.
 func (s *Compared) rates() (rates []float64) {
-	for _, m := range s.Rounds {
-		if !m.Interrupted || len(s.Rounds) == 1 {
-			rates = append(rates, m.OperationsPerSecond)
-		}
+	for _, m := range s.counted() {
+		rates = append(rates, m.OperationsPerSecond)
 	}
 	slices.Sort(rates)
 	return rates
 }
 
-// typical returns the round whose rate is nearest to the median.
+// typical returns the round whose rate is nearest to the median, of those that count.
 func (s *Compared) typical() *Result {
-	return slices.MinFunc(s.Rounds, func(a, b *Result) int {
+	return slices.MinFunc(s.counted(), func(a, b *Result) int {
 		return cmp.Compare(math.Abs(a.OperationsPerSecond-s.Median), math.Abs(b.OperationsPerSecond-s.Median))
 	})
 }
