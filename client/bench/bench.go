@@ -95,9 +95,12 @@ type bench struct {
 	left      atomic.Int64 // operations that may still begin
 	running   sync.WaitGroup
 	active    atomic.Int64 // slots that have not stopped
-	atOnce    int          // protocol.atOnce, at the end of the measurement
+	atOnce    int          // protocol.atOnce, at the end of the measurement, while the connections were there
 	// rdmaVersion is the version of RPC-over-RDMA, at the end of the measurement; 0 over TCP.
 	rdmaVersion int
+	// until is when watch stopped the slots. abandoned is true if it then abandoned the connections.
+	until     time.Duration
+	abandoned bool
 
 	once sync.Once
 	err  error
@@ -216,10 +219,7 @@ func (b *bench) measure(ctx context.Context) (m *Result, err error) {
 	if err = b.prepare(ctx); err == nil {
 		m, err = b.run(ctx)
 	}
-	if cleanup := b.clean(); err == nil {
-		err = cleanup
-	}
-	return m, err
+	return m, errors.Join(err, b.clean())
 }
 
 // run measures with Config.Depth slots on each connection.
@@ -246,12 +246,20 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	}()
 	b.watch(ctx, ended)
 	elapsed := time.Since(b.start)
-	cpu := ownCPU() - before
+	if b.abandoned { // nothing was measured while the server left calls unanswered
+		elapsed = b.until
+	} else {
+		b.describe()
+	}
+	return b.outcome(ctx, elapsed, ownCPU()-before)
+}
+
+// describe notes what the connections say of themselves.
+func (b *bench) describe() {
 	b.atOnce = b.nfs.atOnce()
 	if i, ok := b.nfs.rdma(); ok {
 		b.rdmaVersion = i.Version
 	}
-	return b.outcome(ctx, elapsed, cpu)
 }
 
 // outcome returns the result of a measurement that is over. If ctx has ended it, the result is what was measured
@@ -289,13 +297,17 @@ func (b *bench) watch(ctx context.Context, ended <-chan struct{}) {
 			return
 		case <-deadline:
 			b.stop.Store(true)
+			b.until = time.Since(b.start)
 			late = time.After(b.cfg.Timeout)
 		case <-cancelled:
 			cancelled = nil
 			b.fail(context.Cause(ctx))
+			b.until = time.Since(b.start)
 			late = time.After(b.cfg.Timeout)
 		case <-late:
 			b.fail(fmt.Errorf("the server has left %d calls unanswered for %v after the end of the measurement", b.active.Load(), b.cfg.Timeout))
+			b.describe()
+			b.abandoned = true
 			b.nfs.abandon()
 		case <-tick.C:
 			if b.cfg.Progress != nil {

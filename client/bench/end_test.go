@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
@@ -56,7 +57,19 @@ type hanging struct {
 
 func (h *hanging) abandon() { close(h.ended) }
 
-// A measurement ends although its server does not answer any more, and says so.
+func (h *hanging) atOnce() int {
+	select {
+	case <-h.ended:
+		return 0 // the connections are gone
+	default:
+		return 7
+	}
+}
+
+func (h *hanging) rdma() (i rdma.Info, ok bool) { return i, false }
+
+// A measurement ends although its server does not answer any more, and says so. The time until then is not part of it, and
+// what the connections said of themselves is known.
 func TestMeasurementEndsWithoutAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{ended: make(chan struct{})}
@@ -65,6 +78,9 @@ func TestMeasurementEndsWithoutAnswers(t *testing.T) {
 		b.watch(context.Background(), h.ended)
 		if b.err == nil || !strings.Contains(b.err.Error(), "7 calls unanswered") {
 			t.Errorf("ended with %v", b.err)
+		}
+		if b.until != time.Second || b.atOnce != 7 {
+			t.Errorf("measured for %v with %d calls at once, want 1 s and 7", b.until, b.atOnce)
 		}
 	})
 }
