@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,8 +19,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/bench"
 )
 
-// errInterrupted means that the user ended a measurement. What was measured until then has been printed.
-var errInterrupted = errors.New("the measurement was interrupted: the results are of what was measured until then")
+// These errors mean that the user ended a measurement: during the preparation of the first, or later. Then what was measured
+// has been printed.
+var (
+	errInterrupted = errors.New("the measurement was interrupted")
+	errPartly      = fmt.Errorf("%w: the results are of what was measured until then", errInterrupted)
+)
 
 // someArguments requires at least one argument.
 func someArguments(what string) cobra.PositionalArgs {
@@ -94,18 +100,28 @@ func runBench(servers []bench.Config, output benchOutput) error {
 		}
 	}
 	status.clear()
-	if shown != nil {
-		err = errors.Join(interrupted(ctx, err), output.show(shown, picture))
+	if shown == nil {
+		return errors.Join(interrupted(ctx, err, errInterrupted), picture.discard())
 	}
-	return errors.Join(err, picture.Close())
+	return errors.Join(interrupted(ctx, err, errPartly), output.show(shown, picture))
 }
 
-// interrupted returns errInterrupted in place of the error of a measurement that a signal ended.
-func interrupted(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-		return errInterrupted
+// interrupted returns an error with told in place of what a signal ended. If there are several errors, as of removing the
+// files, the others stay.
+func interrupted(ctx context.Context, err, told error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
 	}
-	return err
+	all := []error{err}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		all = slices.Clone(several.Unwrap())
+	}
+	for i, e := range all {
+		if errors.Is(e, context.Cause(ctx)) || errors.Is(e, ctx.Err()) {
+			all[i] = told
+		}
+	}
+	return errors.Join(all...)
 }
 
 // A measured is a bench.Result or bench.Comparison.
@@ -114,25 +130,64 @@ type measured interface {
 	WriteSVG(w io.Writer) error
 }
 
-// create makes the file for the picture before the measurement, so that a wrong name costs no time. Without --svg it
-// returns a writer that discards.
-func (o *benchOutput) create() (io.WriteCloser, error) {
+// A picture is the file of --svg. It is written beside the file with that name, which stays as it is until the picture is
+// whole. Without --svg there is no file.
+type picture struct {
+	file *os.File // or nil
+	name string   // what the file is renamed to, or "" for a device or a pipe, which is written itself
+}
+
+// create makes the file for the picture before the measurement, so that a wrong name costs no time.
+func (o *benchOutput) create() (*picture, error) {
 	if o.svg == "" {
-		return discarding{io.Discard}, nil
+		return &picture{}, nil
 	}
-	f, err := os.Create(o.svg)
+	var p picture
+	var err error
+	name := o.svg
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	if is, err := os.Stat(name); err == nil && !is.Mode().IsRegular() {
+		p.file, err = os.OpenFile(name, os.O_WRONLY, 0)
+	} else {
+		p.name = name
+		p.file, err = os.OpenFile(fmt.Sprintf("%s.%d.new", name, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	}
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--svg: %w", err)}
 	}
-	return f, nil
+	return &p, nil
 }
 
-type discarding struct{ io.Writer }
+// write writes the picture of what was measured.
+func (p *picture) write(m measured) error {
+	if p.file == nil {
+		return nil
+	}
+	if err := m.WriteSVG(p.file); err != nil {
+		return errors.Join(err, p.discard())
+	}
+	if err := p.file.Close(); err != nil || p.name == "" {
+		return err
+	}
+	return os.Rename(p.file.Name(), p.name)
+}
 
-func (discarding) Close() error { return nil }
+// discard removes the file that was to have the picture.
+func (p *picture) discard() error {
+	if p.file == nil {
+		return nil
+	}
+	err := p.file.Close()
+	if p.name != "" {
+		err = errors.Join(err, os.Remove(p.file.Name()))
+	}
+	return err
+}
 
-func (o *benchOutput) show(m measured, picture io.Writer) error {
-	err := m.WriteSVG(picture)
+func (o *benchOutput) show(m measured, p *picture) error {
+	err := p.write(m)
 	if err != nil {
 		err = fmt.Errorf("writing the picture to %s: %w", o.svg, err)
 	}

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
@@ -28,20 +32,79 @@ func TestServersToMeasure(t *testing.T) {
 	}
 }
 
-// A measurement that the user ends has an exit status of its own. One that fails at that moment for another reason
-// keeps its error.
+// A measurement that the user ends has an exit status of its own, also during the preparation. One that fails at that moment
+// for another reason keeps its error, and so does the removal of its files.
 func TestInterruptedMeasurement(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("a signal"))
-	if err := interrupted(ctx, fmt.Errorf("measuring: %w", context.Cause(ctx))); exitStatus(err) != exitUnfinished {
+	for _, ended := range []error{context.Cause(ctx), context.Canceled} {
+		err := interrupted(ctx, errors.Join(fmt.Errorf("measuring: %w", ended), errors.New("removing: no space")), errPartly)
+		if exitStatus(err) != exitUnfinished || !strings.Contains(err.Error(), "no space") || strings.Contains(err.Error(), "measuring:") {
+			t.Errorf("%v: status %d", err, exitStatus(err))
+		}
+	}
+	if err := interrupted(ctx, errors.New("no space"), errPartly); exitStatus(err) != 1 {
 		t.Errorf("%v: status %d", err, exitStatus(err))
 	}
-	if err := interrupted(ctx, errors.New("no space")); exitStatus(err) != 1 {
-		t.Errorf("%v: status %d", err, exitStatus(err))
-	}
-	if err := interrupted(t.Context(), nil); err != nil {
+	if err := interrupted(t.Context(), nil, errPartly); err != nil {
 		t.Error(err)
 	}
+}
+
+// A picture replaces the file of its name when it is whole, and a measurement without a result leaves that file alone.
+func TestPictureReplacesAFile(t *testing.T) {
+	dir := t.TempDir()
+	output := benchOutput{svg: filepath.Join(dir, "picture.svg")}
+	content := func() string {
+		names, err := os.ReadDir(dir)
+		if err != nil || len(names) != 1 {
+			t.Errorf("%v, %v", names, err)
+		}
+		b, err := os.ReadFile(output.svg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if err := os.WriteFile(output.svg, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, whole := range []bool{false, true} {
+		p, err := output.create()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, err := os.ReadFile(output.svg); err != nil || string(before) != "before" {
+			t.Errorf("during the measurement: %q, %v", before, err)
+		}
+		want := "before"
+		if whole {
+			want = "drawn"
+			err = p.write(drawn{})
+		} else {
+			err = p.discard()
+		}
+		if got := content(); err != nil || got != want {
+			t.Errorf("%q, want %q: %v", got, want, err)
+		}
+	}
+	output.svg = os.DevNull
+	p, err := output.create()
+	if err == nil {
+		err = p.write(drawn{})
+	}
+	if is, statErr := os.Stat(os.DevNull); err != nil || statErr != nil || is.Mode().IsRegular() {
+		t.Errorf("%v, %v", err, statErr)
+	}
+}
+
+// drawn is a measured with a picture.
+type drawn struct{}
+
+func (drawn) Print(io.Writer) {}
+func (drawn) WriteSVG(w io.Writer) error {
+	_, err := io.WriteString(w, "drawn")
+	return err
 }
 
 // Errors are shown without the names of packages.
