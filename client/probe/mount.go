@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Mounting says how this machine mounts from the server.
@@ -75,6 +76,9 @@ func (b *prober) names4(ctx context.Context, all []Export) {
 	for i := range all {
 		_, err := s.NFS4().Walk(ctx, nil, all[i].Path)
 		all[i].byVersion4 = err == nil || client.Refused(err)
+		if client.StatusOf(err) == wire.NFS4ErrNoEnt && !b.out.has(nfs3wire.Program, 3) {
+			all[i].Refused = "the server lists it, but NFS version 4 has no such name for this machine: the export has to name this machine (clients= of nfsrdmad), or its directory is gone"
+		}
 	}
 }
 
@@ -103,6 +107,10 @@ func (p *Report) mounting(m machine) *Mounting {
 			if e.Refused != "" {
 				continue
 			}
+			if e.kerberosOnly() && e.kerberos() == client.None {
+				lack("There is no command for %s: it accepts only %s, and mount proves who calls by sys, krb5, krb5i or krb5p.", e.Path, joined(e.Flavors))
+				continue
+			}
 			if command := p.mountCommand(t, &e); command != "" {
 				how.Commands = append(how.Commands, command)
 				if e.kerberosOnly() && !m.keytab {
@@ -120,7 +128,17 @@ func (p *Report) mounting(m machine) *Mounting {
 	return how
 }
 
-// kerberosOnly reports whether the export is known to accept nothing but Kerberos.
+// kerberos returns the first flavor with Kerberos that the export accepts, or client.None.
+func (e *Export) kerberos() client.Flavor {
+	for _, f := range e.Flavors {
+		if f >= client.Krb5 && f <= client.Krb5p {
+			return f
+		}
+	}
+	return client.None
+}
+
+// kerberosOnly reports whether the export is known not to accept sys.
 func (e *Export) kerberosOnly() bool {
 	return len(e.Flavors) > 0 && !slices.Contains(e.Flavors, client.Sys)
 }
@@ -128,10 +146,9 @@ func (e *Export) kerberosOnly() bool {
 // mountCommand returns the command that mounts an export over t, or "" if there is none: by NFS version 3
 // mount needs TCP for the MOUNT service.
 func (p *Report) mountCommand(t *Listener, e *Export) string {
-	where, err := netip.ParseAddrPort(t.Address)
-	host, six := p.Host, err == nil && where.Addr().Is6()
-	if six {
-		host = "[" + host + "]"
+	host, six := p.Host, t.six
+	if literal, err := netip.ParseAddr(host); err == nil && literal.Is6() {
+		host, six = "["+host+"]", true
 	}
 	_, port, _ := client.SplitHostPort(t.Address)
 	var options []string
@@ -153,7 +170,7 @@ func (p *Report) mountCommand(t *Listener, e *Export) string {
 		options = append(options, fmt.Sprintf("mountport=%d", mountPort), "mountproto="+choose(six, "tcp6", "tcp"), "nolock")
 	}
 	if e.kerberosOnly() {
-		options = append(options, "sec="+e.Flavors[0].String())
+		options = append(options, "sec="+e.kerberos().String())
 	}
 	with := ""
 	if len(options) > 0 {
@@ -202,10 +219,13 @@ func (how *Mounting) print(w io.Writer, p *Report) {
 			fmt.Fprintf(w, "  not %s: %s\n", shown(e.Path), shown(e.Refused))
 		}
 	}
+	if more := len(p.Exports) - maxAsked; more > 0 {
+		fmt.Fprintf(w, "  and %d more exports\n", more)
+	}
 	if len(how.Commands) == 0 && !slices.ContainsFunc(p.Exports, func(e Export) bool { return e.Refused != "" }) {
 		fmt.Fprintln(w, "  nothing: the server shows this machine no export, or cannot be mounted over what was tried")
 	}
 	for _, l := range how.Lacks {
-		fmt.Fprintf(w, "  %s\n", l)
+		fmt.Fprintf(w, "  %s\n", shown(l))
 	}
 }

@@ -27,6 +27,10 @@ func TestMountCommands(t *testing.T) {
 	only3 := Export{Export: client.Export{Path: "/data"}}
 	secure := both
 	secure.Flavors = []client.Flavor{client.Krb5p, client.Krb5}
+	mixed, strange := both, both
+	mixed.Flavors, strange.Flavors = []client.Flavor{client.None, client.Krb5i}, []client.Flavor{client.None, 6}
+	named6 := serving(client.RDMA, "a:20049", 4)
+	named6.six = true
 	for _, c := range []struct {
 		name    string
 		report  Report
@@ -38,6 +42,11 @@ func TestMountCommands(t *testing.T) {
 			[]string{"mount -t nfs -o proto=rdma,port=20049 a:/data /mnt", "mount -t nfs a:/data /mnt"}, ""},
 		{"another port, IPv6", Report{Host: "2001:db8::1", Transports: []Listener{serving(client.RDMA, "[2001:db8::1]:20049", 4), serving(client.TCP, "[2001:db8::1]:2050", 4)}, Exports: []Export{both}}, all,
 			[]string{"mount -t nfs -o proto=rdma6,port=20049 '[2001:db8::1]:/data' /mnt", "mount -t nfs -o port=2050 '[2001:db8::1]:/data' /mnt"}, ""},
+		{"a name with an IPv6 address", Report{Host: "a", Transports: []Listener{named6}, Exports: []Export{both}}, all,
+			[]string{"mount -t nfs -o proto=rdma6,port=20049 a:/data /mnt"}, ""},
+		{"Kerberos is not the first flavor", Report{Host: "a", Transports: []Listener{serving(client.TCP, "a:2049", 4)}, Exports: []Export{mixed}}, all,
+			[]string{"mount -t nfs -o sec=krb5i a:/data /mnt"}, ""},
+		{"flavors that mount lacks", Report{Host: "a", Transports: []Listener{serving(client.TCP, "a:2049", 4)}, Exports: []Export{strange}}, all, nil, "only none:flavor 6"},
 		{"version 3 alone", Report{Host: "a", Transports: []Listener{serving(client.RDMA, "a:20049", 3), serving(client.TCP, "a:2049", 3)}, Exports: []Export{only3}}, all,
 			[]string{"mount -t nfs -o vers=3,proto=rdma,port=20049,mountport=2049,mountproto=tcp,nolock a:/data /mnt", "mount -t nfs -o vers=3,port=2049,mountport=2049,mountproto=tcp,nolock a:/data /mnt"}, "rpcinfo -p a"},
 		{"a name that version 4 does not have", Report{Host: "a", mountPort: 635, Transports: []Listener{serving(client.TCP, "a:2049", 3, 4)}, Exports: []Export{only3}}, all,
@@ -64,6 +73,16 @@ func TestMountCommands(t *testing.T) {
 				t.Errorf("it lacks %q, want %q", text, c.lacks)
 			}
 		})
+	}
+}
+
+// The exports for which no command was made are counted.
+func TestMoreExportsThanCommands(t *testing.T) {
+	p := Report{Host: "a", Transports: []Listener{serving(client.TCP, "a:2049", 4)}, Exports: slices.Repeat([]Export{{Export: client.Export{Path: "/data"}, byVersion4: true}}, maxAsked+3)}
+	var text strings.Builder
+	p.mounting(machine{mount: true}).print(&text, &p)
+	if !strings.Contains(text.String(), "and 3 more exports\n") {
+		t.Error(text.String())
 	}
 }
 

@@ -62,7 +62,7 @@ type Export struct {
 	// NFS version 3, or by SECINFO of version 4.
 	Flavors []client.Flavor `json:"flavors,omitempty"`
 	// Refused is the reason why the server refuses to let this machine mount the export. It is empty if the server
-	// does not refuse, or was not asked: only MNT of NFS version 3 says it.
+	// does not refuse, or was not asked: MNT of NFS version 3 says it, or without version 3 a LOOKUP of version 4.
 	Refused string `json:"refused,omitempty"`
 	// byVersion4 is true if NFS version 4 has the export by the same name.
 	byVersion4 bool
@@ -95,6 +95,8 @@ type Listener struct {
 	Context      *Context   `json:"context,omitempty"`
 	ContextFault string     `json:"context_fault,omitempty"`
 	RoundTrip    *RoundTrip `json:"round_trip,omitempty"`
+	// six is true if the server was reached at an IPv6 address.
+	six bool
 }
 
 // RoundTrip is the duration of NULL calls of NFS, made one at a time.
@@ -196,6 +198,7 @@ func (b *prober) dial(ctx context.Context) bool {
 	}
 	b.out.Connect = time.Since(start)
 	b.conn = c
+	b.out.six = c.Peer().Addr().Unmap().Is6()
 	return true
 }
 
