@@ -3,7 +3,10 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,6 +81,24 @@ func TestTraceOfARunningDaemon(t *testing.T) {
 		}
 	})
 	top := asked[admin.Top](t, d, "top", "--times", "1", "--seconds", "1")
+	for _, name := range []string{"trace", "top"} {
+		endless := exec.CommandContext(ctx, binary(t), name, "--state-dir", d.state)
+		out, err := endless.StdoutPipe()
+		if err == nil {
+			err = endless.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+		_ = endless.Process.Signal(os.Interrupt)
+		_, _ = io.Copy(io.Discard, out)
+		if err := endless.Wait(); err != nil {
+			t.Errorf("after Ctrl-C %s ends with %v", name, err)
+		}
+	}
 	end()
 	caller.Wait()
 	if top.Calls == 0 || len(top.Exports) == 0 || top.Exports[0].Name != "/" || len(top.Clients) != 1 || top.Operations[0].Name != "nfs LOOKUP" || top.Operations[0].Failed == 0 || top.Operations[0].Mean <= 0 {

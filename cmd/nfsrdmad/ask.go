@@ -89,10 +89,13 @@ func (a *askFlags) ask(method, path string, with url.Values, show func(io.Reader
 	return orEnded(ctx, show(body))
 }
 
-// orEnded returns err, or an error that says that the user ended the command.
+// errEnded means that the user ended the command.
+var errEnded = errors.New("ended by a signal")
+
+// orEnded returns err, or errEnded if the user ended the command.
 func orEnded(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
-		return errors.New("ended by a signal")
+		return errEnded
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 var (
 	errNotServed = errors.New("no NFS server was found where one was asked for")
 	errNoContext = errors.New("an NFS server was found, but Kerberos failed with it")
+	errCut       = errors.New("interrupted: the report has what was found until then")
 )
 
 func probeCommand() *cobra.Command {
@@ -69,6 +70,9 @@ where that succeeds. ` + securityHelp,
 				}
 			} else {
 				p.Print(os.Stdout)
+			}
+			if ctx.Err() != nil {
+				return errCut
 			}
 			if p.Serves(transport != "") {
 				return nil

@@ -19,7 +19,17 @@ func traceCommand() *cobra.Command {
 	c := listCommand("trace", "Show the calls of clients as they end",
 		"Show each call as it ends: when, how long it took the server, the client, the\noperations, the status, and the path. It goes on until Ctrl-C. What comes faster than\nit is printed is left out, and counted: a trace delays no client.",
 		admin.PrintTrace(os.Stdout), "client", "export")
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error { return untilCtrlC(run(c, args)) }
 	return c
+}
+
+// untilCtrlC returns the error of a command that has no end of its own, so that a signal is its usual end.
+func untilCtrlC(err error) error {
+	if errors.Is(err, errEnded) {
+		return nil
+	}
+	return err
 }
 
 func topCommand() *cobra.Command {
@@ -39,9 +49,11 @@ replaces the one before. With --json each page is an object on a line of its own
 			if times < 0 {
 				return usageError{errors.New("--times: use 0, for no end, or a larger number")}
 			}
-			for n := 0; times == 0 || n < times; n++ {
+			ctx, stop := untilSignal() // also between two pages
+			defer stop()
+			for n := 0; ctx.Err() == nil && (times == 0 || n < times); n++ {
 				if err := flags.ask("GET", "/top", url.Values{"seconds": {fmt.Sprint(seconds)}}, printTop); err != nil {
-					return err
+					return untilCtrlC(err)
 				}
 			}
 			return nil
@@ -63,7 +75,7 @@ func printTop(body io.Reader) error {
 	most := 20
 	if size, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ); err == nil && size.Row > 0 {
 		page.WriteString("\x1b[H\x1b[2J") // to the corner, and clear
-		most = max((int(size.Row)-9)/3, 1)
+		most = max((int(size.Row)-10)/3, 1)
 	}
 	if err := top.Print(&page, most); err != nil {
 		return err

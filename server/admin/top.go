@@ -32,7 +32,7 @@ type TopEntry struct {
 // Print writes the Top as a page of text with at most most lines for each of its lists.
 func (p *Top) Print(out io.Writer, most int) error {
 	s := p.Status
-	_, err := fmt.Fprintf(out, "nfsrdmad %s, %s, running %s   %s\ncalls/s %.0f   connections %d   clients %d   open files %d   locks %d   in progress %d (%d wait for a thread, %d for memory)   memory %s of %s\n",
+	_, err := fmt.Fprintf(out, "nfsrdmad %s, %s, running %s   %s\ncalls/s %.0f  connections %d  clients %d  open files %d  locks %d\nin progress %d (%d wait for a thread, %d for memory)  memory %s of %s\n",
 		harmless(s.Version), harmless(s.Condition), since(s.Started), time.Now().Format(time.TimeOnly),
 		float64(p.Calls)/p.Seconds, s.Connections, s.Clients, s.Opens, s.Locks, s.Calls, s.Queued, s.MemoryWaiting, size(s.Memory), size(s.Ceiling))
 	for _, l := range []struct {
