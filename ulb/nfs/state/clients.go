@@ -272,7 +272,8 @@ func (g *guard) remove(c *Client) {
 	if c.known.gone {
 		return
 	}
-	c.known.gone, c.known.ending = true, true
+	c.known.gone = true
+	c.known.ending.Store(true)
 	c.known.dying.Store(true)
 	in, o := t.byName[c.name()], c.known.origin
 	if c.known.confirmed {

@@ -170,7 +170,7 @@ func (g *guard) unlist(s *State) {
 	case revoked:
 		s.Client.holding.revoked[s] = struct{}{}
 		s.Client.known.hasRevoked.Store(true)
-	case s.Kind == KindOpen && s.Client.numbered() && !s.Client.known.ending:
+	case s.Kind == KindOpen && s.Client.numbered() && !s.Client.known.ending.Load():
 		g.outlive(s.Owner, s)
 	default:
 		g.files.slab.remove(s)

@@ -125,6 +125,62 @@ func TestNothingIsLeftOfAnOpenThatIsTaken(t *testing.T) {
 	}
 }
 
+// While the server evicts a client with many locks in pieces, others get what has become free, and the client can use
+// nothing of it any more.
+func TestNothingIsLeftOfAClientThatIsEvicted(t *testing.T) {
+	key := fileKey(0)
+	for kind := range Sessions + 1 {
+		m := newManager(t)
+		c, other := newClient(m, kind, "c"), newClient(m, Sessions, "other")
+		theirs := open(t, m, other, "o", key, AccessBoth, 0)
+		var by *Client
+		want := ExpiredID
+		if kind == Sessions {
+			by, want = c, UnknownID
+		}
+		id := open(t, m, c, "o", key, AccessBoth, 0)
+		if kind == Minor0 {
+			var v Verdict
+			id, v = m.ConfirmOpen(&Ref{ID: id, Key: key})
+			is(t, "OPEN_CONFIRM", v, ok)
+		}
+		ref := Ref{ID: id, Client: by, Key: key}
+		const n = 3 * pieceSteps
+		locks := make([]StateID, n)
+		for i := range locks {
+			var v Verdict
+			locks[i], _, v = m.Lock(&LockArgs{Ref: ref, New: true, OwnerName: fmt.Append(nil, i), Offset: 2 * uint64(i), Length: 1, Write: true})
+			is(t, "LOCK", v, ok)
+		}
+		looked := 0
+		if err := m.evictThose([]*Client{c}, Ordered, func() bool {
+			if left := m.Usage().Ranges - looked; left == 0 || left == n {
+				return true // nothing, or all, has ended
+			}
+			for i := range locks {
+				if _, _, v := m.Lock(&LockArgs{Ref: Ref{ID: theirs, Client: other, Key: key}, New: true, OwnerName: []byte("o"), Offset: 2 * uint64(i), Length: 1, Write: true}); v == ok {
+					looked++
+					break
+				}
+			}
+			for _, mine := range []StateID{id, locks[0], locks[n-1]} {
+				_, v := m.Resolve(&Ref{ID: mine, Client: by, Key: key}, 0)
+				is(t, "a stateid for a WRITE", v, want)
+				_, v = m.Find(&mine, by)
+				is(t, "a stateid", v, want)
+			}
+			_, v := m.CloseOpen(&ref, false)
+			is(t, "CLOSE", v, want)
+			return true
+		}); err != nil {
+			t.Error(err)
+		}
+		if looked == 0 {
+			t.Error("nobody comes between")
+		}
+	}
+}
+
 // A host cannot lock upon what the server is taking from it, nor can it have a share there.
 func TestHostGetsNothingUponWhatIsTaken(t *testing.T) {
 	m := newManager(t)

@@ -237,7 +237,7 @@ func (b *slab) remove(s *State) {
 	index := slotOf(&s.other)
 	sl := b.slot(index)
 	sl.state.Store(nil)
-	if s.Client.known.ending {
+	if s.Client.known.ending.Load() {
 		sl.expired.Store(binary.BigEndian.Uint32(s.other[8:]))
 	}
 	if sl.generation != 1<<32-1 { // after its last generation a slot is never used again
@@ -305,7 +305,12 @@ func (m *Manager) named(id *StateID, c *Client) (*State, Verdict) {
 	s := sl.state.Load()
 	switch {
 	case s != nil && s.other == id.Other && (s.Client == c || c == nil && s.Client.secretID()):
-		return s, Granted
+		switch {
+		case !s.Client.known.ending.Load():
+			return s, Granted
+		case c == nil:
+			return nil, ExpiredID // as when s has ended: others may have got some of its locks already
+		}
 	case c == nil && sl.expired.Load() == binary.BigEndian.Uint32(id.Other[8:]):
 		return nil, ExpiredID
 	}

@@ -315,7 +315,10 @@ func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, Named) }
 
 // evict is Evict for several clients, with one wait for the disk. It evicts clients with a valid lease only
 // if the reason (why) is Greedy or Ordered. One eviction runs at a time.
-func (m *Manager) evict(all []*Client, why Why) (err error) {
+func (m *Manager) evict(all []*Client, why Why) (err error) { return m.evictThose(all, why, nil) }
+
+// evictThose is evict. It calls between as a piecewise does.
+func (m *Manager) evictThose(all []*Client, why Why, between func() bool) (err error) {
 	m.recording.lock()
 	var condemned []*Client
 	var records []Record
@@ -333,7 +336,7 @@ func (m *Manager) evict(all []*Client, why Why) (err error) {
 	if len(records) > 0 {
 		err = m.wrote(m.cfg.Records.Remove(records))
 	}
-	p := m.inPieces(nil)
+	p := m.inPieces(between)
 	for _, c := range condemned {
 		p.evicted(c, err == nil, why)
 		p.step(1)
@@ -369,7 +372,7 @@ func (p *piecewise) evicted(c *Client, unrecorded bool, why Why) {
 		if p.holds(c) {
 			p.events = append(p.events, &Event{Kind: Taken, Clients: []Record{p.recordOf(c)}, Why: why})
 		}
-		c.known.ending = true // and dying, so that it gets nothing more
+		c.known.ending.Store(true) // and dying, so that it gets nothing more
 		p.empty(c)
 		p.remove(c)
 	}
