@@ -32,18 +32,11 @@ func (m *Manager) HostShare(a *OpenArgs) (verdict Verdict) {
 func (g *guard) hostShare(a *OpenArgs, id fileID, room openRoom) Verdict {
 	ref := Ref{Key: a.Key, Export: a.Export}
 	s := g.findHostOpen(a.Client, a.OwnerName, &ref, id)
-	var before modes
 	if s != nil && s.isRevoked() {
 		return TryLater // the server is about to end it
 	}
-	if s != nil {
-		before = s.modes
-		g.become(s, mode(0, 0)) // the earlier share is not in the way of the new one
-	}
+	a.replaces = s // which stays as it is until then: callers look at its deny bits without the mutex
 	_, verdict := g.open(a, id, room)
-	if verdict != Granted && s != nil {
-		g.become(s, before)
-	}
 	return verdict
 }
 

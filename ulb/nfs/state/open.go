@@ -87,6 +87,8 @@ type OpenArgs struct {
 	// Manager owns File and closes it.
 	File vfs.File
 
+	// replaces is the open of the same owner in whose place the new one comes, instead of beside it; nil if there is none.
+	replaces *State
 	// held is true while no change that an open that denies writing has to wait for is under way: see denying. unheld is
 	// true if such an open would have been granted, had held been true.
 	held, unheld bool
@@ -213,7 +215,11 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict 
 		// The new OPEN replaces the unconfirmed opens (RFC 7530 §16.18.5).
 		g.abandon(a.Owner)
 	}
-	if g.conflict(id, a.Deny, a.Access|a.Needs, nil) { // opens of the same owner conflict too (RFC 8881 §9.7)
+	var by *Intent
+	if a.replaces != nil {
+		by = &Intent{By: a.replaces}
+	}
+	if g.conflict(id, a.Deny, a.Access|a.Needs, by) { // opens of the same owner conflict too (RFC 8881 §9.7)
 		return o, OpenConflict
 	}
 	if !a.held {
@@ -271,7 +277,11 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict 
 	} else {
 		g.close(a.File)
 	}
-	g.become(s, s.modes|mode(a.Access, a.Deny))
+	now := mode(a.Access, a.Deny)
+	if a.replaces == nil {
+		now |= s.modes
+	}
+	g.become(s, now)
 	if a.Client.known.reclaim.held |= heldBy(KindOpen, a.Deny); a.Claimed {
 		g.reclaimed(a.Client)
 	}

@@ -323,6 +323,34 @@ func TestShareThatReplacesItsOwnWaitsForWrites(t *testing.T) {
 	})
 }
 
+// While a share is being decided that would replace an earlier one, and when it is refused, the earlier one denies what it
+// denies.
+func TestShareThatReplacesLeavesNoGap(t *testing.T) {
+	m := newManager(t)
+	key := FileKey{aFS, fileKey(1).Handle}
+	host := newHost(t, m, "host")
+	share := func(deny Access) Verdict {
+		return m.HostShare(&OpenArgs{Client: host, OwnerName: []byte("owner"), Key: key, Access: AccessRead, Deny: deny})
+	}
+	is(t, "SHARE", share(AccessWrite), ok)
+	open(t, m, newClient(m, Sessions, "client"), "owner", key, AccessRead, 0)
+	d := &m.files.denials
+	d.mu.RLock() // a change of the deny bits would wait
+	got := make(chan Verdict, 1)
+	go func() { got <- share(AccessRead) }()
+	select {
+	case v := <-got:
+		is(t, "SHARE that conflicts", v, OpenConflict)
+		d.mu.RUnlock()
+	case <-time.After(30 * time.Second):
+		d.mu.RUnlock()
+		t.Errorf("SHARE takes the earlier deny bits away: %v", <-got)
+	}
+	is(t, "a WRITE", asks(m, change(key)), No)
+	is(t, "SHARE that does not conflict", share(0), ok)
+	is(t, "a WRITE afterwards", asks(m, change(key)), Yes)
+}
+
 // changes returns the number of changes under way.
 func (w *way) changes() int32 { return w.under[0].Load() + w.under[1].Load() }
 
