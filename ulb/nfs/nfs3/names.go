@@ -47,10 +47,23 @@ func (r *request) create(args *wire.Create3Args, res *wire.Create3Res) error {
 	return r.makeIn(&args.Where, &r.how.Attr, res, func() (vfs.Object, vfs.Change, error) {
 		o, ch, err := r.fs().Create(&r.op, r.handle, args.Where.Name, &r.how)
 		if err == nil && r.set.SetSize && !(o.Created && r.set.Size == 0) {
+			if o.Created {
+				r.setAgain()
+			}
 			err = r.setSize(&o)
 		}
 		return o, ch, err
 	})
+}
+
+// setAgain adds to the size what setting it would undo of what CREATE has set in a new file: the times, and bits of the mode.
+func (r *request) setAgain() {
+	a, s := &r.how.Attr, &r.set
+	s.AtimeHow, s.MtimeHow, s.Atime, s.Mtime = a.AtimeHow, a.MtimeHow, a.Atime, a.Mtime
+	const setIDs = 0o6000
+	if a.SetMode && a.Mode&setIDs != 0 {
+		s.SetMode, s.Mode = true, a.Mode
+	}
 }
 
 // setSize sets the size of a file that CREATE has made or found.

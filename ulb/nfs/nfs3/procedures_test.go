@@ -91,6 +91,26 @@ func TestCreateModes(t *testing.T) {
 	})
 }
 
+// A CREATE that gives a new file a size sets the times and the mode that it names as well.
+func TestCreateWithASizeSetsTheRest(t *testing.T) {
+	eachSite(t, func(t *testing.T, s *site) {
+		how := wire.CreateHow3{Mode: wire.Unchecked, ObjAttributes: mode(0o6755)}
+		a := &how.ObjAttributes
+		a.Size = wire.SetSize3{SetIt: true, Size: 100}
+		a.Atime = wire.SetAtime{SetIt: wire.SetToClientTime, Atime: wire.NFSTime3{Seconds: 1}}
+		a.Mtime = wire.SetMtime{SetIt: wire.SetToClientTime, Mtime: wire.NFSTime3{Seconds: 2}}
+		var res wire.Create3Res
+		s.call(wire.ProcCreate, &wire.Create3Args{Where: s.at(s.root, "f"), How: how}, &res)
+		want(t, "CREATE", res.Status, wire.NFS3OK)
+		for _, got := range []wire.Fattr3{res.ResOK.ObjAttributes.Attributes, s.getattr(wire.FileHandle3{Data: res.ResOK.Obj.Handle.Data})} {
+			want(t, "size", got.Size, 100)
+			want(t, "mode", got.Mode, 0o6755)
+			want(t, "atime", got.Atime, a.Atime.Atime)
+			want(t, "mtime", got.Mtime, a.Mtime.Mtime)
+		}
+	})
+}
+
 func TestRetransmittedCallsAreNotExecutedAgain(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		s.create(s.root, "f", 0o600)
