@@ -125,9 +125,9 @@ func (p *Pool) nextLargeLocked() (next *requestQueue) {
 }
 
 // nextOfGroupLocked returns the queue of g to serve next from the main zone, or nil. entitled says whether
-// its client is entitled to the memory; such clients come first. A request that the limit of the group
-// does not allow makes those behind it wait, because smaller requests would starve it. One that the
-// part of its client does not allow makes those of its site wait.
+// its client is entitled to the memory; such clients come first, also before a neighbour whose turn it is
+// (besideLocked). A request that the limit of the group does not allow makes those behind it wait, because
+// smaller requests would starve it. One that the part of its client does not allow makes those of its site wait.
 func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, entitled bool) {
 	g.bounded = 0
 	for r := g.waiting.first(); r != nil; r = r.next() {
@@ -136,8 +136,14 @@ func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, entitled bool) {
 		if q == nil {
 			continue
 		}
-		switch n, c := q.need(), q.share.client; {
-		case !c.mayLocked(g, n):
+		may, within := q.share.client.mayLocked(g, q.need()), q.entitledLocked()
+		if may && !within {
+			if beside := p.besideLocked(r, q, (*requestQueue).entitledLocked); beside != nil {
+				q, within = beside, true
+			}
+		}
+		switch n := q.need(); {
+		case !may:
 			p.passLocked(q)
 			r.bounded = true
 			g.bounded++
@@ -145,7 +151,7 @@ func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, entitled bool) {
 			p.again = p.again || !g.blocked // other queues of a share may now continue; see fullLocked
 			g.blocked = true
 			return next, false
-		case c.entitledLocked(g, n):
+		case within:
 			return q, true
 		case next == nil:
 			next = q

@@ -72,10 +72,11 @@ func (c *Client) mayLocked(g *Group, n int32) bool {
 	return g.parts.MayBorrow(c.partIn(g), int64(n))
 }
 
-// entitledLocked reports whether c has no more than its part in g after it gets n more pages of the main zone.
-// mayLocked was called before.
-func (c *Client) entitledLocked(g *Group, n int32) bool {
-	return !c.site.IsValid() || g.parts.Held() == 0 || g.parts.Entitled(c.partIn(g), int64(n))
+// entitledLocked reports whether the client of q has no more than its part in the group after it gets the first
+// request of q from the main zone.
+func (q *requestQueue) entitledLocked() bool {
+	c, g, n := q.share.client, q.group, q.need()
+	return c.mayLocked(g, n) && (!c.site.IsValid() || g.parts.Held() == 0 || g.parts.Entitled(c.partIn(g), int64(n)))
 }
 
 // holdPartLocked adds n pages of the main zone, which may be negative, to what c holds in g.

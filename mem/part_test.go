@@ -126,6 +126,53 @@ func TestNeighboursDoNotStarveALargeRequest(t *testing.T) {
 	}
 }
 
+// A client within its part is served while other sites ask steadily within theirs, although a neighbour that asks for
+// more than its part waits before it.
+func TestEntitledClientBehindABorrower(t *testing.T) {
+	p := configured(t, Config{Ceiling: 64 * mib, Share: 64 * mib})
+	held := append(take(p, nil, 10, site(1, 1)), take(p, nil, 1, site(1, 2))...)
+	type steady struct {
+		share *Share
+		holds []*Buffer
+		waits *wish
+	}
+	var others []*steady
+	for i := range 2 {
+		a := site(2+i, 1)
+		others = append(others, &steady{share: p.OpenShare(a, nil), holds: take(p, nil, 10, a)})
+	}
+	rest := fill(t, p, mib)
+	// The first one of all has the turn. While it waits, the others come.
+	first := ask(p.OpenShare("first", nil), nil, "first", mib, nil)
+	borrows := ask(p.OpenShare(site(1, 1), nil), nil, "borrows", mib, nil)
+	mine := ask(p.OpenShare(site(1, 2), nil), nil, "within its part", mib, nil)
+	for _, o := range others {
+		o.waits = ask(o.share, nil, "steady", mib, nil)
+	}
+	for i := 0; mine.calls == 0; i++ {
+		if i == 10 {
+			t.Fatal("a client within its part waits while others are served ten times")
+		}
+		o := others[i%2]
+		o.holds[0].Release()
+		if o.holds = o.holds[1:]; o.waits.calls == 1 {
+			o.holds = append(o.holds, o.waits.buffer)
+			o.waits = ask(o.share, nil, "steady", mib, nil)
+		}
+		audited(t, p)
+	}
+	if borrows.calls > 0 {
+		t.Error("one that borrows is served while others are within their parts")
+	}
+	waiting := []*wish{first, borrows, mine}
+	for _, o := range others {
+		waiting = append(waiting, o.waits)
+		release(o.holds)
+	}
+	release(append(held, rest...))
+	drain(t, p, waiting)
+}
+
 // A client that waits for its part delays no other client. It gets memory when its own calls end, in the
 // order of its requests.
 func TestClientWaitsForItsPart(t *testing.T) {

@@ -152,9 +152,9 @@ func (p *Pool) candidateLocked(r *siteRow) (next *requestQueue) {
 // every row.
 const besideMost = 3
 
-// besideLocked looks for a queue that may be served although q, the candidate of the row, may not: in the order of
-// turns, the first of a few neighbours for whose queue the function may returns true. Each call looks at the next few,
-// so that a row of many clients hides none of them for long.
+// besideLocked looks for a queue that may be served although q, the candidate of the row, may not. Of the next few
+// neighbours for whose queues the function may returns true, the first one in the order of turns wins. The next call
+// looks at others, so that a row of many clients hides none of them for long.
 func (p *Pool) besideLocked(r *siteRow, q *requestQueue, may func(*requestQueue) bool) (next *requestQueue) {
 	others := len(r.clients) - 1
 	for i := range min(others, besideMost) {
