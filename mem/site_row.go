@@ -131,21 +131,23 @@ func (c *Client) settleLocked() {
 // candidateLocked returns the queue of the row that is next to be served, or nil. It passes over queues that wait
 // for the limits of their shares, and over those for whose request no block can become free (unfitLocked). There
 // are few such queues, unless all requests are too large.
-func (p *Pool) candidateLocked(r *siteRow) (next *requestQueue) {
-	p.visited++
-	if next = p.firstFittingLocked(r.clients[0]); next != nil {
+func (p *Pool) candidateLocked(r *siteRow) *requestQueue { return p.fittingLocked(r, 0, nil) }
+
+// fittingLocked is candidateLocked for the clients in the heap from index at downwards. next is the best queue that
+// was found elsewhere, or nil. A client that is passed over costs as much as the two below it.
+func (p *Pool) fittingLocked(r *siteRow, at int, next *requestQueue) *requestQueue {
+	if at >= len(r.clients) {
 		return next
 	}
-	for _, c := range r.clients[1:] {
-		p.visited++
-		if next != nil && !c.less(next.in) {
-			continue
-		}
-		if q := p.firstFittingLocked(c); q != nil {
-			next = q
-		}
+	p.visited++
+	c := r.clients[at]
+	if next != nil && !c.less(next.in) {
+		return next
 	}
-	return next
+	if q := p.firstFittingLocked(c); q != nil {
+		return q
+	}
+	return p.fittingLocked(r, 2*at+2, p.fittingLocked(r, 2*at+1, next))
 }
 
 // besideMost is how many neighbours of the first client besideLocked looks at. It is small, because a scan may ask

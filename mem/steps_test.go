@@ -77,3 +77,42 @@ func countSteps(t *testing.T, size, sites, n int) {
 	t.Logf("served in %d steps", worst)
 	drain(t, p, waiting)
 }
+
+// Clients that wait for the limits of their shares cost a few steps
+// each, however many others of their site wait.
+func TestStepsBesideSharesAtTheirLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const full, n = 3, 10_000
+		p := configured(t, Config{Ceiling: 64 * mib, Share: 8 * mib})
+		var held []*Buffer
+		var waiting []*wish
+		var shares []*Share
+		for i := range full {
+			s := p.OpenShare(manyOf(i, 1), nil)
+			shares = append(shares, s)
+			for b, ok := s.TryGet(mib); ok; b, ok = s.TryGet(mib) {
+				held = append(held, b)
+			}
+		}
+		rest := fill(t, p, mib)
+		for _, s := range shares {
+			waiting = append(waiting, ask(s, nil, "waits for its share", mib, nil))
+		}
+		for i := range n {
+			waiting = append(waiting, ask(p.OpenShare(manyOf(full+i, 1), nil), nil, "waits", mib, nil))
+		}
+		audited(t, p)
+		for _, b := range rest[:8] {
+			p.visited = 0
+			before := p.Stats().Waiting
+			b.Release()
+			delivered(t, p)
+			served := before - p.Stats().Waiting
+			if most := 4 * (2*full + 1 + bits.Len(uint(n))); served == 0 || p.visited > most*(served+1) {
+				t.Fatalf("%d requests are served in %d steps, want at most %d", served, p.visited, most)
+			}
+		}
+		release(append(held, rest[8:]...))
+		drain(t, p, waiting)
+	})
+}
