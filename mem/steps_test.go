@@ -78,8 +78,7 @@ func countSteps(t *testing.T, size, sites, n int) {
 	drain(t, p, waiting)
 }
 
-// Clients that wait for the limits of their shares cost a few steps
-// each, however many others of their site wait.
+// Clients that wait for the limits of their shares cost a few steps each, however many others of their site wait.
 func TestStepsBesideSharesAtTheirLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const full, n = 3, 10_000
