@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/exports"
+	"github.com/nfsrdmad/nfsrdmad/server/statedir"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -156,23 +158,13 @@ func findState(cfg *config.Config, daemon int) Finding {
 	case exports.Vanishes(dir):
 		f.OK, f.Needed = false, false
 		f.Detail += " is in memory and gone after a reboot, and every client must mount anew then: use a directory on a disk (state_dir, --state-dir)"
-	case stateUser(cfg) != os.Geteuid():
-		f.Detail += fmt.Sprintf(" belongs to user %d: the daemon has to run as this user, as the service does", stateUser(cfg))
+	case statedir.User(cfg.StateDir) != os.Geteuid():
+		f.Detail += fmt.Sprintf(" belongs to user %d: the daemon has to run as this user, as the service does", statedir.User(cfg.StateDir))
 	}
 	return f
 }
 
-// stateUser returns the user for whom the state directory is checked. Root also checks for the daemon of the service, which
-// runs as a user of its own: then it is the owner of the directory.
-func stateUser(cfg *config.Config) int {
-	var st unix.Stat_t
-	if me := os.Geteuid(); me != 0 || unix.Stat(cfg.StateDir, &st) != nil {
-		return me
-	}
-	return int(st.Uid)
-}
-
-// checkState checks the state directory as a start of stateUser's daemon does, and writes nothing.
+// checkState checks the state directory as a start of statedir.User's daemon does, and writes nothing.
 func checkState(cfg *config.Config) error {
 	if err := exports.KeepApart(cfg); err != nil {
 		return errors.Unwrap(err) // without the place in the configuration
@@ -188,15 +180,13 @@ func checkState(cfg *config.Config) error {
 	if !whole {
 		return nil
 	}
-	if err := checkStateDir(dir, stateUser(cfg)); err != nil {
+	if err := statedir.CheckDir(dir, statedir.User(cfg.StateDir)); err != nil {
 		return err
 	}
-	key, err := os.Open(filepath.Join(dir, keyFile))
-	if err != nil {
-		return nil
+	if _, err := statedir.ReadKey(dir, statedir.User(dir)); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return err
 	}
-	defer key.Close()
-	return checkKey(key, stateUser(cfg))
+	return nil
 }
 
 // findKeytab tries the keytab. It is needed if an export accepts Kerberos.

@@ -122,7 +122,7 @@ const recordsFile = "clients.db"
 
 func recordsFault(file string, err error) error {
 	if d, ok := errors.AsType[*records.Damaged](err); ok {
-		return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be used: %s. Without the file, clients lose what they hold open and locked at this start", file, d.Why)
+		return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be used: %s. Without the file, clients lose what they hold open and locked at this start", file, d.Reason())
 	}
 	return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be read and written: %w; see that its directory can be written and has room, and that no other process has the file open, or name another directory with --state-dir, and clients lose what they hold open and locked at this start", file, config.Cause(err))
 }

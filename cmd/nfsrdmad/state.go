@@ -29,10 +29,11 @@ daemon may use the directory meanwhile. Without DIR, it is the configured one.`,
 }
 
 func stateCheckCommand() *cobra.Command {
-	return stateLookCommand("check", "Check the files of a state directory", `Read each file of a state directory, or of a backup of one, as the daemon does at its
-start: checksums, formats, sizes and modes. Print what is wrong and what to do about
-it, and exit with status 1 if anything is. Nothing is changed. Without DIR, it is the
-configured one.`,
+	return stateLookCommand("check", "Check the files of a state directory", `Check a state directory, or a backup of one, as the daemon does at its start: the
+checksums, formats and sizes of its files, and the modes of the directory, its key and its
+file of clients. Owners are checked for the user who runs the command or, if that is root,
+for the owner of the directory. Print what is wrong and what to do about it, and exit with
+status 1 if anything is. Nothing is changed. Without DIR, it is the configured one.`,
 		func(c *statedir.Contents) error { c.PrintProblems(os.Stdout); return nil })
 }
 

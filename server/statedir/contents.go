@@ -3,9 +3,9 @@
 package statedir
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
 )
@@ -78,6 +77,11 @@ func Look(dir string) (*Contents, error) {
 	if c.Used, err = used(dir); err != nil {
 		return nil, err
 	}
+	if err := CheckDir(dir, User(dir)); err != nil {
+		f := File{Name: ".", What: "the directory itself"}
+		f.wrong(err)
+		c.Files = append(c.Files, f)
+	}
 	for _, e := range entries {
 		f := File{Name: e.Name()}
 		if info, err := e.Info(); err == nil {
@@ -100,7 +104,9 @@ func (c *Contents) look(f *File, path string) {
 	switch f.Name {
 	case Key:
 		f.What = "the key that signs the file handles of clients"
-		f.Problem, f.Remedy = checkKey(path)
+		if _, err := ReadKey(c.Dir, User(c.Dir)); err != nil {
+			f.wrong(err)
+		}
 	case Records:
 		f.What = "the clients that may hold files open or locked"
 		c.lookAtRecords(f, path)
@@ -139,10 +145,8 @@ func (c *Contents) lookAtRecords(f *File, path string) {
 	}
 	damage, damaged := errors.AsType[*records.Damaged](err)
 	switch {
-	case damaged && !damage.Content:
-		f.Problem, f.Remedy = damage.Why, laterRemedy
 	case damaged:
-		f.Problem, f.Remedy = damage.Why, recordsRemedy
+		f.Problem, f.Remedy = damage.Why, cmp.Or(damage.Remedy, recordsRemedy)
 	case err != nil:
 		f.wrong(err)
 	case s.Version == 0:
@@ -197,24 +201,6 @@ func (c *Contents) lookAtRoots(f *File, path string) {
 		paths[r.Path] = true
 	}
 	c.Exports = slices.Sorted(maps.Keys(paths))
-}
-
-// checkKey says what is wrong with the key that signs file handles.
-func checkKey(path string) (problem, remedy string) {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return err.Error(), "look at the disk"
-	}
-	const anew = "remove it and have every client mount anew"
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return "it is not a regular file", "put the key itself there, with mode 0600, or " + anew
-	case st.Size != export.KeySize:
-		return fmt.Sprintf("it has %d bytes instead of %d", st.Size, export.KeySize), "restore it from a backup, or " + anew
-	case st.Mode&0o7777 != 0o600 && st.Mode&0o7777 != 0o400:
-		return fmt.Sprintf("it has mode %04o, and others may have read it", st.Mode&0o7777), "if nobody else can have read it, chmod 0600 " + path + "; else " + anew
-	}
-	return "", ""
 }
 
 // missing adds an entry for each file that the directory has had, and has no more.

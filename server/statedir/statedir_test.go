@@ -18,6 +18,9 @@ import (
 func directory(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	write(t, dir, Key, strings.Repeat("k", 32))
 	write(t, dir, Roots, `{"/a": {"path": "/srv/a", "fsid": "1", "handle": "2"}}`)
 	write(t, dir, List, Key+"\n"+Records+"\n"+Roots+"\n")
@@ -65,16 +68,26 @@ func TestProblemsAreFound(t *testing.T) {
 	}{
 		{Key, "16 bytes instead of 32", func(p string) error { return os.Truncate(p, 16) }},
 		{Key, "mode 0644", func(p string) error { return os.Chmod(p, 0o644) }},
+		{Key, "user 1001", func(p string) error { return os.Chown(p, 1001, -1) }},
+		{Key, "symbolic link", func(p string) error { return errors.Join(os.Rename(p, p+".elsewhere"), os.Symlink(p+".elsewhere", p)) }},
+		{Key, "not a regular file", func(p string) error { return errors.Join(os.Remove(p), unix.Mkfifo(p, 0o600)) }},
 		{Key, "missing", os.Remove},
+		{".", "mode 0777", func(p string) error { return os.Chmod(p, 0o777) }},
 		{Roots, "missing", os.Remove},
 		{Roots, "JSON", func(p string) error { return os.Truncate(p, 10) }},
 		{Records, "empty", func(p string) error { return os.Truncate(p, 0) }},
 		{Records, "cut short", func(p string) error { return os.Truncate(p, int64(len(whole)-10)) }},
+		{Records, "mode 0664", func(p string) error { return os.Chmod(p, 0o664) }},
+		{Records, "not a regular file", func(p string) error { return errors.Join(os.Remove(p), unix.Mkfifo(p, 0o600)) }},
+		{Records, "more than it can need", func(p string) error { return os.Truncate(p, 1<<28+1) }},
 		{Records, "missing", os.Remove},
 		{Version, "format 7", func(p string) error { return os.WriteFile(p, []byte("7"), 0o600) }},
 		{Version, "damaged", func(p string) error { return os.WriteFile(p, nil, 0o600) }},
 		{Records + records.Aside, "not used any more", func(p string) error { return os.WriteFile(p, nil, 0o600) }},
 	} {
+		if strings.HasPrefix(w.says, "user") && os.Geteuid() != 0 {
+			continue // it takes root to give a file away
+		}
 		dir := directory(t)
 		if err := w.spoil(filepath.Join(dir, w.file)); err != nil {
 			t.Fatal(err)

@@ -2,10 +2,11 @@ package records
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
@@ -22,24 +23,34 @@ type Summary struct {
 // Read reads a file of records that a Store may have open. It changes nothing. The error is a *Damaged if the daemon would
 // not trust the content.
 func Read(path string) (*Summary, error) {
-	b, err := os.ReadFile(path)
+	b, err := readUnlocked(path)
 	if err != nil {
 		return nil, err
 	}
-	s, _, err := summary(path, b)
+	s, c, err := summary(path, b)
+	if err == nil {
+		err = c.countable(path)
+	}
 	return s, err
 }
 
+// readUnlocked reads the file at path with the checks of a Store.
+func readUnlocked(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readFile(path, f, func() error { return nil })
+}
+
 func summary(path string, b []byte) (*Summary, content, error) {
-	switch {
-	case len(b) == 0:
-		return nil, content{}, &Damaged{path, "it is empty", true}
-	case !bytes.HasPrefix(b, []byte(magic)[:min(len(b), len(magic))]):
+	if !bytes.HasPrefix(b, []byte(magic)[:min(len(b), len(magic))]) {
 		return &Summary{}, content{}, nil
 	}
 	c, _, err := read(b)
 	if err != nil {
-		return nil, c, &Damaged{path, err.Error(), !errors.Is(err, errLater)}
+		return nil, c, damageOf(path, err)
 	}
 	head := cursor{b: b[len(magic):]}
 	return &Summary{head.uint32(), c.starts, c.list()}, c, nil
@@ -58,7 +69,7 @@ func (s *Store) Copy() ([]byte, error) {
 
 // CopyOf is Copy for a file that no Store has open. A database of an earlier version stays what it is.
 func CopyOf(path string) ([]byte, error) {
-	b, err := os.ReadFile(path)
+	b, err := readUnlocked(path)
 	if err != nil {
 		return nil, err
 	}

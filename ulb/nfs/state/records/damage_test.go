@@ -179,7 +179,7 @@ func TestOpenRefusesAnythingButAFileOfRecords(t *testing.T) {
 			if err == nil {
 				s.Close()
 			}
-			if d, ok := errors.AsType[*Damaged](err); !ok || !strings.Contains(d.Error(), path) || !strings.Contains(d.Why, c.why) {
+			if d, ok := errors.AsType[*Damaged](err); !ok || !strings.Contains(d.Error(), path) || !strings.Contains(d.Reason(), c.why) {
 				t.Errorf("opened: %v", err)
 			}
 			if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) || before.Size() != after.Size() || before.Mode() != after.Mode() {

@@ -37,9 +37,19 @@ type Damaged struct {
 	Path, Why string
 	// Content is true if what the file contains is to blame, and no remedy brings it back.
 	Content bool
+	// Remedy says what to do, unless Content is true.
+	Remedy string
 }
 
-func (d *Damaged) Error() string { return fmt.Sprintf("%s is damaged: %s", d.Path, d.Why) }
+func (d *Damaged) Error() string { return fmt.Sprintf("%s is damaged: %s", d.Path, d.Reason()) }
+
+// Reason returns Why with the Remedy.
+func (d *Damaged) Reason() string {
+	if d.Remedy == "" {
+		return d.Why
+	}
+	return d.Why + "; " + d.Remedy
+}
 
 // A Store is a state.Records in a file. It also keeps all records in memory, to rewrite the file.
 type Store struct {
@@ -88,8 +98,8 @@ func openStore(path string, anyhow bool) (s *Store, damage *Damaged, err error) 
 			s.keepRoom()
 		}
 	}()
-	if err == nil && s.starts >= mostStarts {
-		err = &Damaged{path, "the number of starts is at its end", true}
+	if err == nil {
+		err = s.countable(path)
 	}
 	if d, ok := errors.AsType[*Damaged](err); ok && d.Content && anyhow {
 		damage, to = d, end{}
@@ -150,47 +160,68 @@ func (s *Store) load() (f *os.File, to end, err error) {
 	case err != nil:
 		return nil, to, fmt.Errorf("open the records of NFSv4 clients in %s: %w", s.path, err)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return f, to, fmt.Errorf("look at the records of NFSv4 clients in %s: %w", s.path, err)
-	}
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return f, to, &Damaged{s.path, "it is not a regular file; remove it", false}
-	case st.Mode&0o022 != 0:
-		return f, to, &Damaged{s.path, fmt.Sprintf("it has mode %04o, and others may have written it; if they have not, chmod 0600 %s", st.Mode&0o7777, s.path), false}
-	}
-	if err := s.lock(f); err != nil {
-		return f, to, err
-	}
-	switch {
-	case st.Size == 0:
-		return f, to, &Damaged{s.path, "it is empty", true}
-	case st.Size > largest:
-		return f, to, &Damaged{s.path, fmt.Sprintf("it has %d bytes, more than it can need", st.Size), true}
-	}
-	b, err := io.ReadAll(io.LimitReader(f, largest))
+	b, err := readFile(s.path, f, func() error { return s.lock(f) })
 	if err != nil {
-		return f, to, fmt.Errorf("read the records of NFSv4 clients in %s: %w", s.path, err)
+		return f, to, err
 	}
 	if strings.HasPrefix(magic, string(b[:min(len(b), len(magic))])) {
 		s.content, to, err = read(b)
 	} else {
 		s.content, err = readEarlier(s.path, b)
 	}
-	switch {
-	case err == nil:
-	case errors.Is(err, errLater):
-		return f, to, &Damaged{s.path, err.Error() + "; install that version again, or remove the file", false}
-	case errors.Is(err, errCopy):
-		return f, to, err
-	default:
-		return f, to, &Damaged{s.path, err.Error(), true}
-	}
-	if !writable {
+	if err != nil || !writable {
 		to = end{}
 	}
-	return f, to, nil
+	return f, to, damageOf(s.path, err)
+}
+
+// damageOf returns the error for a file that could not be decoded.
+func damageOf(path string, err error) error {
+	switch {
+	case err == nil || errors.Is(err, errCopy):
+		return err
+	case errors.Is(err, errLater):
+		return &Damaged{Path: path, Why: err.Error(), Remedy: "install that version again, or remove the file"}
+	default:
+		return &Damaged{Path: path, Why: err.Error(), Content: true}
+	}
+}
+
+// readFile returns the content of f, the file at path. It rejects one that others may have written, and calls lock before
+// it judges the size.
+func readFile(path string, f *os.File, lock func() error) ([]byte, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, fmt.Errorf("look at the records of NFSv4 clients in %s: %w", path, err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, &Damaged{Path: path, Why: "it is not a regular file", Remedy: "remove it"}
+	case st.Mode&0o022 != 0:
+		return nil, &Damaged{Path: path, Why: fmt.Sprintf("it has mode %04o, and others may have written it", st.Mode&0o7777), Remedy: "if they have not, chmod 0600 " + path}
+	}
+	if err := lock(); err != nil {
+		return nil, err
+	}
+	switch {
+	case st.Size == 0:
+		return nil, &Damaged{Path: path, Why: "it is empty", Content: true}
+	case st.Size > largest:
+		return nil, &Damaged{Path: path, Why: fmt.Sprintf("it has %d bytes, more than it can need", st.Size), Content: true}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, largest))
+	if err != nil {
+		return nil, fmt.Errorf("read the records of NFSv4 clients in %s: %w", path, err)
+	}
+	return b, nil
+}
+
+// countable returns an error if the content of the file at path has no number for another start.
+func (c *content) countable(path string) error {
+	if c.starts < mostStarts {
+		return nil
+	}
+	return &Damaged{Path: path, Why: "the number of starts is at its end", Content: true}
 }
 
 // lock takes the file lock that a server holds while it has the file open. It waits no longer than
