@@ -149,9 +149,10 @@ func (c *Contents) lookAtRecords(f *File, path string) {
 		f.Problem, f.Remedy = damage.Why, cmp.Or(damage.Remedy, recordsRemedy)
 	case err != nil:
 		f.wrong(err)
-	case s.Version == 0:
-		f.What += " (a database of an earlier version of the daemon, which the next start converts; it was not checked)"
 	default:
+		if s.Version == 0 {
+			f.What += " (a database of an earlier version of the daemon, which the next start converts)"
+		}
 		f.Format, c.Starts = s.Version, s.Starts
 		for i := range s.Clients {
 			c.Clients = append(c.Clients, describe(&s.Clients[i]))

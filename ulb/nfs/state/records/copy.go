@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -13,8 +14,7 @@ import (
 
 // A Summary is what a file of records contains.
 type Summary struct {
-	// Version is that of the format, or 0 for a database of an earlier version of the server: what that contains is not
-	// read here.
+	// Version is that of the format, or 0 for a database of an earlier version of the server.
 	Version uint32
 	Starts  uint32
 	Clients []state.Record
@@ -45,15 +45,31 @@ func readUnlocked(path string) ([]byte, error) {
 }
 
 func summary(path string, b []byte) (*Summary, content, error) {
-	if !bytes.HasPrefix(b, []byte(magic)[:min(len(b), len(magic))]) {
-		return &Summary{}, content{}, nil
+	var c content
+	var version uint32
+	var err error
+	if bytes.HasPrefix(b, []byte(magic)[:min(len(b), len(magic))]) {
+		if c, _, err = read(b); err == nil {
+			head := cursor{b: b[len(magic):]}
+			version = head.uint32()
+		}
+	} else {
+		c, err = readElsewhere(b)
 	}
-	c, _, err := read(b)
 	if err != nil {
 		return nil, c, damageOf(path, err)
 	}
-	head := cursor{b: b[len(magic):]}
-	return &Summary{head.uint32(), c.starts, c.list()}, c, nil
+	return &Summary{version, c.starts, c.list()}, c, nil
+}
+
+// readElsewhere is readEarlier for a database beside which nothing may be written.
+func readElsewhere(b []byte) (c content, err error) {
+	dir, err := os.MkdirTemp("", "nfsrdmad")
+	if err != nil {
+		return c, fmt.Errorf("%w %s: %w", errCopy, os.TempDir(), err)
+	}
+	defer os.RemoveAll(dir)
+	return readEarlier(filepath.Join(dir, "records"), b)
 }
 
 // Copy returns the content of a file for a backup. A Store that is opened on it counts from a number of starts that the
@@ -67,25 +83,26 @@ func (s *Store) Copy() ([]byte, error) {
 	return s.content.copied(), nil
 }
 
-// CopyOf is Copy for a file that no Store has open. A database of an earlier version stays what it is.
+// CopyOf is Copy for a file that no Store has open. It converts a database of an earlier version.
 func CopyOf(path string) ([]byte, error) {
 	b, err := readUnlocked(path)
 	if err != nil {
 		return nil, err
 	}
-	s, c, err := summary(path, b)
-	if err != nil || s.Version == 0 {
-		return b, err
+	_, c, err := summary(path, b)
+	if err != nil {
+		return nil, err
 	}
 	return c.copied(), nil
 }
 
-// leastAhead is the least number by which the starts of a copy are ahead.
+// leastAhead is the least number by which the starts of a copy are ahead, and behind the next number with the same lower 16
+// bits: client IDs have no more of the number.
 const leastAhead = 4096
 
 func (c *content) copied() []byte {
 	ahead := *c
-	ahead.starts = min(c.starts+leastAhead+rand.Uint32N(1<<16), max(c.starts, mostStarts-leastAhead))
+	ahead.starts = min(c.starts+leastAhead+rand.Uint32N(1<<16-2*leastAhead), max(c.starts, mostStarts-leastAhead))
 	b, _ := ahead.whole()
 	return b
 }
