@@ -2,7 +2,9 @@ package nlm
 
 import (
 	"context"
+	"errors"
 	"net/netip"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -139,7 +141,11 @@ func (g *granter) carry(at netip.Addr) {
 	delete(g.letters, at)
 }
 
-// deliver sends a letter, and over TCP waits for its reply, which is empty.
+// linger is how long the server keeps a connection on which it has sent a letter, if no reply comes. A host owes none: macOS
+// and BSD send none to such calls.
+const linger = 250 * time.Millisecond
+
+// deliver sends a letter.
 func (g *granter) deliver(to route, l *letter) error {
 	ctx, cancel := context.WithTimeout(g.ctx, hostAnswers)
 	defer cancel()
@@ -158,11 +164,19 @@ func (g *granter) deliver(to route, l *letter) error {
 		return err
 	}
 	defer k.Close()
-	return rpc.Do(ctx, k, &rpc.Exchange{
+	ctx, noReply := context.WithTimeoutCause(ctx, linger, errNoReply)
+	defer noReply()
+	err = rpc.Do(ctx, k, &rpc.Exchange{
 		Program: wire.Program, Version: to.version, Procedure: uint32(l.procedure), Cred: l.cred,
 		Args: func(w *xdr.Writer) { w.FixedOpaque(l.args) }, MaxArgs: len(l.args),
 	}, nil)
+	if errors.Is(err, errNoReply) {
+		return nil
+	}
+	return err
 }
+
+var errNoReply = errors.New("nlm: no reply to a call that needs none")
 
 // datagram sends a letter from the socket of the server that the host has called: a host takes no results from elsewhere.
 func (g *granter) datagram(to route, port uint16, l *letter) {

@@ -282,3 +282,36 @@ func TestStrangersLeaveTheMemoryToClients(t *testing.T) {
 		is(t, "LOCK behind a LOCK_MSG that comes again", b.lock(w), wire.Granted)
 	})
 }
+
+// Over TCP, too, hosts send no replies to LOCK_RES and GRANTED_MSG. The server sends the next call without waiting for them,
+// and hears GRANTED_RES (NLM-56).
+func TestMessagesOverTCPHaveNoReplies(t *testing.T) {
+	messages(t, func(s *site, p *post, _, _ *host) {
+		a, b := s.host("a", "10.0.0.2:900", 1000), s.host("b", "10.0.0.3:900", 1000)
+		p.silent = func(x *rpc.Exchange, args []byte) bool {
+			if x.Program == wire.Program {
+				p.add(posted{"", "", wire.Procedure(x.Procedure), x.Version, slices.Clone(args), 0})
+			}
+			return x.Program == wire.Program
+		}
+		w := want{1, 0, 10, true}
+		is(t, "LOCK", a.lock(w), wire.Granted)
+		for i := range 4 {
+			b.lockMsg(strings.Repeat("x", i+1), want{1, 100, 1, true}, false)
+		}
+		time.Sleep(2 * time.Second)
+		is(t, "LOCK_RES", len(p.next()), 4)
+		b.lockMsg("waits", w, true)
+		time.Sleep(2 * time.Second)
+		var res wire.Res4
+		p.one(t, wire.ProcLockRes, &res)
+		is(t, "LOCK_MSG", res.Stat, wire.Blocked)
+		is(t, "UNLOCK", a.unlock(w), wire.Granted)
+		var args wire.TestArgs4
+		p.one(t, wire.ProcGrantedMsg, &args)
+		b.msg(wire.Version, wire.ProcGrantedRes, &wire.Res4{Cookie: args.Cookie, Stat: wire.Granted})
+		time.Sleep(2 * time.Minute)
+		is(t, "calls after the answer", len(p.next()), 0)
+		is(t, "the lock", a.lock(w), wire.Denied)
+	})
+}
