@@ -52,16 +52,22 @@ func (l *letter) message(version uint32) []byte {
 const emptyReply = 24
 
 // answeredByCall is answered for a call with _MSG: the result goes to the host by a call. If this one has come before, the
-// host gets the result that it had then.
+// host gets the result that it had then; while that runs, it has no effect.
 func answeredByCall[A any](p *Program, c *rpc.Call, decode func(d *xdr.Decoder, args *A),
 	run func(r *request, args *A) (wire.Stat4, error), put func(r *request, w *xdr.Writer, stat wire.Stat4)) rpc.Outcome {
-	r, args, size, name := p.request(c), new(A), c.Args.Len(), digest(c)
+	r, args, size, name := p.request(c), new(A), c.Args.Len(), digestOf(c)
 	cookie := wire.Object(xdr.NewDecoder(c.Args.Rest()).Opaque(wire.ObjectLen)) // all arguments begin with it
 	if decode(&c.Args, args); c.Args.Finish() != nil {
 		return rpc.GarbageArgs
 	}
 	from := c.Conn.Peer.Addr()
-	if stat, again := p.messages.find(from, name); again {
+	// Who has shown no handle has locked nothing, and must not take others' places in the memory.
+	lasts := wire.Procedure(c.Header.Procedure) != wire.ProcTestMsg && c.Conn.Known()
+	stat, again, running := p.messages.begin(from, name, c, lasts)
+	switch {
+	case running:
+		return rpc.Dropped
+	case again:
 		r.cookie = cookie
 		r.reply(put, stat, size)
 		return outcome(stat)
@@ -70,9 +76,8 @@ func answeredByCall[A any](p *Program, c *rpc.Call, decode func(d *xdr.Decoder, 
 	if err != nil {
 		return r.wait(err)
 	}
-	// Who has shown no handle has locked nothing, and must not take others' places in the memory.
-	if wire.Procedure(c.Header.Procedure) != wire.ProcTestMsg && c.Conn.Known() {
-		p.messages.add(from, name, stat)
+	if lasts {
+		p.messages.end(from, name, stat)
 	}
 	r.reply(put, stat, size)
 	return outcome(stat)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
@@ -15,7 +16,21 @@ const (
 	lastMessages = 8
 	// maxCorrespondents is the largest number of addresses for which it does so.
 	maxCorrespondents = 4096
+	// runningFor is how long the copies of a call that runs are dropped. It may have been given up.
+	runningFor = time.Minute
 )
+
+// A digest names a call: the procedure, and all arguments, of which the cookie tells it from other calls.
+type digest [sha256.Size]byte
+
+func digestOf(c *rpc.Call) (of digest) {
+	h := sha256.New()
+	h.Write(binary.BigEndian.AppendUint32(nil, c.Header.Version))
+	h.Write(binary.BigEndian.AppendUint32(nil, c.Header.Procedure))
+	h.Write(c.Args.Rest())
+	h.Sum(of[:0])
+	return of
+}
 
 // correspondence has the last calls with _MSG of each address, and their results. The replies of such calls are empty, so
 // rpc's memory of replies does not help a host that repeats one: a LOCK_MSG that comes again behind its UNLOCK_MSG must
@@ -27,42 +42,69 @@ type correspondence struct {
 }
 
 type result struct {
-	of     [sha256.Size]byte
-	stat   wire.Stat4
+	of   digest
+	stat wire.Stat4
+	// by is the call that runs until the time until; if it is nil, stat is what it has led to.
+	by     *rpc.Call
+	until  time.Time
 	number uint64 // counts up; 0: there is none
 }
 
-// digest names a call: the procedure, and all arguments, of which the cookie tells it from other calls.
-func digest(c *rpc.Call) (of [sha256.Size]byte) {
-	h := sha256.New()
-	h.Write(binary.BigEndian.AppendUint32(nil, c.Header.Version))
-	h.Write(binary.BigEndian.AppendUint32(nil, c.Header.Procedure))
-	h.Write(c.Args.Rest())
-	h.Sum(of[:0])
-	return of
-}
-
-// find returns the status of a call that has come before from this address.
-func (m *correspondence) find(from netip.Addr, of [sha256.Size]byte) (wire.Stat4, bool) {
+// begin returns the status of a call that has come before from this address (again), or says that a copy of it runs (runs).
+// Otherwise the call is to run, now or once more; if lasts is true, its copies meet it until end.
+func (m *correspondence) begin(from netip.Addr, of digest, c *rpc.Call, lasts bool) (stat wire.Stat4, again, runs bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if all := m.last[from]; all != nil {
-		for i := range all {
-			if a := &all[i]; a.number > 0 && a.of == of {
-				return a.stat, true
-			}
-		}
+	switch r := m.find(from, of); {
+	case r == nil && lasts:
+		m.put(from, result{of: of, by: c, until: time.Now().Add(runningFor)})
+	case r == nil:
+	case r.by == nil:
+		return r.stat, true, false
+	case r.by != c && time.Now().Before(r.until):
+		return 0, false, true
+	default:
+		r.by, r.until = c, time.Now().Add(runningFor)
 	}
-	return 0, false
+	return 0, false, false
 }
 
-// add remembers a status that is final. BLOCKED and DENIED_GRACE_PERIOD are not: the host asks again.
-func (m *correspondence) add(from netip.Addr, of [sha256.Size]byte, stat wire.Stat4) {
-	if stat == wire.Blocked || stat == wire.DeniedGracePeriod {
+// end remembers the status of a call that has run, if it is final. BLOCKED and DENIED_GRACE_PERIOD are not: the host asks
+// again.
+func (m *correspondence) end(from netip.Addr, of digest, stat wire.Stat4) {
+	if stat != wire.Blocked && stat != wire.DeniedGracePeriod {
+		m.add(from, of, stat)
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// A lock that was BLOCKED may have been granted since.
+	if r := m.find(from, of); r != nil && r.by != nil {
+		*r = result{}
+	}
+}
+
+// add remembers a status that is final.
+func (m *correspondence) add(from netip.Addr, of digest, stat wire.Stat4) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.put(from, result{of: of, stat: stat})
+}
+
+// find returns what the memory has of a call, or nil. The caller holds m.mu.
+func (m *correspondence) find(from netip.Addr, of digest) *result {
+	if all := m.last[from]; all != nil {
+		for i := range all {
+			if a := &all[i]; a.number > 0 && a.of == of {
+				return a
+			}
+		}
+	}
+	return nil
+}
+
+// put replaces what the memory has of the same call, or the oldest of the address. The caller holds m.mu.
+func (m *correspondence) put(from netip.Addr, r result) {
 	all := m.last[from]
 	if all == nil {
 		if m.last == nil {
@@ -72,14 +114,18 @@ func (m *correspondence) add(from netip.Addr, of [sha256.Size]byte, stat wire.St
 		all = new([lastMessages]result)
 		m.last[from] = all
 	}
-	oldest := &all[0]
-	for i := range all {
-		if all[i].number < oldest.number {
-			oldest = &all[i]
+	place := m.find(from, r.of)
+	if place == nil {
+		place = &all[0]
+		for i := range all {
+			if all[i].number < place.number {
+				place = &all[i]
+			}
 		}
 	}
 	m.next++
-	*oldest = result{of, stat, m.next}
+	r.number = m.next
+	*place = r
 }
 
 // makeRoom removes one entry, any one, from a map that has as many as it may.

@@ -1,0 +1,49 @@
+package nlm_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A gated file system claims nothing before the gate is open.
+type gated struct {
+	*claiming
+	gate chan struct{}
+}
+
+func (g gated) Claim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	<-g.gate
+	return g.claiming.Claim(h, start, length, mode)
+}
+
+// A copy of a message that comes while the message runs has no effect, and so does not lock again behind an UNLOCK (NLM-57).
+func TestCopiesOfAMessageThatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, gate := &post{far: far{t: t, port: 4045}}, make(chan struct{})
+		s := newSite(t, options{dial: p.dial, send: p.send, of: func(fs vfs.FileSystem) vfs.FileSystem {
+			return gated{&claiming{FileSystem: fs}, gate}
+		}})
+		a, b := s.datagrams("a", "10.0.0.2:900"), s.datagrams("b", "10.0.0.3:900")
+		w := want{1, 0, 10, true}
+		var copies sync.WaitGroup
+		for range 3 {
+			message := a.message(wire.ProcLockMsg, &wire.LockArgs4{Cookie: []byte("one"), Exclusive: true, Lock: a.lock4(w)})
+			copies.Go(func() { a.run(message) })
+			synctest.Wait()
+		}
+		close(gate)
+		copies.Wait()
+		var res wire.Res4
+		p.one(t, wire.ProcLockRes, &res)
+		is(t, "LOCK_MSG", res.Stat, wire.Granted)
+		a.unlockMsg("two", w)
+		a.lockMsg("one", w, false)
+		is(t, "results", len(p.next()), 2)
+		is(t, "LOCK of the other", b.lock(w), wire.Granted)
+		s.end()
+	})
+}
