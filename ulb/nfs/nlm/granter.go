@@ -31,9 +31,10 @@ const (
 // An awaited lock is one for which an owner of a host waits.
 type awaited struct {
 	host *state.Client
-	// to leads back to where the LOCK came from. message is true if it was a LOCK_MSG.
+	// to leads back to where the LOCK came from. message is true if it was a LOCK_MSG, and name then names it.
 	to      route
 	message bool
+	name    digest
 	// lock is as it was in the LOCK. Its names are copies.
 	lock      wire.Lock4
 	exclusive bool
@@ -64,7 +65,7 @@ func (r *request) awaited(host *state.Client, exclusive bool) *awaited {
 	l.CallerName, l.FileHandle, l.OH = bytes.Clone(l.CallerName), bytes.Clone(l.FileHandle), bytes.Clone(l.OH)
 	return &awaited{
 		host: host, to: routeOf(r.call), message: isMessage(wire.Procedure(r.call.Header.Procedure)), lock: l, exclusive: exclusive,
-		owner: r.owner(), length: r.length(), ref: r.ref(host),
+		name: r.message, owner: r.owner(), length: r.length(), ref: r.ref(host),
 	}
 }
 
@@ -215,6 +216,7 @@ func (g *granter) grant(w *awaited) {
 	g.mu.Unlock()
 	switch {
 	case doubtful:
+		g.remember(w, wire.Granted)
 		g.settled(w)
 		return
 	case !taken && (calls > 0 || !g.take(w)):
@@ -235,6 +237,7 @@ func (g *granter) grant(w *awaited) {
 	case err != nil:
 		g.again(w, g.unanswered(w, began))
 	case stat == wire.Granted:
+		g.remember(w, wire.Granted)
 		g.settled(w)
 	case g.doubts(w):
 		g.again(w, grantKeeps)
@@ -337,7 +340,18 @@ func (p *Program) cancelled(r *state.HostRange, exclusive bool) bool {
 	}
 	w := g.untold[r.Client][i]
 	g.mu.Unlock()
-	return p.release(w)
+	done := p.release(w)
+	if done {
+		g.remember(w, wire.Denied)
+	}
+	return done
+}
+
+// remember keeps the end of the waiting, so that a LOCK_MSG that was BLOCKED does not lock if it comes again.
+func (g *granter) remember(w *awaited, stat wire.Stat4) {
+	if w.message && !w.to.stranger {
+		g.program.messages.add(w.to.peer.Addr(), w.name, stat)
+	}
 }
 
 // settled removes w from the untold locks. It returns false if a call of the owner has done so before.
@@ -349,7 +363,11 @@ func (g *granter) settled(w *awaited) bool {
 // the server neither tells the host of them nor takes them back.
 func (g *granter) settle(r *state.HostRange) {
 	g.drop(r.Client, func(w *awaited) bool {
-		return w.taken && w.ref.Key == r.Key && bytes.Equal(w.owner, r.Owner) && overlap(w.lock.Offset, w.length, r.Offset, r.Length)
+		is := w.taken && w.ref.Key == r.Key && bytes.Equal(w.owner, r.Owner) && overlap(w.lock.Offset, w.length, r.Offset, r.Length)
+		if is {
+			g.remember(w, wire.Granted)
+		}
+		return is
 	})
 }
 

@@ -72,6 +72,7 @@ func answeredByCall[A any](p *Program, c *rpc.Call, decode func(d *xdr.Decoder, 
 		r.reply(put, stat, size)
 		return outcome(stat)
 	}
+	r.message = name
 	stat, err := runs(r, args, run)
 	if err != nil {
 		return r.wait(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -46,4 +47,34 @@ func TestCopiesOfAMessageThatRuns(t *testing.T) {
 		is(t, "LOCK of the other", b.lock(w), wire.Granted)
 		s.end()
 	})
+}
+
+// A LOCK_MSG that was BLOCKED, and comes again when its lock has been granted, and unlocked or cancelled, does not lock again
+// (NLM-50).
+func TestRepeatedMessageOfALockThatWaited(t *testing.T) {
+	for _, end := range []string{"GRANTED_RES", "UNLOCK", "CANCEL"} {
+		messages(t, func(s *site, p *post, a, b *host) {
+			w := want{1, 0, 10, true}
+			is(t, "LOCK", a.lock(w), wire.Granted)
+			b.lockMsg("one", w, true)
+			is(t, "UNLOCK", a.unlock(w), wire.Granted)
+			synctest.Wait()
+			var args wire.TestArgs4
+			all := p.next()
+			args.Decode(xdr.NewDecoder(all[len(all)-1].args))
+			switch end {
+			case "GRANTED_RES":
+				b.msg(wire.Version, wire.ProcGrantedRes, &wire.Res4{Cookie: args.Cookie, Stat: wire.Granted})
+				synctest.Wait()
+				fallthrough
+			case "UNLOCK":
+				b.unlockMsg("two", w)
+			case "CANCEL":
+				is(t, "CANCEL", b.cancel(w), wire.Granted)
+			}
+			b.lockMsg("one", w, true)
+			synctest.Wait()
+			is(t, end+": LOCK of the other", a.lock(w), wire.Granted)
+		})
+	}
 }

@@ -24,6 +24,8 @@ type request struct {
 	// lock and cookie are from the arguments.
 	lock   *wire.Lock4
 	cookie wire.Object
+	// message names a call with _MSG of a client.
+	message digest
 
 	export  *export.Export
 	file    vfs.Handle
