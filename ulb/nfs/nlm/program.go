@@ -2,6 +2,7 @@ package nlm
 
 import (
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -19,6 +20,8 @@ type Program struct {
 	granter granter
 	// messages are the calls with _MSG that hosts may repeat.
 	messages correspondence
+	// unproven counts the hosts that have only sent datagrams.
+	unproven atomic.Int32
 }
 
 // Config is the configuration of a Program. Exports and State must be set.

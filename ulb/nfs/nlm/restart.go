@@ -15,10 +15,23 @@ type incarnation struct {
 	name    []byte
 	// restarts is the number that the host's status monitor counts up at each restart; 0 if it is unknown.
 	restarts atomic.Int32
+	// unproven is true for a host that has only sent datagrams.
+	unproven atomic.Bool
 }
 
+// maxUnproven is the largest number of hosts that have only sent datagrams, which is an eighth of the clients for which there is
+// room: one that may read a file can send them in the name of any address.
+const maxUnproven = 2048
+
 // Gone implements state.Companion.
-func (*incarnation) Gone() {}
+func (i *incarnation) Gone() { i.proven() }
+
+// proven counts the host no more among the unproven.
+func (i *incarnation) proven() {
+	if i.unproven.Load() && i.unproven.CompareAndSwap(true, false) {
+		i.program.unproven.Add(-1)
+	}
+}
 
 // introduce returns the host that calls. The number of its restarts is kept from the first LOCK that has one. A larger
 // number in a later LOCK ends nothing: Linux has one number for all network namespaces of a machine, so the host may live.
@@ -28,13 +41,28 @@ func (r *request) introduce(restarts int32) (*state.Client, state.Verdict) {
 	if !c.Privileged {
 		restarts = 0
 	}
-	host := r.host()
+	host, datagrams := r.host(), c.Transport == "udp"
 	if host == nil {
 		i := &incarnation{program: r.program, name: bytes.Clone(r.lock.CallerName)}
 		i.restarts.Store(restarts)
-		return m.HostOf(r.lock.CallerName, c.Peer.Addr(), c.Local.Addr(), i)
+		if datagrams {
+			i.unproven.Store(true)
+			if r.program.unproven.Add(1) > maxUnproven {
+				i.proven()
+				return nil, state.Full
+			}
+		}
+		host, s := m.HostOf(r.lock.CallerName, c.Peer.Addr(), c.Local.Addr(), i)
+		if s != state.Granted || host.Companion() != i {
+			i.proven()
+		}
+		return host, s
 	}
-	host.Companion().(*incarnation).restarts.CompareAndSwap(0, restarts)
+	is := host.Companion().(*incarnation)
+	is.restarts.CompareAndSwap(0, restarts)
+	if !datagrams {
+		is.proven()
+	}
 	return host, state.Granted
 }
 

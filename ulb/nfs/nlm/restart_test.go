@@ -1,6 +1,7 @@
 package nlm_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -222,4 +223,28 @@ func TestNumberOfRestartsInLock(t *testing.T) {
 	is(t, "after a word from before the first number", b.test(first).Stat, wire.Denied)
 	a.notify("a", 5)
 	is(t, "after the host's word", b.test(first).Stat, wire.Granted)
+}
+
+// Datagrams in the name of many addresses do not take the places of clients that connect. A host that ends, or connects,
+// leaves its place to another one (NLM-58).
+func TestHostsOfDatagramsAreBounded(t *testing.T) {
+	s := newSite(t, options{})
+	datagrams := func(i int) *host {
+		return s.datagrams("h", netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), 900).String())
+	}
+	w, room := want{1, 0, 10, false}, 0
+	for datagrams(room).lock(w) == wire.Granted {
+		if room++; room > 5000 {
+			t.Fatal("no bound")
+		}
+	}
+	is(t, "hosts", room, 2048)
+	is(t, "a client that connects", s.host("c", "10.0.0.2:900", 1000).lock(w), wire.Granted)
+	is(t, "one more", datagrams(room).lock(w), wire.DeniedNoLocks)
+	is(t, "one that is known", datagrams(0).lock(w), wire.Granted)
+	s.state.ForgetHost(s.state.FindHost([]byte("h"), datagrams(1).conn.Peer.Addr()))
+	is(t, "one more in the place of another", datagrams(room).lock(w), wire.Granted)
+	is(t, "one more", datagrams(room+1).lock(w), wire.DeniedNoLocks)
+	is(t, "a connection of one", s.host("h", "10.1.0.2:900", 1000).lock(w), wire.Granted)
+	is(t, "one more in its place", datagrams(room+1).lock(w), wire.Granted)
 }
