@@ -224,7 +224,7 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 			}
 		}
 	}
-	if st.traced != nil && out.good() {
+	if st.traced != nil && st.row != nil && out.good() { // the results of a Handler have no status
 		st.traced.answers(w.Bytes()[st.results:])
 	}
 	how, ok := s.putEnd(w, c, out)

@@ -37,6 +37,18 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// The results of a protection's own call, such as one that makes a context, are no status of the program.
+func TestTraceOfAProtectionsCall(t *testing.T) {
+	s, _, conn := newServer(t, rpc.Config{})
+	s.Protect(rpctest.FlavorSeal, rpctest.NewSeal())
+	var seen []rpc.Ending
+	defer s.Trace(func(e *rpc.Ending) { seen = append(seen, *e) })()
+	newKey(t, s, conn)
+	if len(seen) != 1 || seen[0].Answered || seen[0].Status != rpc.StatusSuccess {
+		t.Errorf("%+v", seen)
+	}
+}
+
 // A call that took long is told when it ends, with the stage in which it was longest.
 func TestCallThatTookLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
