@@ -24,6 +24,8 @@ type fake struct {
 	clients int
 	// If stall is not nil, a list sends to it before its last client, and then receives from goesOn.
 	stall, goesOn chan struct{}
+	// follows is true if a trace goes on until its context ends.
+	follows bool
 }
 
 func (f *fake) Status() *Status { return &Status{State: "serving", Version: "1"} }
@@ -58,12 +60,15 @@ func (f *fake) Backup(w io.Writer) error       { _, err := io.WriteString(w, "ba
 func (f *fake) Evict(Choice) (*Taken, error)   { return &Taken{}, nil }
 func (f *fake) Release(Choice) (*Taken, error) { return &Taken{}, nil }
 func (f *fake) Top(context.Context) *Top       { return &Top{Status: f.Status()} }
-func (f *fake) Trace(_ context.Context, c Choice) (iter.Seq[*Traced], error) {
+func (f *fake) Trace(ctx context.Context, c Choice) (iter.Seq[*Traced], error) {
 	if c.Client == "unknown" {
 		return nil, Refuse("there is no client %q", c.Client)
 	}
 	return func(yield func(*Traced) bool) {
 		for i := 0; i < f.clients && yield(&Traced{Operation: "OPEN\x1b[2J", Dropped: uint64(i)}); i++ {
+		}
+		if f.follows {
+			<-ctx.Done()
 		}
 	}, nil
 }
@@ -80,6 +85,12 @@ func (f *fake) SetLevel(level string) (*Level, error)     { return &Level{level}
 // serve serves d on a socket until the end of the test.
 func serve(t testing.TB, d Daemon) *Caller {
 	t.Helper()
+	_, c := serveAt(t, d)
+	return c
+}
+
+func serveAt(t testing.TB, d Daemon) (*Server, *Caller) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := Listen(path)
 	if err != nil {
@@ -91,7 +102,7 @@ func serve(t testing.TB, d Daemon) *Caller {
 		cancel()
 		s.Close(ctx)
 	})
-	return NewCaller(path)
+	return s, NewCaller(path)
 }
 
 func (c *Caller) text(t testing.TB, method, what string, with url.Values) (string, error) {
@@ -133,6 +144,25 @@ func TestListsArrive(t *testing.T) {
 		if strings.Contains(table.String(), "\x1b") {
 			t.Error("a client's name reaches the terminal as it is")
 		}
+	}
+}
+
+// A trace that goes on does not delay the end of the daemon.
+func TestTraceEndsWithTheDaemon(t *testing.T) {
+	s, c := serveAt(t, &fake{clients: 1, follows: true})
+	body, err := c.Ask(t.Context(), "GET", "/trace", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s.Close(ctx)
+	if ctx.Err() != nil {
+		t.Error("it does")
+	}
+	if text, err := io.ReadAll(body); err != nil || strings.Count(string(text), "OPEN") != 1 {
+		t.Errorf("its reader got %q, %v", text, err)
 	}
 }
 

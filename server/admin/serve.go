@@ -73,19 +73,35 @@ type Server struct{ web *http.Server }
 
 // Serve begins to answer on l, which Listen has returned.
 func Serve(l net.Listener, d Daemon) *Server {
+	ending, end := context.WithCancel(context.Background())
 	s := &Server{&http.Server{
-		Handler: handler(d), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
+		Handler: until(ending, handler(d)), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, refusedKey{}, c.(*conn).refused)
 		},
 	}}
+	s.web.RegisterOnShutdown(end)
 	go s.web.Serve(l)
 	return s
 }
 
 type refusedKey struct{}
 
-// Close ends the socket. Requests in progress have until the end of ctx.
+// until returns a handler like h. When ending does, so do the contexts of requests that change nothing: a trace that an
+// administrator has forgotten goes on for ever.
+func until(ending context.Context, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(ending, cancel)()
+			r = r.WithContext(ctx)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Close ends the socket. Traces end at once, and other requests in progress have until the end of ctx.
 func (s *Server) Close(ctx context.Context) {
 	if s.web.Shutdown(ctx) != nil {
 		s.web.Close()
