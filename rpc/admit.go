@@ -21,6 +21,9 @@ func (s *Server) Admit(c *Call) (Plan, bool) {
 		c.Header = CallHeader{}
 		return s.drop(c)
 	}
+	if s.tracers.Load() != nil {
+		c.state.traced = new(traced)
+	}
 	h := &c.Header
 	switch version, why, ok := h.parse(c.Message); {
 	case !ok:

@@ -130,7 +130,7 @@ type callState struct {
 	apart bool
 	// waiter is data of the duplicate-request cache.
 	waiter waiter
-	// took is the time at which Serve was called. It is set if Config.Observe is not nil.
+	// took is the time at which Serve was called. It is set if Config.Observe is not nil, and while there is a trace.
 	took time.Time
 	// place is data of the executor. worker is the worker that has the call, since when the call began to wait for one, and
 	// first when it did so first or was first detached.

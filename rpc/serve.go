@@ -18,11 +18,8 @@ func (s *Server) Hand(c *Call) { s.start(c, true) }
 
 func (s *Server) start(c *Call, elsewhere bool) {
 	st := &c.state
-	if s.cfg.Observe != nil {
+	if s.cfg.Observe != nil || st.traced != nil {
 		st.took = time.Now()
-	}
-	if s.tracers.Load() != nil {
-		c.beginTrace()
 	}
 	c.Leaves()
 	s.inProgress.Add(1)

@@ -1,9 +1,6 @@
 package rpc
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // This file shows calls to an administrator as they end. While nothing traces, it costs each call one atomic load.
 
@@ -40,7 +37,8 @@ type traced struct {
 
 type tracer struct{ see func(*Ending) }
 
-// Trace calls see at the end of each call that begins from now on, on the goroutine that ends it, until stop is called.
+// Trace calls see at the end of each call that comes to Admit from now on, on the goroutine that ends it, until stop is
+// called. Nanoseconds is 0 for a call that Admit ended.
 // It must not block. It may be called once more, or a few times, after stop.
 func (s *Server) Trace(see func(*Ending)) (stop func()) {
 	t := &tracer{see}
@@ -64,15 +62,6 @@ func (s *Server) changeTracers(change func([]*tracer) []*tracer) {
 		return
 	}
 	s.tracers.Store(&now)
-}
-
-// beginTrace begins to keep what a trace shows of the call.
-func (c *Call) beginTrace() {
-	st := &c.state
-	st.traced = new(traced)
-	if st.took.IsZero() {
-		st.took = time.Now()
-	}
 }
 
 // Traced reports whether the program is to call Did.

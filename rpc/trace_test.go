@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
 // A trace sees each call that begins while it runs, with the first word of its results and what the program told of
@@ -34,6 +35,27 @@ func TestTrace(t *testing.T) {
 	}
 	if len(e.Steps) != 1 || e.Steps[0].Number != 42 || e.Steps[0].Status != 7 || string(e.Steps[0].Object()) != "stalled" {
 		t.Errorf("its parts: %+v", e.Steps)
+	}
+}
+
+// A trace sees calls that are refused before they are executed, and takes no time of them.
+func TestTraceOfRefusedCalls(t *testing.T) {
+	s, _, conn := newServer(t, rpc.Config{})
+	var seen []rpc.Ending
+	defer s.Trace(func(e *rpc.Ending) { seen = append(seen, *e) })()
+	h := rpc.CallHeader{XID: 7, Program: rpctest.Number, Version: 1, Procedure: 1000}
+	refused := func() { rpctest.NewCall(conn, rpctest.CallMessage(h, func(*xdr.Writer) {})).Run(s) }
+	refused()
+	h.Procedure, h.Cred = rpctest.NULL, rpc.AuthBytes{Flavor: 4711}
+	refused()
+	want := []rpc.Status{rpc.StatusProcUnavail, rpc.StatusAuthError}
+	if len(seen) != len(want) {
+		t.Fatalf("it sees %d calls", len(seen))
+	}
+	for i, e := range seen {
+		if e.Status != want[i] || e.XID != 7 || e.Program != rpctest.Number || e.Answered || e.Nanoseconds != 0 {
+			t.Errorf("%+v", e)
+		}
 	}
 }
 

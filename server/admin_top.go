@@ -91,7 +91,7 @@ func (t *topCount) count(e *rpc.Ending) {
 	if o, ok := e.Subject.(*export.Opened); ok && o != nil {
 		id = o.Export.ID
 	}
-	name := programName(e.Program) + " " + e.Name
+	name := programName(e.Program) + " " + procedureOf(e)
 	if n := len(e.Steps); n > 0 {
 		name = "nfs4 " + operationName(mainStep(e.Steps))
 		for i := n - 1; i >= 0 && id == 0; i-- {

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"net/netip"
 	"slices"
@@ -111,7 +113,7 @@ func (f *traceFilter) has(e *rpc.Ending) bool {
 func (a *administration) describeEnding(e *rpc.Ending) *admin.Traced {
 	d := &admin.Traced{
 		Time: time.Now(), Seconds: float64(e.Nanoseconds) / 1e9, Client: e.Conn.Peer.String(), Transport: e.Conn.Transport, XID: e.XID,
-		Program: programName(e.Program), Version: e.Version, Operation: e.Name, Status: statusOf(e),
+		Program: programName(e.Program), Version: e.Version, Operation: procedureOf(e), Status: statusOf(e),
 	}
 	for _, s := range e.Steps {
 		d.Operations = append(d.Operations, operationName(s.Number))
@@ -137,6 +139,9 @@ func statusOf(e *rpc.Ending) string {
 	}
 	return e.Status.String()
 }
+
+// procedureOf returns the name of a call's procedure, or its number.
+func procedureOf(e *rpc.Ending) string { return cmp.Or(e.Name, fmt.Sprint("proc-", e.Procedure)) }
 
 // mainStep returns the operation that stands for a COMPOUND: the first that does more than to choose an object.
 func mainStep(steps []rpc.Step) uint32 {

@@ -14,7 +14,8 @@ import (
 
 // A Traced is a call that has ended, as a trace shows it.
 type Traced struct {
-	// Time is when the call ended, and Seconds how long it took the server.
+	// Time is when the call ended, and Seconds how long it took the server since the whole call was there: 0 if it was
+	// refused before.
 	Time    time.Time `json:"time"`
 	Seconds float64   `json:"seconds"`
 	// Client is the address and port of the caller, and Transport "tcp" or "rdma".
@@ -23,7 +24,7 @@ type Traced struct {
 	XID       uint32 `json:"xid"`
 	Program   string `json:"program"`
 	Version   uint32 `json:"version"`
-	// Operation is the procedure; of NFSv4 the first operation that does more than to choose an object, of those that were
+	// Operation is the procedure, or "proc-" and its number if the server does not know it or refused the caller; of NFSv4 the first operation that does more than to choose an object, of those that were
 	// executed, which Operations lists.
 	Operation  string   `json:"operation"`
 	Operations []string `json:"operations,omitempty"`
