@@ -59,3 +59,10 @@ func (s *Server) CheckReplies() error {
 	}
 	return nil
 }
+
+// PutOffs returns the number of calls that are kept because they were put off.
+func (s *Server) PutOffs() int {
+	s.putOff.mu.Lock()
+	defer s.putOff.mu.Unlock()
+	return len(s.putOff.all)
+}

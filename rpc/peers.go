@@ -65,11 +65,12 @@ type ConnInfo struct {
 	Principal, Machine string
 }
 
-// Heard notes which connections have carried calls since it was last called. The owner of the Server calls it from time to
-// time, which decides how exact ConnInfo.Heard is.
+// Heard notes which connections have carried calls since it was last called, and forgets calls that were put off long
+// ago. The owner of the Server calls it from time to time, which decides how exact ConnInfo.Heard is.
 func (s *Server) Heard() {
 	now := time.Now().UnixNano()
 	s.uses.each(func(c *Conn) { c.hear(now) })
+	s.putOff.forget()
 }
 
 func (c *Conn) hear(now int64) {

@@ -16,6 +16,9 @@ const putOffFor = 17 * time.Second
 // mostPutOff is the largest number of calls that are remembered.
 const mostPutOff = 256
 
+// makeRoomEvery is the least time between two searches of PutOff for calls to forget, because each looks at all of them.
+const makeRoomEvery = time.Second
+
 // A putOffKey tells apart what clients wait for. A repeated call has another XID.
 type putOffKey struct {
 	conn        *Conn
@@ -34,6 +37,8 @@ type putOff struct {
 type putOffs struct {
 	mu  sync.Mutex
 	all map[putOffKey]*putOff
+	// full is when PutOff last made room.
+	full time.Time
 }
 
 // PutOff tells that the program answers the call in such a way that the client waits and makes it again, and why. The
@@ -51,6 +56,10 @@ func (c *Call) PutOff(why Wait, number, group uint32, object []byte) {
 		return
 	}
 	if len(p.all) >= mostPutOff {
+		if now.Sub(p.full) < makeRoomEvery {
+			return
+		}
+		p.full = now
 		if p.forgetLocked(now); len(p.all) >= mostPutOff {
 			return
 		}
@@ -70,6 +79,13 @@ func (p *putOffs) forgetLocked(now time.Time) {
 			delete(p.all, k)
 		}
 	}
+}
+
+// forget forgets what no client waits for any more, so that it does not keep connections that have ended.
+func (p *putOffs) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgetLocked(time.Now())
 }
 
 // describe returns the calls that clients make again and again, those that were put off first first.
