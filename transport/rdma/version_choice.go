@@ -53,8 +53,9 @@ func (m *versionMemory) note(refused bool) {
 // connect makes a connection, and settles its version (draft-ietf-nfsv4-rpcrdma-version-two-07 §4.3.2). Its
 // caller calls start. The client sends no call before that, so none is lost if the version changes. A
 // server that refuses version 2 is never asked again. If a server ends the connection or says nothing for
-// answerWait, which old servers may do, the client connects once more, with version 1. If the client may use
-// version 2 only, it does neither.
+// answerWait, which old servers may do, the client connects once more, with version 1. After such a silence it does
+// not propose version 2 for silentLife; an end may have other reasons. If the client may use version 2 only, it does
+// none of this.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	only := c.config.OnlyVersion2
 	if !c.config.Version2 || !only && !c.versions.proposes() {
@@ -69,35 +70,61 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	v.decided = func(version uint32) { decided <- version }
 	v.announce(0)
 	k.start()
-	wait := time.NewTimer(answerWait)
-	defer wait.Stop()
-	select {
-	case version := <-decided:
-		if version == wire.Version1 && only {
-			k.device.Abort(ErrVersion2)
-			return nil, ErrVersion2
-		}
-		if version == wire.Version1 {
-			c.versions.note(true)
-		}
+	version, silent := k.awaitVersion(ctx, decided)
+	switch {
+	case version == wire.Version2:
 		return k, nil
-	case <-ctx.Done():
-		k.device.Abort(context.Cause(ctx))
-		return nil, context.Cause(ctx)
-	case <-k.device.Done():
-	case <-wait.C:
-		k.device.Abort(errNoVersionAnswer)
+	case version == wire.Version1 && only:
+		k.device.Abort(ErrVersion2)
+		return nil, ErrVersion2
+	case version == wire.Version1:
+		c.versions.note(true)
+		if !k.over() {
+			return k, nil
+		}
+		return c.connectWith(ctx, false)
 	}
+	if err := context.Cause(ctx); err != nil {
+		k.device.Abort(err)
+		return nil, err
+	}
+	k.device.Abort(errNoVersionAnswer)
 	if only {
 		return nil, fmt.Errorf("%w: it ended the connection or did not answer", ErrVersion2)
 	}
-	select {
-	case version := <-decided: // just before the end
-		if version == wire.Version1 {
-			c.versions.note(true)
-		}
-	default:
+	if silent {
 		c.versions.note(false)
 	}
 	return c.connectWith(ctx, false)
+}
+
+// awaitVersion returns the version that comes from decided. It returns 0 if ctx or the connection ends before, or,
+// with silent true, if the server says nothing for answerWait.
+func (k *connection) awaitVersion(ctx context.Context, decided <-chan uint32) (version uint32, silent bool) {
+	wait := time.NewTimer(answerWait)
+	defer wait.Stop()
+	select {
+	case version = <-decided:
+	case <-ctx.Done():
+	case <-k.device.Done():
+	case <-wait.C:
+		silent = true
+	}
+	if version == 0 {
+		select {
+		case version = <-decided: // at the same time as the other event
+		default:
+		}
+	}
+	return version, silent
+}
+
+// over reports whether the connection has ended.
+func (k *connection) over() bool {
+	select {
+	case <-k.device.Done():
+		return true
+	default:
+		return false
+	}
 }

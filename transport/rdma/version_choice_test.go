@@ -5,7 +5,9 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // A client that may use version 2 only never calls with version 1, whether the server refuses its proposal or
@@ -50,5 +52,35 @@ func TestOnlyVersion2(t *testing.T) {
 	}
 	if i, _ := k.Info(); i.Version != 2 {
 		t.Errorf("the next connection has version %d", i.Version)
+	}
+}
+
+// ended2 is the device of a connection that has ended.
+type ended2 struct{ rdmacm.Conn }
+
+func (ended2) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+// A version that the server has accepted just before the connection ends is not lost.
+func TestVersionBeforeTheEnd(t *testing.T) {
+	k := &connection{messages: messages{device: ended2{}}}
+	for range 64 {
+		decided := make(chan uint32, 1)
+		decided <- wire.Version2
+		if version, silent := k.awaitVersion(t.Context(), decided); version != wire.Version2 || silent {
+			t.Fatalf("version %d, silent %v", version, silent)
+		}
+	}
+}
+
+// A client proposes version 2 again although the connection of its proposal has ended: not every end says that the
+// server does not know that version.
+func TestProposalAfterAnEnd(t *testing.T) {
+	s, _ := newScript2(t, DialConfig{Reconnect: true}, nil)
+	if !s.client.versions.proposes() {
+		t.Error("the client does not propose version 2 any more")
 	}
 }
