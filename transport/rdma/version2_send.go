@@ -120,7 +120,8 @@ func (v *version2) granted() uint32 {
 }
 
 // mayLocked reports whether this side may send a message of its own now: the peer permits one (§4.2.1), and before
-// the version is settled not more than one is under way (§4.3).
+// the version is settled not more than one is under way (§4.3). The parts of an RPC message count as one: without
+// them the client may have nothing more to say.
 func (v *version2) mayLocked() bool {
 	return v.free() > 0 && (v.released || v.sent < v.alone)
 }
@@ -286,7 +287,7 @@ func (v *version2) pickLocked() (before *outbound, ok bool) {
 	case v.first == nil:
 		return nil, false
 	case v.running:
-		return nil, v.mayContinue() && v.released
+		return nil, v.mayContinue()
 	case !v.mayLocked():
 		return nil, false
 	}

@@ -280,3 +280,19 @@ func TestFirstMessageIsACall(t *testing.T) {
 		t.Errorf("%v for XID %d", q.Type, q.XID)
 	}
 }
+
+// The answer to a first message that is a call may come in parts.
+func TestFirstMessageIsACallWithALongReply(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true}})
+	p := b.peer2()
+	p.send(message2(wire.TypeCallInline, 5, nil, rpctest.Message(5, rpctest.GET, count(9000))))
+	if q, _ := p.next(); q.Type != wire.TypeConnpropFinal {
+		t.Errorf("the server begins with %v", q.Type)
+	}
+	stream, n := p.whole(5)
+	if n < 3 {
+		t.Errorf("the reply takes %d messages", n)
+	}
+	results(t, 5, stream)
+	p.alive()
+}
