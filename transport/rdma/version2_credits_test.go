@@ -26,8 +26,9 @@ type modelSide struct {
 	v     *version2
 	other *modelSide
 	full  *mem.Ledger // makes the client's calls occupy too much memory
-	// posting, unless nil, is called while the device takes a message.
+	// posting, unless nil, is called while the device takes a message, and ends when the connection is ended.
 	posting func()
+	ends    func(error)
 
 	mu       sync.Mutex
 	receives int      // promised to the peer
@@ -47,7 +48,13 @@ func (s *modelSide) Peer() netip.AddrPort { return netip.AddrPort{} }
 
 func (s *modelSide) Limits() rdmacm.Limits { return rdmacm.Limits{} }
 
-func (s *modelSide) Abort(err error) { s.t.Errorf("%s: the connection ends: %v", s.name, err) }
+func (s *modelSide) Abort(err error) {
+	if s.ends != nil {
+		s.ends(err)
+		return
+	}
+	s.t.Errorf("%s: the connection ends: %v", s.name, err)
+}
 
 func (s *modelSide) carry(local [][]byte) {
 	if s.posting != nil {

@@ -232,12 +232,16 @@ func (v *version2) beginRun() {
 	v.mu.Unlock()
 }
 
-// lookAtRun ends the connection if the RPC message in parts is incomplete for too long.
+// lookAtRun ends the connection if the RPC message in parts is incomplete for too long. While this side keeps back
+// the permission for the next part (readPart), the time does not run.
 func (v *version2) lookAtRun() {
 	v.mu.Lock()
 	v.runTimer = nil
 	late := false
 	if !v.runBegan.IsZero() && !v.ended {
+		if v.left() <= 0 && !v.raises() {
+			v.runBegan = time.Now()
+		}
 		left := creditPatience - time.Since(v.runBegan)
 		if late = left <= 0; !late {
 			v.runTimer = time.AfterFunc(left, v.lookAtRun)

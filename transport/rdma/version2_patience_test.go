@@ -90,6 +90,33 @@ func TestPartsDoNotWaitForever(t *testing.T) {
 	}
 }
 
+// The time for an RPC message in parts does not run while this side keeps back the permission for the next part. It
+// runs if the peer itself prevents the grant.
+func TestPartsWaitForPermission(t *testing.T) {
+	defer setPatience(time.Hour)()
+	long := func() *modelSide {
+		s := newModel(t, 4, 4)[1]
+		s.v.run.stream, s.v.received, s.v.runBegan = new(stream), s.v.said, time.Now().Add(-2*time.Hour)
+		return s
+	}
+	s := long()
+	s.v.may = s.v.said
+	s.v.lookAtRun()
+	if time.Since(s.v.runBegan) > time.Hour {
+		t.Error("the time runs")
+	}
+	s.v.closed()
+
+	s = long()
+	s.v.may, s.v.sent = s.v.said+1, s.v.limit+1
+	var why error
+	s.ends = func(err error) { why = err }
+	s.v.lookAtRun()
+	if why != errNoParts {
+		t.Errorf("the connection ends with %v", why)
+	}
+}
+
 // The XID of an RPC message that failed can be used again after a while, although the last part never came.
 func TestFailedXIDIsForgotten(t *testing.T) {
 	defer setPatience(time.Millisecond)()
