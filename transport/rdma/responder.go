@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // A responder serves the calls of one connection.
@@ -84,8 +85,15 @@ type seated connection
 func (k *seated) End(why error) { k.device.Abort(why) }
 
 // Busy implements rdmacm.Holder: it reports whether a call is under way. The RDMA Reads and
-// the reply that such a call waits for have deadlines of their own.
-func (k *seated) Busy() bool { return k.calls.Load()&^drainBit > 0 }
+// the reply that such a call waits for have deadlines of their own. A reply that waits until the peer permits it
+// does not count: with one permission now and then a peer could keep its seat forever.
+func (k *seated) Busy() bool {
+	n := k.calls.Load() &^ drainBit
+	if n > 0 && k.version.Load() == wire.Version2 { // then the framing does not change any more
+		n -= k.framing.(*version2).unpermitted()
+	}
+	return n > 0
+}
 
 // While memory is short, a connection with at least pressedChains incomplete chains starts no
 // further calls. A chain is an RDMA Read that the peer has to answer, or a reply or call that the

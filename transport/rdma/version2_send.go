@@ -178,6 +178,21 @@ func (v *version2) queueLocked(o *outbound) {
 	v.waitLocked()
 }
 
+// unpermitted returns how many answers to calls of the peer wait until it permits them.
+func (v *version2) unpermitted() (n int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.free() > 0 { // they wait for the goroutine that posts
+		return 0
+	}
+	for o := v.first; o != nil; o = o.next {
+		if o.role == roleAnswer && !o.middle {
+			n++
+		}
+	}
+	return n
+}
+
 // unqueueLocked takes the message behind the message before out of the queue, or the first one if before is nil.
 func (v *version2) unqueueLocked(before *outbound) *outbound {
 	at := &v.first

@@ -224,6 +224,23 @@ func TestRepliesDoNotWaitForever(t *testing.T) {
 	}
 }
 
+// A client whose replies wait because it permits none is not busy: as a stranger it keeps its seat no longer than one
+// that says nothing.
+func TestRepliesWithoutPermissionKeepNoSeat(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true}})
+	p := b.peer2()
+	p.limit, p.frozen = 1, true
+	p.open()
+	for xid := range uint32(3) {
+		p.send(call2(5+xid, rpctest.NULL))
+	}
+	k := (*seated)(b.server.connections()[0])
+	await.Until(t, "the replies wait", func() bool { return k.framing.(*version2).unpermitted() == 3 })
+	if k.Busy() {
+		t.Error("the connection is busy")
+	}
+}
+
 // A message of an unknown version settles nothing (V2-71, V2-72).
 func TestUnknownVersionSettlesNothing(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Version2: true}})
