@@ -139,6 +139,7 @@ func (v version1) putError(o *outbound, m *inbound, f Fault) Answer {
 		n := wire.ErrorBody2{Code: wire.Err2VersMismatch}.Put(o.head, wire.Prefix2{XID: m.xid, Version: m.version, Limit: p.Credits})
 		o.setHeaderSize(n)
 		o.invalidate = 0
+		v.k.stats.versions.mismatches.Add(1)
 		return answerError
 	}
 	n := wire.ErrorBody{Code: code, Low: wire.Version1, High: v.k.newest()}.Put(o.head, p)

@@ -173,6 +173,9 @@ func TestVersion1IsSettled(t *testing.T) {
 		t.Errorf("the server answers % x", m.Bytes)
 	}
 	b.alive(p)
+	if c := b.server.Stats().Version(1); c.Errors != 1 || c.Received != 3 || c.Sent != 3 {
+		t.Errorf("%+v", c)
+	}
 }
 
 // A server that does not answer the proposal is served with version 1, on another connection (V2-N7).

@@ -14,6 +14,8 @@ type versionStats struct {
 	open, accepted [2]atomic.Int64
 	// The messages of version 2: all, parts that are not the last, whole calls and replies, and errors.
 	received, sent, partsReceived, partsSent, calls, replies, errors atomic.Int64
+	// mismatches counts the errors of a connection of version 1 that refuse a message of version 2.
+	mismatches atomic.Int64
 }
 
 // VersionCounts are the counters for one version of RPC-over-RDMA. All except Connections only grow.
@@ -26,7 +28,7 @@ type VersionCounts struct {
 	// were sent; in version 2 all messages, of which PartsReceived and PartsSent were parts of a longer
 	// message, without the last part.
 	Received, Sent, PartsReceived, PartsSent int64
-	// Errors counts the RDMA_ERRORs that were sent.
+	// Errors counts the RDMA_ERRORs and RDMA2_ERRORs that were sent.
 	Errors int64
 }
 
@@ -41,7 +43,7 @@ func (s *Stats) Version(version int) VersionCounts {
 	}
 	// Those of version 2 are read first: each of them is counted after the one for all versions.
 	calls, replies := v.calls.Load(), v.replies.Load()
-	c.Errors = s.ErrVers.Load() + s.ErrChunk.Load()
+	c.Errors = s.ErrVers.Load() + s.ErrChunk.Load() + v.mismatches.Load()
 	c.Received, c.Sent = s.Calls.Load()-calls, s.Replies.Load()-replies+c.Errors
 	return c
 }
