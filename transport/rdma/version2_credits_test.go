@@ -91,6 +91,7 @@ func newModelSide(t testing.TB, name string, dialed bool, ready int) *modelSide 
 	}
 	t.Cleanup(func() { pool.Close() })
 	k.responder = &responder{k: k, conn: new(rpc.Conn), pool: pool, share: pool.OpenShare(name, nil)}
+	k.responder.conn.MarkKnown()
 	k.responder.ledger.Open(k.responder.share)
 	other := pool.OpenShare(name, nil)
 	s.full.Open(other)

@@ -157,9 +157,13 @@ func (s *stream) add(part []byte, size int) {
 // a client yet (rpc.Conn.Known), in bytes, unless callSends messages hold more.
 const mostStranger = 32 << 10
 
-// mostIn returns the length of the longest RPC message that is accepted in parts of the type t, in bytes.
+// mostIn returns the length of the longest RPC message that is accepted in parts of the type t, in bytes. While the
+// connection may start no call (responder.full), a call of a stranger is no longer than one that is not in parts.
 func (v *version2) mostIn(t wire.HeaderType) uint64 {
 	if s := v.k.responder; t.IsCall() && s != nil && !v.k.dialed && !s.conn.Known() {
+		if s.full() {
+			return uint64(v.k.receiveSize)
+		}
 		return uint64(min(mostParts, max(mostStranger, callSends*v.k.receiveSize)))
 	}
 	return mostParts

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
@@ -348,5 +350,27 @@ func TestGrantAfterGrant(t *testing.T) {
 	v.grantSent(nil, -1)
 	if q, m := p.next(); q.Type != wire.TypeGrant || p.permits != p.sent+4 {
 		t.Errorf("the server sends % x", m)
+	}
+}
+
+// While a client's calls occupy too much memory, a call of a stranger has the length of one message, whether it is in
+// parts or not. That of a known peer may be longer.
+func TestStrangersHaveShortCallsWhileFull(t *testing.T) {
+	s := newModelSide(t, "server", false, 4)
+	k := s.v.k
+	k.receiveSize = 4096
+	most := func() int { return int(s.v.mostIn(wire.TypeCallMiddle)) }
+	k.calls.Store(mem.LeastCalls)
+	s.full.Add(4 << 20)
+	if n := most(); n != mostParts {
+		t.Errorf("a known peer may send %d bytes", n)
+	}
+	k.responder.conn = new(rpc.Conn)
+	if n := most(); n != 4096 {
+		t.Errorf("a stranger may send %d bytes", n)
+	}
+	s.full.Add(-4 << 20)
+	if n := most(); n != mostStranger {
+		t.Errorf("a stranger may send %d bytes while there is room", n)
 	}
 }
