@@ -46,8 +46,13 @@ func TestMakeInstall(t *testing.T) {
 			t.Errorf("%s completes another program", completion)
 		}
 	}
-	for _, file := range []string{"man/man8/nfsrdmad.8.gz", "man/man8/nfsrdmad-serve.8.gz", "man/man5/nfsrdmad.toml.5.gz", "man/man1/nfsrdmad-probe.1.gz", "doc/nfsrdmad/install.md"} {
+	for _, file := range []string{"man/man8/nfsrdmad.8.gz", "man/man8/nfsrdmad-serve.8.gz", "man/man5/nfsrdmad.toml.5.gz", "man/man1/nfsrdmad-probe.1.gz", "doc/nfsrdmad/install.md", "doc/nfsrdmad/prometheus-rules.yml", "doc/nfsrdmad/grafana-dashboard.json"} {
 		read("usr/share/" + file)
+	}
+	for page, link := range map[string]string{"install.md": "](CHANGELOG.md)", "metrics.md": "](prometheus-rules.yml)"} {
+		if !strings.Contains(read("usr/share/doc/nfsrdmad/"+page), link) {
+			t.Errorf("%s lacks the link %q", page, link)
+		}
 	}
 	read("usr/lib/firewalld/services/nfsrdmad.xml")
 	config := filepath.Join(dir, "etc/nfsrdmad/nfsrdmad.toml")
