@@ -129,7 +129,7 @@ func SplitExport(s string) (host, path string, err error) {
 	}
 	host, port, err := SplitHostPort(s[:i])
 	if err == nil && port != 0 {
-		err = fmt.Errorf("%w: %q: the port is given apart", ErrAddress, s)
+		err = fmt.Errorf("%w: %q has a port: leave the port out of HOST:/export, and give it by itself", ErrAddress, s)
 	}
 	return host, s[i+1:], err
 }

@@ -29,7 +29,7 @@ func (a *administration) Evict(choice admin.Choice) (*admin.Taken, error) {
 		a.log.Warn(logline.ClientEvicted,
 			zap.Stringer("client", c.Address()), zap.String("name", clientsName(c)), zap.Int("files", n), zap.Error(err))
 		if err != nil {
-			return nil, fmt.Errorf("the client at %s has lost what it had open and locked, but its record cannot be removed from the disk, so it stays known: %w; repeat the command when the disk can be written", c.Address(), err)
+			return nil, fmt.Errorf("the daemon took all opens and locks of the client at %s, but could not remove its record from clients.db: %w; the client stays listed: repeat the command when the state directory can be written", c.Address(), err)
 		}
 	}
 	return taken, nil

@@ -76,7 +76,9 @@ func (b *answerBody) Read(p []byte) (int, error) {
 func elements[E any](body io.Reader) iter.Seq2[*E, error] {
 	return func(yield func(*E, error) bool) {
 		in := json.NewDecoder(body)
-		fail := func(err error) { yield(nil, fmt.Errorf("the daemon ended its list in the middle: %w", err)) }
+		fail := func(err error) {
+			yield(nil, fmt.Errorf("the daemon ended its list in the middle: %w; see the daemon's log, and repeat the command", err))
+		}
 		if _, err := in.Token(); err != nil {
 			fail(err)
 			return

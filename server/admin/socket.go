@@ -146,7 +146,7 @@ func refusal(c net.Conn) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("the kernel does not say who asks: %w", err)
+		return fmt.Errorf("cannot find out which user connected to the daemon's socket: %w", err)
 	case peer.Uid != 0 && int(peer.Uid) != os.Geteuid():
 		return fmt.Errorf("user %d may not ask the daemon: run the command as root or as user %d", peer.Uid, os.Geteuid())
 	}

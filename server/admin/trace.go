@@ -65,7 +65,7 @@ func PrintTrace(out io.Writer) func(body io.Reader) error {
 			case err == io.EOF:
 				return nil
 			case err != nil:
-				return err
+				return fmt.Errorf("the trace ended: %w; see the daemon's log, and repeat the command", err)
 			}
 			if _, err := fmt.Fprintln(out, c.line()); err != nil {
 				return err

@@ -20,7 +20,7 @@ var (
 		"stop the program that has the port at `address`, and restart the daemon: [mounting.md](mounting.md#locks-with-version-3)")
 	Registered = info("registered with rpcbind",
 		"nothing: an earlier line said that it was not")
-	Unregistered = info("not registered with rpcbind: clients have to mount with port= and mountport=, and version 3 with nolock",
+	Unregistered = info("not registered with rpcbind: clients of version 3 have to mount with port=, mountport= and nolock",
 		"nothing, if clients mount with `port=` and `mountport=`. Else start rpcbind: once a minute, and at SIGHUP, the daemon asks rpcbind whether its services are registered, and registers those that are not. Then it logs `registered with rpcbind`")
 	OtherServerRegistered = warn("another NFS server is registered with rpcbind, and answers: stop it, or set rpcbind = false and mount with port= and mountport=",
 		"stop the other server, whose address the line names, or set `rpcbind = false`. The daemon replaces the registration of a server that does not answer, but not that of one that answers")
