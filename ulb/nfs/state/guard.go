@@ -48,15 +48,7 @@ func (g *guard) finish() {
 			c.known.companion.Gone()
 		}
 	}
-	for _, n := range g.notices {
-		notify := g.files.notify.Load()
-		if n.Client.isHost() {
-			notify = g.files.notifyHosts.Load()
-		}
-		if notify != nil {
-			(*notify)(n)
-		}
-	}
+	g.sendNotices()
 	for _, e := range g.events {
 		g.tell(e)
 	}
@@ -70,6 +62,20 @@ func (g *guard) finish() {
 			g.giving.soon(g.Manager, c)
 		}
 	}
+}
+
+// sendNotices tells the clients of the locks that have become free. The caller does not hold the mutex.
+func (g *guard) sendNotices() {
+	for _, n := range g.notices {
+		notify := g.files.notify.Load()
+		if n.Client.isHost() {
+			notify = g.files.notifyHosts.Load()
+		}
+		if notify != nil {
+			(*notify)(n)
+		}
+	}
+	g.notices = nil
 }
 
 // close makes finish close a file; f may be nil.
@@ -156,8 +162,8 @@ type LockNotice struct {
 	Tag any
 }
 
-// NotifyLocks sets the function that the Manager calls, without a lock, for each awaited lock that
-// becomes free. It is called once, before any client has state.
+// NotifyLocks sets the function that the Manager calls, without its mutex, for each awaited lock that
+// becomes free. The function waits for nothing. NotifyLocks is called once, before any client has state.
 func (m *Manager) NotifyLocks(f func(LockNotice)) { m.files.notify.Store(&f) }
 
 // NotifiesLocks reports whether NotifyLocks was called.

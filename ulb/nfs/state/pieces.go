@@ -3,8 +3,9 @@ package state
 import "runtime"
 
 // A piecewise does long work under the Manager's mutex in pieces: it releases the mutex between two pieces, and each piece
-// does little (pieceSteps), so that the work delays no request. Its guard does what it has collected at the end alone: it
-// may wait for file systems, and the caller may hold Manager.recording until then.
+// does little (pieceSteps), so that the work delays no request. After each piece it tells who gets the locks that have become
+// free, because they are reserved for a short time (reservation). What else its guard has collected it does at the end alone:
+// that may wait for file systems, and the caller may hold Manager.recording until then.
 type piecewise struct {
 	*guard
 	// steps are those of this piece, and all tells what the earlier ones did.
@@ -60,6 +61,7 @@ func (p *piecewise) pause() {
 	did := p.steps + p.waiters
 	p.files.did.add(did)
 	p.mu.Unlock()
+	p.sendNotices()
 	p.all.add(did)
 	p.steps, p.waiters = 0, 0
 	if p.between != nil && !p.stopped && !p.between() {

@@ -181,6 +181,38 @@ func TestNothingIsLeftOfAClientThatIsEvicted(t *testing.T) {
 	}
 }
 
+// A client that waits for a lock hears that it is free after the piece in which it has become free.
+func TestWaitersHearAfterEachPiece(t *testing.T) {
+	key := fileKey(0)
+	for name, end := range map[string]func(m *Manager, c *Client, between func() bool){
+		"release":  func(m *Manager, c *Client, between func() bool) { m.takeThose(Which{Client: c}, between) },
+		"eviction": func(m *Manager, c *Client, between func() bool) { _ = m.evictThose([]*Client{c}, Ordered, between) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newManager(t)
+			heard := 0
+			m.NotifyLocks(func(LockNotice) { heard++ })
+			c, other := newClient(m, Sessions, "c"), newClient(m, Sessions, "other")
+			ref := Ref{ID: open(t, m, c, "o", key, AccessBoth, 0), Client: c, Key: key}
+			for i := range uint64(3 * pieceSteps) {
+				_, _, v := m.Lock(&LockArgs{Ref: ref, New: true, OwnerName: []byte("o"), Offset: 2 * i, Length: 1, Write: true})
+				is(t, "LOCK", v, ok)
+			}
+			ref = Ref{ID: open(t, m, other, "o", key, AccessBoth, 0), Client: other, Key: key}
+			_, _, v := m.Lock(&LockArgs{Ref: ref, New: true, OwnerName: []byte("o"), Length: 1, Write: true, Wait: true})
+			is(t, "LOCK that waits", v, LockConflict)
+			early := false
+			end(m, c, func() bool {
+				early = early || heard > 0 && m.Usage().Ranges > 0
+				return true
+			})
+			if heard != 1 || !early {
+				t.Errorf("the client hears %d times; before the last piece: %v", heard, early)
+			}
+		})
+	}
+}
+
 // A host cannot lock upon what the server is taking from it, nor can it have a share there.
 func TestHostGetsNothingUponWhatIsTaken(t *testing.T) {
 	m := newManager(t)
