@@ -161,10 +161,10 @@ func (m *Manager) truncating(a *OpenArgs, id fileID, own *Hold) (p Pass, v Verdi
 // grantWait is how long an OPEN that denies writing waits for changes that are under way.
 const grantWait = 5 * time.Second
 
-// denying opens a file by f. If the open denies writing, f runs when the changes of the file have ended that are under
-// way, and no others begin meanwhile: f gets the hold that stops them. For a file that the caller has just created
-// nothing is waited for: if the open failed now, the file would exist, and a repeated OPEN that has to create it would
-// fail.
+// denying opens a file by f. If the open denies writing, f grants it when the changes of the file have ended that are under
+// way, and no others begin meanwhile: f gets the hold that stops them. If an open seems to be in the way, f runs before that
+// without a hold, and may only refuse (OpenArgs.held). For a file that the caller has just created nothing is waited for:
+// if the open failed now, the file would exist, and a repeated OPEN that has to create it would fail.
 func (m *Manager) denying(a *OpenArgs, id fileID, f func(own *Hold) Verdict) Verdict {
 	a.held, a.unheld = a.Deny&AccessWrite == 0, false
 	if a.held {
@@ -355,6 +355,9 @@ func (m *Manager) Downgrade(r *Ref, access, deny Access) (id StateID, verdict Ve
 // CloseOpen is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2). It also ends the locks made through the open,
 // as the RFCs allow. If it has to give up local claims for these locks, it waits for the file system:
 // with try, it then does nothing and returns WouldWait.
+//
+// The locks end in pieces. If the client opens the file once more between two pieces, CloseOpen returns OldID and leaves the
+// open, because the client has been told that it has it; but the locks that have ended stay ended.
 func (m *Manager) CloseOpen(r *Ref, try bool) (id StateID, verdict Verdict) {
 	p := m.inPieces(nil)
 	defer p.end()
