@@ -248,10 +248,14 @@ func (x *executor) ended(w *worker, now time.Time) *lane {
 }
 
 // follow lets another call begin after one of l has ended. If l has calls and no worker, it comes
-// first, because all other workers may be stalled.
+// first, because all other workers may be stalled. If l has no worker any more, the other lanes may have
+// more than the one that it has left, because each of them has a larger part.
 func (x *executor) follow(l *lane, now time.Time) {
-	if l.line.Held() > 0 || !x.give(l, now) {
+	if l.line.Held() > 0 {
 		x.hire(now)
+	} else if !x.give(l, now) {
+		for x.hire(now) {
+		}
 	}
 }
 

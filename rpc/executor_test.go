@@ -48,6 +48,35 @@ func TestStalledLane(t *testing.T) {
 	}
 }
 
+// When the last call of a lane ends, the other lanes get all the workers that they may have from then on.
+func TestWorkersOfALaneThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{Workers: 24, LaneWorkers: 24})
+		defer s.Close()
+		var all []*rpctest.Call
+		for _, in := range []struct{ lane, calls, running uint32 }{{1, 16, 16}, {2, 1, 17}, {3, 20, 23}} {
+			for range in.calls {
+				all = append(all, stall(conn, in.lane).Go(s))
+			}
+			synctest.Wait()
+			if st := s.Stats(); st.Running != int(in.running) {
+				t.Fatalf("after the calls of lane %d: %+v", in.lane, st)
+			}
+		}
+		p.Release(2)
+		synctest.Wait()
+		// Two lanes and the next one have a third of the workers each.
+		if st := s.Stats(); st.Running != 16+8 {
+			t.Errorf("%d calls run", st.Running)
+		}
+		p.Release(1)
+		p.Release(3)
+		for _, c := range all {
+			ended(t, c.Done)
+		}
+	})
+}
+
 // Config.Workers bounds the workers of all lanes together. Each lane has at least one, even if all other
 // lanes stall.
 func TestWorkersBound(t *testing.T) {
