@@ -44,7 +44,7 @@ type blame struct {
 }
 
 // siteCharges are the bytes of Go heap that are charged to the Clients of a site. clients is their number, and turn
-// is Pool.turns when one of them was last served in the main zone. pool.mu guards both.
+// is Pool.turns when the first of them came, or when one was last served in the main zone. pool.mu guards both.
 type siteCharges struct {
 	heap    atomic.Int64
 	clients int
@@ -66,7 +66,7 @@ func (c *Client) joinSiteLocked() {
 	}
 	s := c.pool.sites[c.site]
 	if s == nil {
-		s = new(siteCharges)
+		s = &siteCharges{turn: c.pool.turns} // one that comes again gains no turn
 		c.pool.sites[c.site] = s
 	}
 	s.clients++

@@ -113,6 +113,48 @@ func TestSitesTakeTurns(t *testing.T) {
 	}
 }
 
+// Sites whose connections end after each request gain no turn in their group before a site in another one.
+func TestSitesThatComeAgainKeepTheirTurn(t *testing.T) {
+	p := configured(t, Config{Ceiling: 64 * mib, Group: 64 * mib})
+	stays, again := p.NewGroup(), p.NewGroup()
+	held := fill(t, p, mib)
+	var log []string
+	waiting := []*wish{ask(p.OpenShare("first", nil), nil, "first", mib, &log)}
+	for range 16 {
+		waiting = append(waiting, ask(p.OpenShare(site(1, 1), nil), stays, "stays", mib, &log))
+	}
+	var shares [3]*Share
+	var asked [3]*wish
+	come := func(i int) {
+		shares[i] = p.OpenShare(site(2+i, 1), nil)
+		asked[i] = ask(shares[i], again, "comes again", mib, &log)
+	}
+	for i := range shares {
+		come(i)
+	}
+	for i := 0; len(log) < 16; i = (i + 1) % len(shares) {
+		for ; asked[i].calls == 0 && len(held) > 0; held = held[1:] {
+			held[0].Release()
+		}
+		asked[i].want(t, 1, nil)
+		asked[i].buffer.Release()
+		shares[i].Close()
+		come(i)
+	}
+	stayed := 0
+	for _, name := range log[:16] {
+		if name == "stays" {
+			stayed++
+		}
+	}
+	if stayed < 4 {
+		t.Errorf("granted to %v", log)
+	}
+	audited(t, p)
+	release(held)
+	drain(t, p, append(waiting, asked[:]...))
+}
+
 // drain releases the memory of granted requests until all requests were granted.
 func drain(t testing.TB, p *Pool, waiting []*wish) {
 	t.Helper()
