@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -222,8 +221,8 @@ type Stats struct {
 	// Granted is how many requests got memory, Waited how many had to queue first, and Refused how
 	// many got an error.
 	Granted, Waited, Refused uint64
-	// WaitedFor is how long requests have waited together, those that wait now included.
-	WaitedFor time.Duration
+	// WaitedFor is how long requests have waited together, those that wait now included, in seconds.
+	WaitedFor float64
 	// Ended counts the connections that the pool made end because memory was short and their peers
 	// made no progress (Holder.End).
 	Ended uint64

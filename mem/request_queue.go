@@ -10,8 +10,9 @@ import (
 // waits is the state of the waiting requests of a Pool.
 type waits struct {
 	waiting int // number of waiting requests
-	// waitedFor is how long requests have waited together, up to counted, the time of the last change of waiting.
-	waitedFor time.Duration
+	// waitedFor is how long requests have waited together, in seconds, up to counted, the time of the last change of
+	// waiting. As a Duration it would overflow after a day of 100,000 requests that wait.
+	waitedFor float64
 	counted   time.Time
 
 	short   queue.List[waitingPlace, *waitingPlace] // the groups with small requests that wait for the reserve
@@ -134,7 +135,7 @@ func (p *Pool) enqueueLocked(r *waiter, g *Group) {
 func (p *Pool) countWaitLocked() {
 	now := time.Now()
 	if p.waiting > 0 {
-		p.waitedFor += time.Duration(p.waiting) * now.Sub(p.counted)
+		p.waitedFor += float64(p.waiting) * now.Sub(p.counted).Seconds()
 	}
 	p.counted = now
 }

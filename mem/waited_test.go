@@ -6,6 +6,21 @@ import (
 	"time"
 )
 
+// The sum of the times of many requests that wait for long does not overflow.
+func TestLongWaitsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Pool{}
+		p.countWaitLocked()
+		p.waiting = 1_000_000
+		const year = 365 * 24 * time.Hour
+		time.Sleep(year)
+		p.countWaitLocked()
+		if want := 1e6 * year.Seconds(); p.waitedFor != want {
+			t.Errorf("requests have waited for %v s, want %v", p.waitedFor, want)
+		}
+	})
+}
+
 // Stats says how long requests have waited together, those that still wait included.
 func TestWaitsForMemoryAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -16,10 +31,10 @@ func TestWaitsForMemoryAreCounted(t *testing.T) {
 		defer p.Close()
 		share := p.NewShare()
 		defer share.Close()
-		waited := func(want time.Duration) {
+		waited := func(want float64) {
 			t.Helper()
 			if got := p.Stats().WaitedFor; got != want {
-				t.Errorf("requests have waited for %v, want %v", got, want)
+				t.Errorf("requests have waited for %v s, want %v", got, want)
 			}
 		}
 		var held []*Buffer
@@ -37,14 +52,14 @@ func TestWaitsForMemoryAreCounted(t *testing.T) {
 		time.Sleep(time.Second)
 		share.Get(&second.Request)
 		time.Sleep(time.Second)
-		waited(3 * time.Second)
+		waited(3)
 		for _, b := range held {
 			b.Release()
 		}
 		first.want(t, 1, nil)
 		second.want(t, 1, nil)
 		time.Sleep(time.Second)
-		waited(3 * time.Second)
+		waited(3)
 		first.buffer.Release()
 		second.buffer.Release()
 	})

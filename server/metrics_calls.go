@@ -78,7 +78,7 @@ var callMetrics = []metric{
 			for reason, w := range c.calls.Waits {
 				put(w.Took.Seconds(), rpc.Reason(reason).String())
 			}
-			put(c.memory.WaitedFor.Seconds(), "memory")
+			put(c.memory.WaitedFor, "memory")
 		}},
 }
 
