@@ -74,10 +74,11 @@ func stateBackupCommand() *cobra.Command {
 		Use:   "backup DIR",
 		Short: "Make a backup of the state directory, also while the daemon runs",
 		Long: `Make the directory DIR, which must not exist, as a backup of the state directory: a
-daemon that is started with it, or with a copy of it, has the same clients and file
-handles. If clients were served since, start it without clients.db. While a daemon runs,
-it makes the copy itself. Keep the backup as secret as the directory: it has the key that
-signs file handles.`,
+daemon that is started with it, or with a copy of it, has the same clients and the same
+key of file handles. If clients were served since, start it without clients.db. While a
+daemon runs, it makes the copy itself, without the index of file handles: a daemon that
+needs the index (see nfsrdmad doctor) has other handles then, and clients have to mount
+anew. Keep the backup as secret as the directory: it has the key that signs file handles.`,
 		Args: oneArgument("one directory, which does not exist yet"),
 		RunE: func(_ *cobra.Command, args []string) error { return flags.backup(args[0]) },
 	}

@@ -101,11 +101,35 @@ func same(was, now os.FileInfo) bool {
 	return os.SameFile(was, now) && was.ModTime().Equal(now.ModTime()) && was.Size() == now.Size()
 }
 
+// copyIndex copies the index of file handles, if there is one.
 func copyIndex(dir, to string) error {
-	if _, err := os.Stat(filepath.Join(dir, Index)); errors.Is(err, fs.ErrNotExist) {
+	var made []string
+	from, to := filepath.Join(dir, Index), filepath.Join(to, Index)
+	err := fs.WalkDir(os.DirFS(from), ".", func(name string, e fs.DirEntry, err error) error {
+		file := filepath.Join(to, name)
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir():
+			made = append(made, file)
+			return os.Mkdir(file, 0o700)
+		case !e.Type().IsRegular():
+			return fmt.Errorf("%s is no file of an index: remove it", filepath.Join(from, name))
+		}
+		content, err := os.Open(filepath.Join(from, name))
+		if err != nil {
+			return err
+		}
+		defer content.Close()
+		return store(file, content)
+	})
+	if len(made) == 0 && errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return os.CopyFS(filepath.Join(to, Index), os.DirFS(filepath.Join(dir, Index)))
+	for _, path := range made {
+		err = errors.Join(err, syncDir(path))
+	}
+	return err
 }
 
 // Read makes the directory to, which must not exist, from what Write has written. If it fails, it leaves nothing.
@@ -117,7 +141,10 @@ func read(r io.Reader, to string, more func(partial string) error) (err error) {
 		return fmt.Errorf("%s exists: name a directory for the backup that does not exist yet", to)
 	}
 	partial := strings.TrimRight(to, "/") + ".partial"
-	if err := os.Mkdir(partial, 0o700); err != nil {
+	switch err := os.Mkdir(partial, 0o700); {
+	case errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("%s exists: an earlier backup was interrupted, or another is being made; if none is, remove it", partial)
+	case err != nil:
 		return err
 	}
 	defer func() {

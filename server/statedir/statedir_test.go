@@ -190,6 +190,44 @@ func TestAStartSpoilsTheCopyOfTheIndex(t *testing.T) {
 	}
 }
 
+// The files of the index are in the copy, for the daemon alone.
+func TestTheIndexIsCopied(t *testing.T) {
+	dir, to := directory(t), filepath.Join(t.TempDir(), "backup")
+	if err := os.MkdirAll(filepath.Join(dir, Index, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(Index, "a", "file")
+	write(t, dir, name, "content")
+	if err := os.Chmod(filepath.Join(dir, name), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := Copy(dir, to); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(b) != "content" {
+		t.Errorf("%q, %v", b, err)
+	}
+	for name, want := range map[string]os.FileMode{name: 0o600, filepath.Dir(name): 0o700, Index: 0o700} {
+		if is, err := os.Stat(filepath.Join(to, name)); err != nil || is.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", name, is.Mode(), err)
+		}
+	}
+}
+
+// What a backup left that was killed is named, and stays.
+func TestWhatAKilledBackupLeftIsNamed(t *testing.T) {
+	dir, to := directory(t), filepath.Join(t.TempDir(), "backup")
+	if err := os.Mkdir(to+".partial", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Copy(dir, to); err == nil || !strings.Contains(err.Error(), to+".partial") || !strings.Contains(err.Error(), "remove it") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(to + ".partial"); err != nil {
+		t.Error(err)
+	}
+}
+
 // A backup that ends too early, at whichever byte, makes no directory.
 func TestABackupIsWholeOrNotThere(t *testing.T) {
 	dir := directory(t)
