@@ -281,6 +281,10 @@ func (g *granter) take(w *awaited) bool {
 	}
 	defer e.Leave(&conn)
 	w.ref = state.Ref{Client: w.host, Key: state.FileKey{Domain: state.DomainOf(e.FS), Handle: file}, Export: e.ID}
+	if e.NoLocks { // since the LOCK
+		p.state.HostCancel(&state.HostRange{Ref: w.ref, Owner: w.owner, Offset: w.lock.Offset, Length: w.length}, w.exclusive)
+		return false
+	}
 	// From the moment when the lock is taken, a call of its owner must find it among the untold.
 	g.mu.Lock()
 	g.untold[w.host] = append(g.untold[w.host], w)

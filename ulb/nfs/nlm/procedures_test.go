@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
@@ -223,6 +225,27 @@ func TestExportLosesItsLocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	is(t, "LOCK when there are some again", b.lock(w), wire.Granted)
+}
+
+// Who waits for a lock of an export that then loses its locks gets none, and keeps nobody waiting (NLM-47).
+func TestExportLosesItsLocksWhileAHostWaits(t *testing.T) {
+	waiting(t, func(s *site, f *far, a, b *host) {
+		w := want{1, 0, 10, true}
+		is(t, "LOCK", a.lock(w), wire.Granted)
+		is(t, "LOCK that waits", b.block(w), wire.Blocked)
+		without := &export.Export{Name: s.export.Name, ID: s.export.ID, FS: s.export.FS, Options: s.export.Options}
+		without.NoLocks = true
+		if err := s.table.Replace([]*export.Export{without}); err != nil {
+			t.Fatal(err)
+		}
+		is(t, "UNLOCK", a.unlock(w), wire.Granted)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		is(t, "calls", len(f.grants()), 0)
+		if u := s.state.Usage(); u.Waiters+u.Locks+u.Opens > 0 {
+			t.Errorf("left over: %+v", u)
+		}
+	})
 }
 
 // Locks of this machine's processes and of the clients keep each other away. TEST names no process of this machine
