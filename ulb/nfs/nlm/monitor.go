@@ -86,7 +86,7 @@ func (m *Monitor) notify(c *rpc.Conn, args *wire.Status) {
 	}
 	for _, h := range hosts {
 		if len(hosts) == 1 || bytes.Equal(h.Companion().(*incarnation).name, args.Name) {
-			m.program.restarted(h, args.State)
+			m.program.restarted(h, c.Peer.Addr(), args.State)
 		}
 	}
 }

@@ -18,6 +18,9 @@ const (
 	maxCorrespondents = 4096
 	// runningFor is how long the copies of a call that runs are dropped. It may have been given up.
 	runningFor = time.Minute
+	// lasting is how long a result is remembered. Hosts repeat their calls for a shorter time, and may number them from the
+	// start again after a restart.
+	lasting = 5 * time.Minute
 )
 
 // A digest names a call: the procedure, and all arguments, of which the cookie tells it from other calls.
@@ -44,7 +47,7 @@ type correspondence struct {
 type result struct {
 	of   digest
 	stat wire.Stat4
-	// by is the call that runs until the time until; if it is nil, stat is what it has led to.
+	// by is the call that runs; if it is nil, stat is what it has led to. Either holds until the time until.
 	by     *rpc.Call
 	until  time.Time
 	number uint64 // counts up; 0: there is none
@@ -61,7 +64,7 @@ func (m *correspondence) begin(from netip.Addr, of digest, c *rpc.Call, lasts bo
 	case r == nil:
 	case r.by == nil:
 		return r.stat, true, false
-	case r.by != c && time.Now().Before(r.until):
+	case r.by != c:
 		return 0, false, true
 	default:
 		r.by, r.until = c, time.Now().Add(runningFor)
@@ -88,14 +91,21 @@ func (m *correspondence) end(from netip.Addr, of digest, stat wire.Stat4) {
 func (m *correspondence) add(from netip.Addr, of digest, stat wire.Stat4) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.put(from, result{of: of, stat: stat})
+	m.put(from, result{of: of, stat: stat, until: time.Now().Add(lasting)})
+}
+
+// forget forgets the calls of an address, whose host has restarted.
+func (m *correspondence) forget(from netip.Addr) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.last, from)
 }
 
 // find returns what the memory has of a call, or nil. The caller holds m.mu.
 func (m *correspondence) find(from netip.Addr, of digest) *result {
 	if all := m.last[from]; all != nil {
 		for i := range all {
-			if a := &all[i]; a.number > 0 && a.of == of {
+			if a := &all[i]; a.number > 0 && a.of == of && time.Now().Before(a.until) {
 				return a
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
@@ -75,6 +76,28 @@ func TestRepeatedMessageOfALockThatWaited(t *testing.T) {
 			b.lockMsg("one", w, true)
 			synctest.Wait()
 			is(t, end+": LOCK of the other", a.lock(w), wire.Granted)
+		})
+	}
+}
+
+// A host that has restarted may send the message again that it sent before: it is a new one, and locks. So is one that comes
+// long after (NLM-50).
+func TestMessageOfAHostThatHasRestarted(t *testing.T) {
+	for _, how := range []string{"restart", "long after"} {
+		messages(t, func(s *site, p *post, a, b *host) {
+			w := want{1, 0, 10, true}
+			a.lockMsg("one", w, false)
+			a.unlockMsg("two", w)
+			if how == "restart" {
+				a.lockMsg("three", w, false)
+				a.call(wire.ProcFreeAll, &wire.Notify4{Name: []byte("a")}, nil)
+				is(t, "LOCK behind the restart", b.lock(w), wire.Granted)
+				is(t, "UNLOCK", b.unlock(w), wire.Granted)
+			} else {
+				time.Sleep(6 * time.Minute)
+			}
+			a.lockMsg("one", w, false)
+			is(t, how+": LOCK of the other", b.lock(w), wire.Denied)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package nlm
 
 import (
 	"bytes"
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -66,11 +67,12 @@ func (r *request) introduce(restarts int32) (*state.Client, state.Verdict) {
 	return host, state.Granted
 }
 
-// restarted ends what a host holds, because it says that it has restarted. A number that is not larger than the one
+// restarted ends what a host holds, because it says at its address that it has restarted. A number that is not larger than the one
 // that it had when it locked is of an earlier message, which comes again.
-func (p *Program) restarted(host *state.Client, restarts int32) {
+func (p *Program) restarted(host *state.Client, at netip.Addr, restarts int32) {
 	if was := host.Companion().(*incarnation).restarts.Load(); restarts == 0 || was == 0 || restarts-was > 0 {
 		p.state.ForgetHost(host)
+		p.messages.forget(at)
 	}
 }
 
@@ -82,7 +84,7 @@ func (p *Program) freeAll(c *rpc.Call) rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	if host := p.state.FindHost(args.Name, c.Conn.Peer.Addr()); host != nil && c.Conn.Privileged {
-		p.restarted(host, args.State)
+		p.restarted(host, c.Conn.Peer.Addr(), args.State)
 	}
 	return rpc.Done
 }
