@@ -182,12 +182,12 @@ func (o *Offer) Retry(ctx context.Context) {
 
 // finish waits until p ends, for openWithin at most, and serves what p has opened.
 func (o *Offer) finish(ctx context.Context, p *opening) (Change, error) {
-	p.wait(ctx.Done(), openWithin)
+	ended := p.wait(ctx.Done(), openWithin)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p.late = true
-	if ctx.Err() == nil {
-		for _, w := range o.wanted {
+	if !ended && ctx.Err() == nil {
+		for _, w := range p.which { // another opening may have just begun with others
 			if o.busy[w.key()] && !w.stopped {
 				w.err = &unanswered{w.Path.Path}
 			}

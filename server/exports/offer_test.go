@@ -43,6 +43,15 @@ func TestNewerRequestGoesOnWithTheOpenings(t *testing.T) {
 		t.Errorf("%d directories are being opened", n)
 	}
 	offer.mu.Unlock()
+	if _, err := offer.Stop(t.Context(), "/works"); err != nil {
+		t.Error(err)
+	}
+	if err := offer.Start(t.Context(), "/works"); err != nil {
+		t.Error(err)
+	}
+	if f := offer.Faults(); len(f) > 0 {
+		t.Errorf("after the start of another export, for whose directory alone it has waited: %v", f)
+	}
 	served := make(chan Change)
 	go func() {
 		c, err := offer.Serve(t.Context(), []config.Export{works, hangs})

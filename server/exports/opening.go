@@ -42,6 +42,8 @@ type opening struct {
 	late    bool
 	// of is nil, or the opening that waits for this one.
 	of *opening
+	// which are the exports that are opened.
+	which []*wanted
 }
 
 // An opened is the directory of an export that was opened, or the error of opening it.
@@ -65,6 +67,7 @@ func (o *Offer) beginLocked(which []*wanted) *opening {
 			continue
 		}
 		p.running++
+		p.which = append(p.which, w)
 		if o.busy[w.key()] {
 			w.joined = append(w.joined, p)
 			continue
