@@ -14,8 +14,8 @@ type connUse struct{ calls, read, written, nanoseconds atomic.Uint64 }
 
 // A Use is what the calls of a client address have used since the server heard of it.
 type Use struct {
-	// Calls counts the calls that have ended. Read and Written are bytes of files. Took is the time from the arrivals
-	// of the calls to their ends, if Config.Observe is set.
+	// Calls counts the calls that have ended. Read and Written are bytes of files. Took is the time from when Serve had
+	// the calls, whole and with their payload memory, to their ends. It grows only if Config.Observe is set, or in a Trace.
 	Calls, Read, Written uint64
 	Took                 time.Duration
 	// Connections is the number of connections that are open.

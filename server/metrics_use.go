@@ -28,7 +28,7 @@ var useMetrics = []metric{
 		meaning: "calls that ended, by the address of the client: the " + strconv.Itoa(shownClients) + " addresses that use the server most have a value of their own, and all others together have `other`. Of an IPv6 address, the first 64 bits count. A value begins with 0 when its client becomes one of these; until then its calls count as those of `other`. A client gives its place to another one if that uses more than twice as much, in the mean of some 10 minutes: calls count, and each 32 KiB of files like a call",
 		read:    ofClients(func(c *clientUse) float64 { return float64(c.Calls) })},
 	{name: "nfsrdmad_client_seconds_total", help: "How long calls of a client took the server.", kind: counter, labels: []string{"client"},
-		meaning: "how long these calls took the server, with all waits",
+		meaning: "how long these calls took the server, from when the whole call was there and had its payload memory, with all waits",
 		read:    ofClients(func(c *clientUse) float64 { return c.Took.Seconds() })},
 	{name: "nfsrdmad_client_bytes_total", help: "Bytes of files that a client read and wrote.", kind: counter, labels: []string{"client", "direction"},
 		meaning: "bytes of files that the clients have read (`read`) and written (`written`)",
