@@ -35,8 +35,11 @@ func (a *administration) Top(ctx context.Context) *admin.Top {
 		e := admin.TopEntry{Name: k.name, Calls: s.calls, Failed: s.failed, Mean: float64(s.nanoseconds) / float64(s.calls) / 1e9, Longest: float64(s.longest) / 1e9}
 		switch k.of {
 		case topExport:
-			if e.Name = "-"; k.export != 0 {
+			switch {
+			case k.export != 0:
 				e.Name = a.exportName(k.export)
+			case e.Name == "":
+				e.Name = "-"
 			}
 			top.Exports = append(top.Exports, e)
 		case topClient:
@@ -99,7 +102,7 @@ func (t *topCount) count(e *rpc.Ending) {
 		}
 	}
 	status := statusOf(e)
-	failed := status != rpc.StatusSuccess.String() && !strings.HasSuffix(status, "_OK")
+	failed := e.Status != rpc.StatusReplayed && status != rpc.StatusSuccess.String() && !strings.HasSuffix(status, "_OK")
 	client := e.Conn.Peer.Addr().Unmap().String()
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -32,14 +32,17 @@ func (a *administration) Trace(ctx context.Context, choice admin.Choice) (iter.S
 	if err != nil {
 		return nil, err
 	}
-	ended, dropped := make(chan *rpc.Ending, tracedCalls), new(atomic.Uint64)
+	type ending struct {
+		rpc.Ending
+		at time.Time
+	}
+	ended, dropped := make(chan *ending, tracedCalls), new(atomic.Uint64)
 	stop := a.rpc.Trace(func(e *rpc.Ending) {
 		if !of.has(e) {
 			return
 		}
-		kept := *e // its steps belong to the call's trace alone
 		select {
-		case ended <- &kept:
+		case ended <- &ending{*e, time.Now()}: // its steps belong to the call's trace alone
 		default:
 			dropped.Add(1)
 		}
@@ -51,8 +54,8 @@ func (a *administration) Trace(ctx context.Context, choice admin.Choice) (iter.S
 			case <-ctx.Done():
 				return
 			case e := <-ended:
-				d := a.describeEnding(e)
-				d.Dropped = dropped.Swap(0)
+				d := a.describeEnding(&e.Ending)
+				d.Time, d.Dropped = e.at, dropped.Swap(0)
 				if !yield(d) {
 					return
 				}
@@ -64,7 +67,8 @@ func (a *administration) Trace(ctx context.Context, choice admin.Choice) (iter.S
 // A traceFilter chooses calls.
 type traceFilter struct {
 	clients []netip.Prefix // nil means all
-	export  uint32         // 0 means all
+	export  uint32         // 0 means all; the mounts below an export belong to it
+	table   *export.Table
 }
 
 func (a *administration) traceFilter(c *admin.Choice) (f traceFilter, err error) {
@@ -83,6 +87,7 @@ func (a *administration) traceFilter(c *admin.Choice) (f traceFilter, err error)
 			}
 		}
 	}
+	f.table = a.exports.Table
 	if c.Export != "" {
 		for _, e := range a.exports.All() {
 			if e.Name == c.Export {
@@ -103,16 +108,26 @@ func (f *traceFilter) has(e *rpc.Ending) bool {
 			return false
 		}
 	}
-	if f.export == 0 || slices.ContainsFunc(e.Steps, func(s rpc.Step) bool { return s.Group == f.export }) {
+	if f.export == 0 {
 		return true
 	}
-	o, ok := e.Subject.(*export.Opened)
-	return ok && o != nil && o.Export.ID == f.export
+	if o, ok := e.Subject.(*export.Opened); ok && o != nil && f.shows(o.Export) {
+		return true
+	}
+	return slices.ContainsFunc(e.Steps, func(s rpc.Step) bool {
+		of := f.table.ByID(s.Group)
+		return s.Group == f.export || of != nil && f.shows(of)
+	})
+}
+
+func (f *traceFilter) shows(e *export.Export) bool {
+	m := e.Mount()
+	return e.ID == f.export || m != nil && m.TopID == f.export
 }
 
 func (a *administration) describeEnding(e *rpc.Ending) *admin.Traced {
 	d := &admin.Traced{
-		Time: time.Now(), Seconds: float64(e.Nanoseconds) / 1e9, Client: e.Conn.Peer.String(), Transport: e.Conn.Transport, XID: e.XID,
+		Seconds: float64(e.Nanoseconds) / 1e9, Client: e.Conn.Peer.String(), Transport: e.Conn.Transport, XID: e.XID,
 		Program: programName(e.Program), Version: e.Version, Operation: procedureOf(e), Status: statusOf(e),
 	}
 	for _, s := range e.Steps {
