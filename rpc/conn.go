@@ -36,6 +36,7 @@ type Conn struct {
 	// executor.mu guards it.
 	lanes []*lane
 	use   connUse
+	_     [64]byte // calls write to use, and read what follows: they do not share a cache line
 
 	began      time.Time
 	marks      marks

@@ -25,7 +25,7 @@ const (
 	PutOff
 )
 
-// A Wait is what a detached call waits for.
+// A Wait is what a detached call, or the client of a call that was put off, waits for.
 type Wait uint8
 
 // Values of Wait.
@@ -40,6 +40,8 @@ const (
 	WaitTurn
 	// WaitMemory: other calls have the payload memory.
 	WaitMemory
+	// The following are only of calls that were put off.
+
 	// WaitGrace: clients of before a restart may reclaim what they held.
 	WaitGrace
 	// WaitShare: another owner has the file open and denies the access to others.
