@@ -145,7 +145,6 @@ func (c *call) Send() {
 			c.refuse(faultNoRoom)
 			return
 		}
-		c.charge(left) // for the copy of the parts
 	}
 	if !inline {
 		header = k.framing.replySize(&c.in, true)
@@ -179,7 +178,6 @@ func (c *call) sendWords() {
 			c.refuse(faultNoRoom)
 			return
 		}
-		c.charge(len(words)) // for the copy of the parts
 	}
 	o.setHeaderSize(header)
 	k.framing.putReply(o.head, &c.in, returned{})
