@@ -11,9 +11,9 @@ import (
 // An RPC message of version 2 may travel in several Sends (§6.6.2): parts, and a last message that has the
 // chunk lists. No other message comes between them.
 
-// How many Sends a message may take. A call, and a reply that the requester expects, take few: with more, a
-// chunk costs less. By BenchmarkVersions, parts have 1.8 times the rate of a Reply chunk with 3 Sends, and 0.95
-// times with 8. A reply for which the call offers no chunk that is long enough may take more.
+// How many Sends a message may take. A call, and a reply that the requester expects, take few: with many, a
+// chunk costs less. By BenchmarkVersions, parts have 1.8 times the rate of a Reply chunk with 3 Sends. A reply for
+// which the call offers no chunk that is long enough may take more.
 const (
 	callSends  = 4
 	replySends = 16
@@ -83,8 +83,9 @@ func (p *parts) put() {
 }
 
 // split returns the parts of o, whose stream has left bytes. To o itself it leaves the last limit bytes or fewer.
-// The parts have no copy of the stream: the device has done with them when it has done with o, because it
-// completes chains in their order. For that, o is posted as a chain. o.reset gives the parts back.
+// The parts have no copy of the stream: the device has done with them when it has done with o, because they are
+// posted before it, also after the end of the connection (version2.next), and it completes chains in their order. For
+// that, o is posted as a chain. o.reset gives the parts back.
 func (v *version2) split(o *outbound, left, limit int) []outbound {
 	size := partSize(v.k.sendLimit)
 	n := (left - limit + size - 1) / size

@@ -151,7 +151,7 @@ func (v *version2) properties(m inbound, p wire.Prefix2) inbound {
 }
 
 // announcedFor reports whether the message at hand is the first one of a client. The server's announcement
-// has permitted another message in its place (takeLimit), so nothing else may.
+// has permitted another message in its place (arrive), so nothing else may.
 func (v *version2) announcedFor() bool { return !v.k.dialed && v.received == 1 }
 
 // apply puts the peer's properties into effect, or the defaults before it has announced any. Calls under
