@@ -28,7 +28,11 @@ func TestFullClientOfVersion2(t *testing.T) {
 		xid++
 		before := p.permits
 		p.send(call2(xid, rpctest.NULL))
-		if q, m := p.next(); q.XID != xid || q.Type != wire.TypeReplyInline {
+		q, m := p.next()
+		for q.Type == wire.TypeGrant { // the call before has ended after its answer had come
+			q, m = p.next()
+		}
+		if q.XID != xid || q.Type != wire.TypeReplyInline {
 			t.Fatalf("NULL is answered by % x", m)
 		}
 		if int32(p.permits-before) < 0 {
