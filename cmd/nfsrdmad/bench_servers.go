@@ -148,7 +148,7 @@ func (o *benchOutput) create() (*picture, error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
 	}
-	if is, err := os.Stat(name); err == nil && !is.Mode().IsRegular() {
+	if is, wrong := os.Stat(name); wrong == nil && !is.Mode().IsRegular() {
 		p.file, err = os.OpenFile(name, os.O_WRONLY, 0)
 	} else {
 		p.name = name
