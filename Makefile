@@ -52,7 +52,7 @@ setup:
 	@command -v apt-get >/dev/null || { echo "make test sets up its Debian packages and test kernels with apt-get, which this machine does not have: use Debian 12, or run 'make test-unit', which needs only Go and gcc" >&2; exit 1; }
 	$(GO) run ./test/kernel/setup packages uml 6.1 6.12 systemd-254
 
-# The time limit of a package is five minutes, many times what it needs, so that a test that hangs
+# The time limit of a package is ten minutes, many times what it needs, so that a test that hangs
 # ends soon. The packages in SLOW, with daemons and real file systems, have a longer limit. They
 # mostly wait, for disks and time-outs, so the other packages run at the same time.
 SLOW := ./server ./vfs/local ./test/hostileservers
@@ -60,8 +60,8 @@ SLOW := ./server ./vfs/local ./test/hostileservers
 # without it.
 test-unit:
 	$(GO) test -run 'Allocate' ./ulb/nfs ./ulb/nfs/nfs3 ./ulb/nfs/nfs4 ./ulb/nfs/nfs41
-	$(GO) test -race -timeout 15m -parallel 6 $(SLOW) & slow=$$!; \
-	$(GO) test -race -timeout 5m $$($(GO) list ./... | grep -vE '/test/(kernel|interop|rss|bench)(/|$$)|/(server|vfs/local|test/hostileservers)$$'); fast=$$?; \
+	$(GO) test -race -timeout 25m -parallel 6 $(SLOW) & slow=$$!; \
+	$(GO) test -race -timeout 10m $$($(GO) list ./... | grep -vE '/test/(kernel|interop|rss|bench)(/|$$)|/(server|vfs/local|test/hostileservers)$$'); fast=$$?; \
 	wait $$slow && exit $$fast
 
 # Clients and servers of other projects, on loopback.

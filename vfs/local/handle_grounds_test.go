@@ -35,7 +35,7 @@ var groundKinds = []groundKind{
 	})},
 	{name: "FUSE by libfuse's low level", format: 3, kind: allOthers, volumes: shown(func(g *ground, backing, dir string) error {
 		return program("fuse-overlayfs", "-o", "lowerdir="+g.folder("lower")+",upperdir="+backing+",workdir="+backing+".work", dir)
-	})},
+	}), reuses: true},
 	{name: "FUSE by go-fuse", format: 3, kind: allOthers, volumes: shown(func(g *ground, backing, dir string) error {
 		return stalled.Show(g.t, backing, dir)
 	})},

@@ -55,6 +55,9 @@ type groundKind struct {
 	// forgets is true if a file that was copied up may have another handle and another inode number in
 	// the next mount.
 	forgets bool
+	// reuses is true if a new file may by chance have the node number and the inode number of a removed one.
+	// fuse-overlayfs numbers nodes by their addresses in memory.
+	reuses bool
 }
 
 // groundFiles are the files in each volume. Each contains the volume's name and its own.
@@ -210,7 +213,9 @@ func TestHandlesOfEachKindOfFileSystem(t *testing.T) {
 			first.find(held, valid, "the cache is emptied")
 			again := g.serve()
 			again.find(held, valid, "started again")
-			again.replaceFiles(g)
+			if !k.reuses {
+				again.replaceFiles(g)
+			}
 			again.ok(again.fs.Close(), "Close")
 
 			for _, v := range others {
