@@ -9,7 +9,6 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
-	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire3 "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
@@ -139,15 +138,7 @@ func TestCallsThatHangAreShown(t *testing.T) {
 	d := startOn(t, m.Dir, t.TempDir(), "rw,insecure,no_root_squash")
 	ctx := testContext(t)
 	file := d.open(t, "file")
-	c, err := servertest.DialTCP(ctx, d.tcp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	root, err := c.Mount(ctx, "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, root := d.mounted(t)
 	other, err := c.Create(ctx, root, "other", 0o666)
 	if err != nil {
 		t.Fatal(err)

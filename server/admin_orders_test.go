@@ -14,7 +14,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
-	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	nlm "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 )
@@ -140,15 +139,7 @@ func TestReportHasNoSecrets(t *testing.T) {
 func TestReleaseOfALockOfNFSv3(t *testing.T) {
 	d := start(t, "insecure")
 	ctx := testContext(t)
-	c, err := servertest.DialTCP(ctx, d.tcp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	root, err := c.Mount(ctx, "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, root := d.mounted(t)
 	name, link := filepath.Join(d.export, "file"), filepath.Join(t.TempDir(), "link")
 	if err := cmp.Or(os.WriteFile(name, nil, 0o600), os.Chmod(name, 0o666), os.Symlink(name, link)); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
-	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	nlm "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
 )
@@ -23,15 +22,7 @@ import (
 func TestStatusMonitorOverUDP(t *testing.T) {
 	d := start(t, "insecure")
 	ctx := testContext(t)
-	c, err := servertest.DialTCP(ctx, d.tcp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	root, err := c.Mount(ctx, "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, root := d.mounted(t)
 	name := filepath.Join(d.export, "file")
 	if err := cmp.Or(os.WriteFile(name, nil, 0o600), os.Chmod(name, 0o666)); err != nil {
 		t.Fatal(err)

@@ -142,6 +142,21 @@ func startOn(t testing.TB, directory, state, options string, more ...string) *da
 	return d
 }
 
+// mounted connects over TCP, and mounts the export "/".
+func (d *daemon) mounted(t testing.TB) (c *servertest.Client, root servertest.Handle) {
+	t.Helper()
+	ctx := testContext(t)
+	c, err := servertest.DialTCP(ctx, d.tcp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if root, err = c.Mount(ctx, "/"); err != nil {
+		t.Fatal(err)
+	}
+	return c, root
+}
+
 // dialBoth connects over both transports.
 func (d *daemon) dialBoth(t testing.TB) map[string]*servertest.Client {
 	t.Helper()

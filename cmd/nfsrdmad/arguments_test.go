@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Wrong arguments are told before the daemon is asked, and end the command with status 2. A flag that chooses some
-// of what the daemon has is never ignored because it is empty.
+// A command with wrong arguments does not ask the daemon, and ends with status 2. An empty --client, --export or
+// --file is a wrong argument.
 func TestWrongArgumentsEndWithStatusTwo(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "socket")
 	for words, want := range map[string]string{

@@ -118,7 +118,7 @@ type Export struct {
 // NFSVersions has all versions of NFS, in the form of mount's option vers=.
 var NFSVersions = []string{"3", "4.0", "4.1", "4.2"}
 
-// Serves reports whether the daemon serves a version, which is one of NFSVersions.
+// Serves reports whether the daemon serves a version of NFS. version is one of NFSVersions.
 func (c *Config) Serves(version string) bool { return slices.Contains(c.NFS.Versions, version) }
 
 // SpeaksRDMA reports whether the daemon speaks a version of RPC-over-RDMA.

@@ -22,7 +22,7 @@ var inert = map[string]func(c net.Conn){
 	"resets":  reset,
 	"deaf":    nil,
 	"endless": endless,
-	// A record of 2 GiB - 1, of which much comes.
+	// The header announces a record of 2 GiB - 1. The first 8 MiB follow.
 	"long record": afterFirst(append([]byte{0xff, 0xff, 0xff, 0xff}, make([]byte, 8<<20)...)),
 	// Fragments without octets, and without an end.
 	"empty fragments": afterFirst(make([]byte, 4<<20)),

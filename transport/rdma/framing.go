@@ -10,9 +10,8 @@ import (
 // connection are the same for all versions, and know headers only through the framing.
 //
 // Sizes are in bytes. Received calls read, which nothing else may call at the same time. Any
-// goroutine may call the other methods. While messages need
-// neither parts nor a place in a queue, none of the methods allocates memory, except for the set-up of
-// version 2 and for faulty messages.
+// goroutine may call the other methods. They allocate no memory, except for the set-up of version 2, for
+// messages in parts or in a queue, and for faulty messages.
 type framing interface {
 	// read decodes the header of a message, and decides what kind of message it is.
 	read(r *rdmacm.Recv) inbound

@@ -71,8 +71,7 @@ type Compound struct {
 	args []any
 }
 
-// running is the stage of a Compound in which it executes one operation. Each operation begins with
-// the zero value.
+// running has what a Compound knows of the operation that it executes. Each operation begins with the zero value.
 type running struct {
 	keepBody bool
 	inside   bool // Operation.Run has not returned; still true in leave after a panic

@@ -48,8 +48,9 @@ func (k *Compound) reserve(args *wire.Allocate4Args, do func(vfs.Sparse, *vfs.Op
 	}
 }
 
-// roomFor returns NFS4_OK if a range of the current file can be allocated, as far as the file system's free space and
-// largest file say, or else NFS4ERR_FBIG or NFS4ERR_NOSPC. Without it, an ALLOCATE of more than there is would take all that is left, piece by piece.
+// roomFor returns NFS4ERR_FBIG or NFS4ERR_NOSPC if a range of the current file is beyond the largest file of the file
+// system, or larger than its free space; otherwise NFS4_OK. Without roomFor, such an ALLOCATE would take all free space,
+// piece by piece.
 func (k *Compound) roomFor(offset, length uint64) Status {
 	fs, h := k.FS(), k.Current.Handle
 	info, err := fs.Info(&k.Op, h)

@@ -68,8 +68,8 @@ type OpenArgs struct {
 	// Key is the file, and Export the export by which the client opens it: see State.Export.
 	Key    FileKey
 	Export uint32
-	// Access has the accesses that the client asks for, Deny those that it denies to others, and
-	// Needs those that the OPEN itself uses once: truncation needs write access.
+	// Access and Deny are those of the OPEN: what the client wants to do, and what others must not do. Needs has the
+	// accesses that the OPEN itself uses once: truncation needs write access.
 	Access, Deny, Needs Access
 	// Later, if not nil, makes Open return AfterDisk where it would have to wait for the disk, or for the end of a Hold.
 	// Try makes it return WouldWait where an open that denies writing would have to wait for changes that are under way.

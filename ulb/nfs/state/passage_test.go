@@ -195,7 +195,7 @@ func TestHoldStopsWhatItNames(t *testing.T) {
 	}
 }
 
-// names is a FileSystem in which every name is that of one file.
+// In the FileSystem names, every name leads to the same file.
 type names struct {
 	vfs.FileSystem
 	file vfs.Handle
