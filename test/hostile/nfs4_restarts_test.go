@@ -238,6 +238,9 @@ func TestFullDiskWhileRecording(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer honest.Session.Abandon()
+			if err := honest.openOne(ctx, 0); err != nil { // that the client holds locks is recorded with the first one
+				t.Fatal(err)
+			}
 			c.fill(t, state)
 			conn, err := d.client(ctx, Strangers(1)(0))
 			if err != nil {
@@ -249,7 +252,7 @@ func TestFullDiskWhileRecording(t *testing.T) {
 			}
 			isStatus(t, "a client that cannot be recorded", err, wire.NFS4ErrDelay)
 			d.AwaitLine("cannot write clients.db")
-			if err := honest.openOne(ctx, 0); err != nil {
+			if err := honest.openOne(ctx, 1); err != nil {
 				t.Errorf("a client that is recorded: %v", err)
 			}
 			if c.clear != nil {
