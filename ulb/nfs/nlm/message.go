@@ -66,7 +66,7 @@ func answeredByCall[A any](p *Program, c *rpc.Call, decode func(d *xdr.Decoder, 
 	stat, again, running := p.messages.begin(from, name, c, lasts)
 	switch {
 	case running:
-		return rpc.Dropped
+		return rpc.Failed // the reply, which is empty, says only that the call has come
 	case again:
 		r.cookie = cookie
 		r.reply(put, stat, size)
