@@ -8,7 +8,6 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // A responder serves the calls of one connection.
@@ -89,10 +88,7 @@ func (k *seated) End(why error) { k.device.Abort(why) }
 // does not count: with one permission now and then a peer could keep its seat forever.
 func (k *seated) Busy() bool {
 	n := k.calls.Load() &^ drainBit
-	if n > 0 && k.version.Load() == wire.Version2 { // then the framing does not change any more
-		n -= k.framing.(*version2).unpermitted()
-	}
-	return n > 0
+	return n > 0 && n > (*connection)(k).unpermitted()
 }
 
 // While memory is short, a connection with at least pressedChains incomplete chains starts no

@@ -178,6 +178,15 @@ func (v *version2) queueLocked(o *outbound) {
 	v.waitLocked()
 }
 
+// unpermitted returns how many answers to calls of a client wait until it permits them: none, if its version is not 2. Any
+// goroutine may call it, because the framing stays once the version is known.
+func (k *connection) unpermitted() int64 {
+	if k.version.Load() != wire.Version2 {
+		return 0
+	}
+	return k.framing.(*version2).unpermitted()
+}
+
 // unpermitted returns how many answers to calls of the peer wait until it permits them.
 func (v *version2) unpermitted() (n int64) {
 	v.mu.Lock()
