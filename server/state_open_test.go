@@ -27,8 +27,12 @@ func TestStartWaitsForALookAtTheState(t *testing.T) {
 	if err := unix.Flock(int(look.Fd()), unix.LOCK_SH); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(200*time.Millisecond, func() { _ = unix.Flock(int(look.Fd()), unix.LOCK_UN) })
+	ended := make(chan error, 1)
+	time.AfterFunc(200*time.Millisecond, func() { ended <- unix.Flock(int(look.Fd()), unix.LOCK_UN) })
 	s, err := openState(dir)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
