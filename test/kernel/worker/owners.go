@@ -186,9 +186,12 @@ func owner(address, folder string, until time.Time, remote, killed bool) error {
 	if !remote {
 		pause = 50 * time.Millisecond // to leave the locks to clients, whose calls take longer
 	}
-	for time.Now().Before(until) {
+	for first := remote; time.Now().Before(until); first = false {
 		at := rand.IntN(lockRanges + 1)
-		if killed {
+		switch {
+		case first: // a flock, so that the history has some however few locks a slow machine takes
+			at = wholeFile
+		case killed:
 			at = strictRanges + rand.IntN(lockRanges+1-strictRanges)
 		}
 		f, start, length := files[0], int64(at)*10, int64(10)
@@ -200,11 +203,14 @@ func owner(address, folder string, until time.Time, remote, killed bool) error {
 			}
 		}
 		how := names[rand.IntN(len(names))]
+		if first {
+			how = "flock"
+		}
 		kind, shown := int16(unix.F_WRLCK), "write"
 		if how != "lockf" && rand.IntN(2) == 0 {
 			kind, shown = unix.F_RDLCK, "read"
 		}
-		wait := at >= strictRanges && rand.IntN(2) == 0
+		wait := first || at >= strictRanges && rand.IntN(2) == 0
 		err := event(fmt.Sprintf("lock %d %s %s", at, shown, how), func() error { return lockers[how](f, kind, start, length, wait) })
 		switch {
 		case errors.Is(err, unix.EAGAIN) && !wait:
