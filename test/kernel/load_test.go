@@ -28,7 +28,7 @@ func TestStress(t *testing.T) {
 // removes it.
 func TestKernelTree(t *testing.T) {
 	overRDMA(t, func(t *testing.T, transport string) {
-		serve(t, "async").run(lab.Options{Limit: 15 * time.Minute, Env: []string{"TREE=" + lab.KernelTree()}}, "kernel_tree", transport)
+		serve(t, "async").run(lab.Options{Limit: 25 * time.Minute, Env: []string{"TREE=" + lab.KernelTree()}}, "kernel_tree", transport)
 	})
 }
 
