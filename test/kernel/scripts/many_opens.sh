@@ -10,7 +10,7 @@ step "making files"
 must "$WORKER" files /srv/e7 "$1"
 (
 	ulimit -n "$2" || fail "the limit of open files"
-	exec "$DAEMON" serve "${exports[@]}" --state-dir /srv/state --tcp "$ADDRESS:2049" --rdma "" >/srv/log 2>&1
+	exec "$DAEMON" serve "${exports[@]}" --state-dir /srv/state --tcp "$ADDRESS:2049" --rdma none >/srv/log 2>&1
 ) &
 daemon=$!
 listening_or_ended() { listening 2049 || ! kill -0 $daemon 2>/dev/null; }
