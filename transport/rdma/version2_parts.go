@@ -173,15 +173,17 @@ func (v *version2) mostIn(t wire.HeaderType) uint64 {
 // readPart takes a part of an RPC message that is not the last one. While the connection may start no call
 // (responder.full), the permission for a part of a call is kept back. So the parts of such calls occupy no more
 // memory than the messages that were permitted before.
-func (v *version2) readPart(m inbound, p wire.Prefix2) inbound {
+func (v *version2) readPart(m *inbound, p wire.Prefix2) {
 	var h wire.Part2
 	if h.Parse(m.recv.Bytes).Refused() {
 		v.sequence.Fail(p)
 		v.endRun()
 		if p.Type.IsReply() {
-			return v.badReply(m)
+			v.badReply(m)
+		} else {
+			v.refuse(m, p, faultHeader)
 		}
-		return v.refuse(m, p, faultHeader)
+		return
 	}
 	v.k.stats.versions.partsReceived.Add(1)
 	part := m.recv.Bytes[wire.PartSize:]
@@ -189,9 +191,11 @@ func (v *version2) readPart(m inbound, p wire.Prefix2) inbound {
 	if v.sequence.Add(p, len(part), h.Remaining).Refused() {
 		v.endRun()
 		if p.Type.IsReply() {
-			return v.brokenReply(m)
+			v.brokenReply(m)
+		} else {
+			v.refuse(m, p, faultContinuation)
 		}
-		return v.refuse(m, p, faultContinuation)
+		return
 	}
 	if v.run.stream == nil {
 		v.beginRun()
@@ -202,12 +206,14 @@ func (v *version2) readPart(m inbound, p wire.Prefix2) inbound {
 	s.add(part, size)
 	m.recv.Release()
 	v.forgive(p.Type.IsCall() && v.k.responder.full(), true)
-	return m
 }
 
 // complete makes m, the header of which was read, a whole RPC message. The result is false if its length does
 // not agree with the parts before it.
 func (v *version2) complete(m *inbound, p wire.Prefix2) bool {
+	if _, _, open := v.sequence.Left(); !open {
+		return true // nearly all: they came as one message
+	}
 	last := m.payload()
 	if v.sequence.Add(p, len(last), 0).Refused() {
 		v.endRun()

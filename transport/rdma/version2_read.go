@@ -10,8 +10,8 @@ import (
 
 // read implements framing. The order of the checks: the credits, the length, the version, the type, the
 // order of messages, the rest of the header.
-func (v *version2) read(r *rdmacm.Recv) inbound {
-	m := inbound{recv: r, kind: kindDone, credits: noLimit}
+func (v *version2) read(r *rdmacm.Recv) (m inbound) {
+	m.recv, m.kind, m.credits = r, kindDone, noLimit
 	p, ok := wire.ParsePrefix2(r.Bytes)
 	m.xid, m.version = p.XID, p.Version
 	f := faultShort
@@ -34,57 +34,58 @@ func (v *version2) read(r *rdmacm.Recv) inbound {
 	}
 	switch {
 	case f == faultShort:
-		return drop(m, f)
+		drop(&m, f)
 	case f != faultNone:
-		return v.refuse(m, p, f)
+		v.refuse(&m, p, f)
+	case p.JudgeType().Refused():
+		v.refuse(&m, p, faultHeaderType)
+	case !v.sequence.Plain(p) && !v.inOrder(&m, p):
+	case p.Type.IsCall():
+		v.readCall(&m, p)
+	case p.Type.IsReply():
+		v.readReply(&m, p)
+	case p.Type.IsConnprop():
+		v.properties(&m, p)
+	case p.Type == wire.TypeGrant:
+		r.Release()
+		v.forgive(false, false)
+	default:
+		m.kind = kindError
+		if body, ok := wire.ParseErrorBody2(r.Bytes); ok {
+			m.refusal = &Refused2Error{body}
+		}
 	}
-	if p.JudgeType().Refused() {
-		return v.refuse(m, p, faultHeaderType)
-	}
+	return m
+}
+
+// inOrder reports whether a message is in order. If not, it drops or refuses the message.
+func (v *version2) inOrder(m *inbound, p wire.Prefix2) bool {
 	v.expire()
 	step := v.sequence.Admit(p)
 	ended := step.Interrupted && v.interrupted(step)
 	switch {
 	case step.Drop:
-		return drop(m, faultBrokenRun)
+		drop(m, faultBrokenRun)
 	case step.Refused() && ended:
-		r.Release()
-		v.sendError(&m, faultContinuation, 0) // this message takes the place of the reply
-		return m
+		m.recv.Release()
+		v.sendError(m, faultContinuation, 0) // this message takes the place of the reply
 	case step.Refused():
-		return v.refuse(m, p, faultContinuation)
+		v.refuse(m, p, faultContinuation)
+	default:
+		return true
 	}
-	switch {
-	case p.Type.IsConnprop():
-		return v.properties(m, p)
-	case p.Type == wire.TypeGrant:
-		r.Release()
-		v.forgive(false, false)
-		return m
-	case p.Type == wire.TypeError:
-		m.kind = kindError
-		if body, ok := wire.ParseErrorBody2(r.Bytes); ok {
-			m.refusal = &Refused2Error{body}
-		}
-		return m
-	case p.Type.IsCall():
-		return v.readCall(m, p)
-	}
-	return v.readReply(m, p)
+	return false
 }
 
 // versionFault returns the fault of a message whose version is not 2, or faultNone.
 func versionFault(p wire.Prefix2) Fault {
-	switch p.JudgeVersion(wire.Version2, wire.Version1, wire.Version2).Answer.Code {
-	case wire.Err2Vers:
+	if p.Version == wire.Version2 {
+		return faultNone
+	}
+	if p.JudgeVersion(wire.Version2, wire.Version1, wire.Version2).Answer.Code == wire.Err2Vers {
 		return faultVersion
-	case wire.Err2VersMismatch:
-		return faultMismatch
 	}
-	if p.Version != wire.Version2 {
-		return faultMismatch // an error about a message that this side has not sent
-	}
-	return faultNone
+	return faultMismatch // or an error about a message that this side has not sent
 }
 
 // arrive counts a message of the peer. If it has version 2, arrive also applies its credits, and what a message
@@ -138,25 +139,21 @@ func (v *version2) resume() {
 }
 
 // drop makes m a message that is discarded because of f.
-func drop(m inbound, f Fault) inbound {
-	m.kind, m.fault = kindDrop, f
-	return m
-}
+func drop(m *inbound, f Fault) { m.kind, m.fault = kindDrop, f }
 
 // refuse makes m a message that is answered with an RDMA2_ERROR. An RDMA2_ERROR or a grant is
 // answered only if it stands between the parts of an RPC message. The responder answers what may be a call. The framing itself answers other messages, and it
 // ends the connection of a peer that takes none of these answers.
-func (v *version2) refuse(m inbound, p wire.Prefix2, f Fault) inbound {
+func (v *version2) refuse(m *inbound, p wire.Prefix2, f Fault) {
 	switch {
 	case f != faultContinuation && (p.Type == wire.TypeError || p.Type == wire.TypeGrant):
-		return drop(m, f)
+		drop(m, f)
 	case v.k.responder != nil && !p.Type.IsReply() && p.Type != wire.TypeCallMiddle:
 		m.kind, m.fault = kindCall, f
-		return m
+	default:
+		m.recv.Release()
+		v.sendError(m, f, 1)
 	}
-	m.recv.Release()
-	v.sendError(&m, f, 1)
-	return m
 }
 
 // mostErrands is how many errors of the framing itself may wait for the peer.
@@ -189,13 +186,15 @@ func (v *version2) interrupted(s wire.Step) bool {
 }
 
 // readCall decodes the header of a call.
-func (v *version2) readCall(m inbound, p wire.Prefix2) inbound {
+func (v *version2) readCall(m *inbound, p wire.Prefix2) {
 	if v.k.responder == nil {
 		v.sequence.Fail(p)
-		return v.refuse(m, p, faultHeaderType)
+		v.refuse(m, p, faultHeaderType)
+		return
 	}
 	if p.Type.IsMiddle() {
-		return v.readPart(m, p)
+		v.readPart(m, p)
+		return
 	}
 	m.kind = kindCall
 	var h wire.Call2
@@ -203,16 +202,16 @@ func (v *version2) readCall(m inbound, p wire.Prefix2) inbound {
 		v.sequence.Fail(p)
 		v.endRun()
 		m.fault = faultHeader
-		return m
+		return
 	}
 	m.external = p.Type == wire.TypeCallExternal
 	m.body, m.reads, m.offer, m.size = h.Body, h.Reads, h.Offer, h.Size
-	if !m.external && !v.complete(&m, p) {
+	if !m.external && !v.complete(m, p) {
 		m.fault = faultContinuation
-		return m
+		return
 	}
 	if !m.chunks() {
-		return m
+		return
 	}
 	switch h.Within(limits2).Answer.Code {
 	case wire.Err2ReadChunks:
@@ -225,31 +224,33 @@ func (v *version2) readCall(m inbound, p wire.Prefix2) inbound {
 	if v.k.invalidate {
 		m.invalidate, _ = h.Invalidates()
 	}
-	return m
 }
 
 // readReply decodes the header of a reply. If that is bad, the call of the reply ends (§7).
-func (v *version2) readReply(m inbound, p wire.Prefix2) inbound {
+func (v *version2) readReply(m *inbound, p wire.Prefix2) {
 	if v.k.requester == nil {
 		v.sequence.Fail(p)
-		return drop(m, faultStrayReply)
+		drop(m, faultStrayReply)
+		return
 	}
 	if p.Type.IsMiddle() {
-		return v.readPart(m, p)
+		v.readPart(m, p)
+		return
 	}
 	var h wire.Reply2
 	if h.Parse(m.recv.Bytes).Refused() {
 		v.sequence.Fail(p)
 		v.endRun()
-		return v.badReply(m)
+		v.badReply(m)
+		return
 	}
 	m.kind, m.external = kindReply, p.Type == wire.TypeReplyExternal
 	m.offer, m.size = wire.Offer{Writes: h.Writes, Reply: h.Reply}, h.Size
-	if !m.external && !v.complete(&m, p) {
-		return v.brokenReply(m)
+	if !m.external && !v.complete(m, p) {
+		v.brokenReply(m)
+		return
 	}
 	m.refusal = errBrokenReply
-	return m
 }
 
 var errBrokenReply = errors.New("rdma: the reply breaks the rules of version 2 for the order of messages or for headers")
@@ -266,24 +267,23 @@ func (v *version2) failReply(xid uint32) bool {
 
 // badReply handles a reply whose header is bad. If its call ends, the message was the answer that the call
 // permitted, so the peer is permitted no other one.
-func (v *version2) badReply(m inbound) inbound {
+func (v *version2) badReply(m *inbound) {
 	if !v.failReply(m.xid) {
-		return drop(m, faultHeader)
+		drop(m, faultHeader)
+		return
 	}
 	m.recv.Release()
 	v.k.note(faultHeader, answerDrop, m.xid)
-	return m
 }
 
 // brokenReply handles a message that breaks the order of a reply in parts. As in badReply, a call that ends
 // has permitted the message. The peer gets an error all the same (§6.3.9).
-func (v *version2) brokenReply(m inbound) inbound {
+func (v *version2) brokenReply(m *inbound) {
 	permits := 1
 	if v.failReply(m.xid) {
 		permits = 0
 	}
 	m.kind = kindDone
 	m.recv.Release()
-	v.sendError(&m, faultContinuation, permits)
-	return m
+	v.sendError(m, faultContinuation, permits)
 }

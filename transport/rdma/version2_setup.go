@@ -123,7 +123,7 @@ func (v *version2) settle() {
 }
 
 // properties applies the properties that the peer announces (§5, §6.3.4).
-func (v *version2) properties(m inbound, p wire.Prefix2) inbound {
+func (v *version2) properties(m *inbound, p wire.Prefix2) {
 	if refusal := v.staged.Parse(m.recv.Bytes); refusal.Refused() {
 		f := faultProperty
 		if refusal.Answer.Code == wire.Err2BadXDR {
@@ -131,10 +131,11 @@ func (v *version2) properties(m inbound, p wire.Prefix2) inbound {
 		}
 		if v.announcedFor() {
 			m.recv.Release()
-			v.sendError(&m, f, 0)
-			return m
+			v.sendError(m, f, 0)
+		} else {
+			v.refuse(m, p, f)
 		}
-		return v.refuse(m, p, f)
+		return
 	}
 	m.recv.Release()
 	v.staged.HostAuth = nil // nothing uses the token, and it may be long
@@ -147,7 +148,6 @@ func (v *version2) properties(m inbound, p wire.Prefix2) inbound {
 		v.discard()
 	}
 	v.resume()
-	return m
 }
 
 // announcedFor reports whether the message at hand is the first one of a client. The server's announcement
