@@ -11,7 +11,7 @@ import (
 )
 
 // runCalls runs n calls, at most `at` of them at a time.
-func runCalls(b *testing.B, k rpc.Caller, at, n int, exchange func() *rpc.Exchange) {
+func runCalls(b testing.TB, k rpc.Caller, at, n int, exchange func() *rpc.Exchange) {
 	b.Helper()
 	var started, ended atomic.Int64
 	all := make(chan struct{})

@@ -30,18 +30,7 @@ func newScript(t testing.TB, cfg DialConfig, private []byte) *script {
 
 func newScriptOn(t testing.TB, provider rdmatest.Config, cfg DialConfig, private []byte) *script {
 	t.Helper()
-	s := &script{t: t}
-	listen := netip.MustParseAddrPort("127.0.0.1:0")
-	if elsewhere != nil {
-		s.device = elsewhere(t)
-	} else {
-		s.provider = rdmatest.NewConfig(provider)
-		s.device, listen = s.provider, netip.MustParseAddrPort("192.0.2.1:20049")
-	}
-	var err error
-	if s.listener, err = s.device.Listen(listen); err != nil {
-		t.Fatal(err)
-	}
+	s := listening(t, provider)
 	done := make(chan error, 1)
 	go func() {
 		var err error
@@ -57,6 +46,24 @@ func newScriptOn(t testing.TB, provider rdmatest.Config, cfg DialConfig, private
 		s.listener.Close()
 		s.client.Close()
 	})
+	return s
+}
+
+// listening returns a script that listens and has no client yet.
+func listening(t testing.TB, provider rdmatest.Config) *script {
+	t.Helper()
+	s := &script{t: t}
+	listen := netip.MustParseAddrPort("127.0.0.1:0")
+	if elsewhere != nil {
+		s.device = elsewhere(t)
+	} else {
+		s.provider = rdmatest.NewConfig(provider)
+		s.device, listen = s.provider, netip.MustParseAddrPort("192.0.2.1:20049")
+	}
+	var err error
+	if s.listener, err = s.device.Listen(listen); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 
@@ -98,6 +105,18 @@ func (s *script) accept(private []byte) peer {
 
 // end returns the client's end of p's connection.
 func end(p peer) *rdmatest.Conn { return p.Conn().(*rdmatest.Conn).Other() }
+
+// wantPromised checks that the other end of p's connection is ready for n messages. Only the device in memory tells
+// that number. Each device panics if it is greater than the connection may promise (ConnParam.MaxReceives).
+func wantPromised(t testing.TB, p peer, n int) {
+	t.Helper()
+	if elsewhere != nil {
+		return
+	}
+	if got := end(p).Promised(); got != n {
+		t.Errorf("%d receives are promised, want %d", got, n)
+	}
+}
 
 // A result is the end of an exchange.
 type result struct {

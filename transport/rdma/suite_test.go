@@ -23,6 +23,7 @@ func TestSuite(t *testing.T) {
 			return rdmatest.NewConfig(rdmatest.Config{ShortSends: true})
 		}},
 		{"iwarp", newIwarp},
+		{"verbs", newVerbs},
 	} {
 		for _, inline := range []int{1024, 4096} {
 			for _, version2 := range []bool{false, true} {

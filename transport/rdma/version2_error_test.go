@@ -135,9 +135,7 @@ func TestPropertiesOfVersion2(t *testing.T) {
 			}
 			p.alive()
 			k := b.server.connections()[0]
-			if n := end(p.p).Promised(); n != spareReceives+int(k.granted.Load()) {
-				t.Errorf("%d receives are promised, %d calls are granted", n, k.granted.Load())
-			}
+			wantPromised(t, p.p, spareReceives+int(k.granted.Load()))
 			if n := k.sendLimit; n != c.size && !(c.code != 0 && n == 1024) {
 				t.Errorf("the server sends up to %d bytes", n)
 			}
@@ -212,9 +210,7 @@ func TestBeyondTheLimit(t *testing.T) {
 	for range over.permits + 1 {
 		over.send(stall(100 + over.sent))
 	}
-	if err := over.p.End(); err == nil {
-		t.Error("a client beyond its limit keeps its connection")
-	}
+	wantEnd(t, over.p, "a client beyond its limit keeps its connection")
 	silent := b.peer2()
 	silent.limit, silent.frozen = 1, true
 	silent.open()
@@ -223,9 +219,7 @@ func TestBeyondTheLimit(t *testing.T) {
 			break
 		}
 	}
-	if err := silent.p.End(); err == nil {
-		t.Error("a client that takes no replies keeps its connection")
-	}
+	wantEnd(t, silent.p, "a client that takes no replies keeps its connection")
 	b.program.Release(lane)
 	for range credits {
 		if q, m := p.next(); q.Type != wire.TypeReplyInline {

@@ -1,7 +1,6 @@
 package rdma
 
 import (
-	"net/netip"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
@@ -104,6 +103,15 @@ func (p *peer2) wantError2(xid, version uint32, code wire.ErrorCode2) wire.Error
 	return e
 }
 
+// wantEnd fails the test with the message kept unless the server ends p's connection because of a fault. RDMA devices
+// do not tell the peer whether there was one: over them the connection only has to end.
+func wantEnd(t testing.TB, p *rdmatest.Peer, kept string) {
+	t.Helper()
+	if err := p.End(); err == nil && elsewhere == nil {
+		t.Error(kept)
+	}
+}
+
 // alive fails the test unless the connection still serves a NULL.
 func (p *peer2) alive() {
 	p.t.Helper()
@@ -121,12 +129,7 @@ func (p *peer2) alive() {
 func newScript2(t testing.TB, cfg DialConfig, answer []byte) (s *script, first []byte) {
 	t.Helper()
 	cfg.Version2 = true
-	s = &script{t: t, provider: rdmatest.NewConfig(rdmatest.Config{})}
-	s.device = s.provider
-	var err error
-	if s.listener, err = s.device.Listen(netip.MustParseAddrPort("192.0.2.1:20049")); err != nil {
-		t.Fatal(err)
-	}
+	s = listening(t, rdmatest.Config{})
 	done := make(chan error, 1)
 	go func() {
 		var err error

@@ -323,9 +323,7 @@ func TestBadPartsOfReplies(t *testing.T) {
 			if r := ended(t, done); r.err != nil {
 				t.Errorf("the next call ends with %v", r.err)
 			}
-			if n := end(s.p).Promised(); n != spareReceives+window2 {
-				t.Errorf("%d receives are promised", n)
-			}
+			wantPromised(t, s.p, spareReceives+window2)
 		})
 	}
 }

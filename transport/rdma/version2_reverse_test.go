@@ -125,7 +125,5 @@ func TestErrorsEndCallsOfVersion2(t *testing.T) {
 			t.Errorf("%s ends the call with %v", name, r.err)
 		}
 	}
-	if n := end(s.p).Promised(); n != spareReceives+window2 { // each message has made room for one
-		t.Errorf("%d receives are promised", n)
-	}
+	wantPromised(t, s.p, spareReceives+window2) // each message has made room for one
 }

@@ -3,7 +3,6 @@ package rdma
 import (
 	"encoding/binary"
 	"math"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -182,15 +181,11 @@ func TestVersion1IsSettled(t *testing.T) {
 func TestVersion2Unanswered(t *testing.T) {
 	defer func(d time.Duration) { answerWait = d }(answerWait)
 	answerWait = time.Millisecond
-	s := &script{t: t, provider: rdmatest.NewConfig(rdmatest.Config{})}
-	s.device = s.provider
-	var err error
-	if s.listener, err = s.device.Listen(netip.MustParseAddrPort("192.0.2.1:20049")); err != nil {
-		t.Fatal(err)
-	}
+	s := listening(t, rdmatest.Config{})
 	defer s.listener.Close()
 	done := make(chan error, 1)
 	go func() {
+		var err error
 		s.client, err = Dial(t.Context(), s.device, s.listener.Addr(), DialConfig{Version2: true})
 		done <- err
 	}()
@@ -218,9 +213,7 @@ func TestRepliesDoNotWaitForever(t *testing.T) {
 	p.limit, p.frozen = 1, true
 	p.open()
 	p.send(call2(5, rpctest.NULL))
-	if err := p.p.End(); err == nil {
-		t.Error("the client keeps its connection")
-	}
+	wantEnd(t, p.p, "the client keeps its connection")
 	await.Until(t, "the connection is gone", func() bool { return b.server.Stats().Connections.Load() == 0 })
 	if n := b.server.Stats().Timeouts(); n != 1 {
 		t.Errorf("%d connections have stalled", n)
@@ -268,9 +261,7 @@ func TestUnknownVersionSettlesNothing(t *testing.T) {
 		binary.BigEndian.PutUint32(m[4:], 9)
 		p.Send(m)
 	}
-	if err := p.End(); err == nil {
-		t.Error("a client that proposes nothing keeps its connection")
-	}
+	wantEnd(t, p, "a client that proposes nothing keeps its connection")
 }
 
 // If the first message is a call, the properties of the server come before its reply. The client is ready

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
@@ -73,5 +74,25 @@ func TestCountsByVersion(t *testing.T) {
 	defer mu.Unlock()
 	if len(chosen) != 3 || chosen[0] != 1 || chosen[1] != 2 || chosen[2] != 2 {
 		t.Errorf("the chosen versions are %v", chosen)
+	}
+}
+
+// A NULL takes two messages in each version: the call, and the reply. In version 2 the credits travel in them too, so
+// no message carries credits alone.
+func TestNullTakesTwoMessages(t *testing.T) {
+	const calls = 1000
+	for version := 1; version <= 2; version++ {
+		b := newBench(t, benchConfig{server: Config{Version2: true}, provider: rdmatest.Config{Quiet: true}})
+		c := b.dial(DialConfig{Version2: version == 2})
+		stats, began := b.server.Stats(), b.server.Stats().Version(version)
+		for i, at := range []int{1, 16, DefaultCredits} {
+			runCalls(t, c, at, calls, null)
+			want := int64(i+1) * calls
+			await.Until(t, "all replies are counted", func() bool { return stats.Version(version).Sent-began.Sent >= want })
+			n := stats.Version(version)
+			if in, out := n.Received-began.Received, n.Sent-began.Sent; in != want || out != want {
+				t.Errorf("version %d, depth %d: %d messages from the client and %d from the server for %d calls", version, at, in, out, want)
+			}
+		}
 	}
 }
