@@ -45,6 +45,10 @@
 //     or no other address, asks for.
 //   - A newcomer gets its first unit at once, or after one unit was taken back.
 //
+// If there are very many sites, a part can become so small that it is of no use. A Tree may have a Floor: a site
+// loses nothing to others while it holds no more than that, but surplus units. Then a newcomer has to wait, if so
+// many sites are there that their floors are all that the resource has.
+//
 // Some units may be worth less to their holder than others. A Node counts these as surplus. Victim
 // takes them first: at each level it prefers those that have some.
 //
@@ -79,6 +83,8 @@ const (
 type Tree[T any] struct {
 	// Size is the number of units. More may be held: Add counts, and refuses nothing.
 	Size int64
+	// Floor is what a site of known peers keeps for sure, even if its part is less because there are very many sites.
+	Floor int64
 
 	// known.held does not include strangers.held.
 	known, strangers group[T]

@@ -56,6 +56,22 @@ func TestManyAddressesTakeNothingFromOtherSites(t *testing.T) {
 	}
 }
 
+// However many sites there are, a site keeps its floor, and without a floor only its part.
+func TestASiteKeepsItsFloor(t *testing.T) {
+	const size, sites = 1024, 200
+	for _, floor := range []int64{0, 16} {
+		tree := &Tree[int]{Size: size, Floor: floor}
+		honest := at(1, 1, 1)
+		tree.Add(honest, 4*16, 0)
+		for i := range sites {
+			grow(t, tree, at(2+i, 1, 1))
+		}
+		if n := honest.Held(); n < floor || floor == 0 && n > size/sites+1 {
+			t.Errorf("with a floor of %d units an honest site keeps %d", floor, n)
+		}
+	}
+}
+
 // An address that is alone has half of the units. The addresses of one site together have all but an
 // eighth, so that their number is no disadvantage while no other site asks.
 func TestFreeUnitsAreUsed(t *testing.T) {

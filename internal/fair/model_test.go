@@ -116,11 +116,25 @@ func (m *model) mayBorrow(n *Node[int], units int64) bool {
 	return equal || m.size-m.group(true)-m.group(false) >= units
 }
 
+// floors reports whether no site of known peers holds more than the floor.
+func (m *model) floors(floor int64) bool {
+	return !slices.ContainsFunc(m.all, func(n *Node[int]) bool { return !n.stranger && m.held(levels[0], levels[0](n)) > floor })
+}
+
+func floorOf(t *Tree[int], n *Node[int]) int64 {
+	if n.stranger {
+		return 0
+	}
+	return t.Floor
+}
+
 // checkVictim returns an error if the Tree's Victim for n is not one of those that the rule allows.
 func (m *model) checkVictim(t *Tree[int], n *Node[int]) error {
 	v, free := t.Victim(n, 1), t.Free()
 	beyond := m.firstBeyond(n, 1)
 	switch {
+	case v == nil && free < 1 && m.floors(t.Floor):
+		return nil
 	case v == nil && free < 1:
 		return fmt.Errorf("no unit is free, and none is taken back")
 	case v == nil:
@@ -152,7 +166,7 @@ func (m *model) checkVictim(t *Tree[int], n *Node[int]) error {
 				return fmt.Errorf("%v holds %d and loses a unit, and not %v with %d", v.Address, has, o.Address, m.held(of, of(o)))
 			}
 		}
-		if at == 0 && n.stranger == v.stranger && v.surplus == 0 && has <= parts[0] {
+		if at == 0 && n.stranger == v.stranger && v.surplus == 0 && has <= max(parts[0], floorOf(t, v)) {
 			return fmt.Errorf("a site holds %d of its part %d, and loses a unit", has, parts[0])
 		}
 	}
@@ -224,7 +238,7 @@ func TestTreeAgainstModel(t *testing.T) {
 	mostIdle = 4
 	defer func() { mostIdle = most }()
 	rapid.Check(t, func(t *rapid.T) {
-		tree := &Tree[int]{Size: rapid.Int64Range(1, 60).Draw(t, "size")}
+		tree := &Tree[int]{Size: rapid.Int64Range(1, 60).Draw(t, "size"), Floor: rapid.Int64Range(0, 4).Draw(t, "floor")}
 		m := &model{size: tree.Size}
 		for i := range 24 {
 			// 4 sites, of IPv4 and IPv6, with 3 addresses each, with 2 holders each.

@@ -240,7 +240,7 @@ func (t *Tree[T]) MayBorrow(n *Node[T], units int64) bool {
 // Victim returns the holder from which the user of the package takes a unit, so that n gets more
 // units. It is n itself if n is beyond its part in its own address and no other holder there has
 // more. If n is nil, it is the holder that has to lose a unit because more than Size are held. It
-// is nil if none has more than its part.
+// is nil if none has more than its part, or than Tree.Floor.
 func (t *Tree[T]) Victim(n *Node[T], units int64) *Node[T] {
 	var own path[T]
 	g, known := &t.known, n == nil || !n.stranger
@@ -253,7 +253,10 @@ func (t *Tree[T]) Victim(n *Node[T], units int64) *Node[T] {
 		g = &t.strangers
 	}
 	asks := n != nil && known == (g == &t.known) // whether the asker is below at
-	p, at := t.partOf(g), &g.Node
+	p, at, floor := t.partOf(g), &g.Node, int64(0)
+	if g == &t.known {
+		floor = t.Floor
+	}
 	for level, c := range own {
 		if len(at.children) == 0 {
 			return nil
@@ -267,7 +270,7 @@ func (t *Tree[T]) Victim(n *Node[T], units int64) *Node[T] {
 		switch {
 		case asks && beyond(next, c, units):
 			top = c
-		case n != nil && level == 0 && top.held <= next.units && top.surplus == 0:
+		case n != nil && level == 0 && top.held <= max(next.units, floor) && top.surplus == 0:
 			return nil
 		}
 		asks = asks && top == c
