@@ -21,6 +21,9 @@ const (
 	maxHindrances = 1 << 14
 )
 
+// floors is a divisor: the clients of a site keep Config.Memory/floors for sure, however many sites there are.
+const floors = 1 << 10
+
 // Usage is how much state all clients hold.
 type Usage struct {
 	// Opens and Locks count stateids, Ranges locked byte ranges, Files open files, Waiters denied locks.

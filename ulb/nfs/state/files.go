@@ -104,6 +104,7 @@ func (g *guard) tidy(of *file) {
 type holdings struct {
 	states  map[*State]struct{}
 	revoked map[*State]struct{} // revoked states that the client has not acknowledged
+	lost    time.Duration       // when the latest of them was revoked
 	owners  map[ownerKey]*Owner
 	idle    []*Owner
 	waiting map[*file]int      // number of locks that it waits for in each file
@@ -114,6 +115,13 @@ type holdings struct {
 
 // holds reports whether c holds any state.
 func (g *guard) holds(c *Client) bool { return len(c.holding.states) > 0 }
+
+// Holds reports whether c has opens or locks.
+func (m *Manager) Holds(c *Client) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(c.holding.states) > 0
+}
 
 // drop ends an open and all locks made through it.
 func (g *guard) drop(s *State) {
@@ -168,7 +176,7 @@ func (g *guard) unlist(s *State) {
 	}
 	switch {
 	case revoked:
-		s.Client.holding.revoked[s] = struct{}{}
+		s.Client.holding.revoked[s], s.Client.holding.lost = struct{}{}, g.now()
 		s.Client.known.hasRevoked.Store(true)
 	case s.Kind == KindOpen && s.Client.numbered() && !s.Client.known.ending.Load():
 		g.outlive(s.Owner, s)
@@ -184,7 +192,7 @@ func (g *guard) unlist(s *State) {
 		delete(o.own, s)
 	}
 	if g.charge(s.Client, -s.size()); revoked {
-		g.charge(s.Client, sizeRevoked)
+		g.chargeRevoked(s.Client, 1)
 	}
 	switch {
 	case o.holds():
@@ -235,6 +243,12 @@ func (s *State) size() int {
 
 // charge adds n bytes, perhaps negative, to the memory of c, of its address, of its site and of all clients.
 func (g *guard) charge(c *Client, n int) { g.files.memory.Add(&c.holding.place, int64(n), 0) }
+
+// chargeRevoked adds n revoked stateids, perhaps a negative number, to the memory of c. They are surplus, which goes
+// before anybody loses an open (toTake).
+func (g *guard) chargeRevoked(c *Client, n int) {
+	g.files.memory.Add(&c.holding.place, int64(n*sizeRevoked), int64(n*sizeRevoked))
+}
 
 // memory returns the memory of the client's state, in bytes.
 func (c *Client) memory() int { return int(c.holding.place.Held()) }

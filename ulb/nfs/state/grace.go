@@ -54,7 +54,7 @@ type reclaim struct {
 	// the kinds of state that both list: see replaced.
 	stored *Record
 	// revoked is Record.Revoked: see pardon. takings counts the Releases and Revokes under way that take state from the
-	// client. untold is true if a host lost locks, of which it cannot be told.
+	// client. untold is true if the client may not know of all that it lost: a host, or forgetRevoked.
 	revoked, untold bool
 	takings         int
 }

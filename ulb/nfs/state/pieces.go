@@ -169,7 +169,7 @@ func (p *piecewise) empty(c *Client) {
 	}
 	for s := range c.holding.revoked {
 		p.files.slab.remove(s)
-		p.charge(c, -sizeRevoked)
+		p.chargeRevoked(c, -1)
 		delete(c.holding.revoked, s)
 		p.step(1)
 	}

@@ -147,7 +147,7 @@ func (g *guard) told(id *StateID, c *Client) bool {
 // acknowledged is acknowledge for a stateid that stays known.
 func (g *guard) acknowledged(s *State) {
 	c := s.Client
-	g.charge(c, -sizeRevoked)
+	g.chargeRevoked(c, -1)
 	if delete(c.holding.revoked, s); len(c.holding.revoked) == 0 {
 		c.known.hasRevoked.Store(false)
 		g.pardon(c)

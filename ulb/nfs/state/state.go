@@ -98,7 +98,8 @@ func New(cfg Config) (*Manager, error) {
 	m.files.denials.deny, m.files.denials.holds = make(map[fileID]Access), make(map[fileID][]*Hold)
 	m.ways.seed = scramble.seed
 	m.files.byID = make(map[fileID]*file)
-	m.files.memory.Size, m.files.open = int64(cfg.Memory), make(map[any]*fair.Tree[*origin])
+	m.files.memory.Size, m.files.memory.Floor = int64(cfg.Memory), int64(cfg.Memory/floors)
+	m.files.open = make(map[any]*fair.Tree[*origin])
 	m.files.claims = make(map[FileKey]*localClaim)
 	m.files.unconfirmed = make(map[*Owner]time.Duration)
 	g := m.acquire()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 )
@@ -22,10 +23,10 @@ type loser struct {
 }
 
 // memoryLoser returns the client that loses state so that c gets more memory. It returns false if that would
-// be a client of the address of c, which then has no more than its part.
+// be a client of the address of c, which then has no more than its part, and if this client has no revoked stateids.
 func (g *guard) memoryLoser(c *Client) (loser, bool) {
 	v := g.files.memory.Victim(&c.holding.place, sizeMost)
-	if v == nil || v.Of.known.origin == c.known.origin {
+	if v == nil || v.Of.known.origin == c.known.origin && v.Surplus() == 0 {
 		return loser{}, false
 	}
 	return loser{client: v.Of}, true
@@ -75,51 +76,94 @@ func (lack *shortage) expendable(clients []*Client) (all []*State) {
 	return all
 }
 
-// takings are what a sweep takes: the opens, and the clients that it removes because they hold only memory.
+// takings are what a sweep takes: the opens, with the memory that each of them frees, and the clients that it
+// removes because they hold only memory.
 type takings struct {
-	opens   map[*State]bool
+	opens   map[*State]int
 	clients []*Client
 	by      netip.Addr
+	// left is the number of states of an owner that stay.
+	left map[*Owner]int
 }
 
-// toTake chooses what the sweep takes because of a shortage.
+// toTake chooses what the sweep takes because of a shortage. Revoked stateids go first: it forgets them.
 func (g *guard) toTake(lack *shortage) takings {
-	all := takings{opens: make(map[*State]bool), by: lack.by}
+	all := takings{opens: make(map[*State]int), left: make(map[*Owner]int), by: lack.by}
 	left := make(map[loser][]*State)
 	for len(all.opens) < mostTaken && lack.short(len(all.opens)) {
 		l, ok := lack.loser()
 		if !ok {
 			break
 		}
+		if c := l.client; c != nil && len(c.holding.revoked) > 0 {
+			if g.now()-c.holding.lost < tellWithin {
+				break // those who ask go on asking
+			}
+			g.forgetRevoked(c)
+			continue
+		}
 		opens, known := left[l]
 		if !known {
 			opens = lack.expendable(g.clientsOf(l))
 		}
 		if len(opens) == 0 {
-			if !known && l.client != nil { // it holds revoked stateids and owners alone
+			if !known && l.client != nil { // it holds owners alone
 				all.clients = []*Client{l.client}
 			}
 			break
 		}
 		s := opens[0]
 		left[l] = opens[1:]
-		all.opens[s] = true
-		g.count(s, -1) // so that the next loser is the one that then has most
+		all.opens[s] = all.frees(s)
+		g.count(s, -all.opens[s]) // so that the next loser is the one that then has most
 	}
-	for s := range all.opens {
-		g.count(s, +1)
+	for s, size := range all.opens {
+		g.count(s, size)
 	}
 	return all
 }
 
-// count adds the open s, or subtracts it if n is -1, in the trees of resources.
-func (g *guard) count(s *State, n int) {
-	size := s.size() - sizeRevoked
-	for _, lock := range s.locks {
-		size += lock.size() - sizeRevoked
+// tellWithin is the time that a client has to learn that stateids were revoked, and to free them, before the server
+// forgets them because memory is short. Then it gets NFS4ERR_BAD_STATEID for them.
+const tellWithin = time.Second
+
+// forgetRevoked forgets the revoked stateids of a client. The client may not know of its loss, so it may reclaim
+// nothing after a restart (pardon).
+func (g *guard) forgetRevoked(c *Client) {
+	c.known.reclaim.untold = true
+	for s := range c.holding.revoked {
+		g.acknowledge(s)
 	}
-	g.files.memory.Add(&s.Client.holding.place, int64(n*size), 0)
-	if n < 0 {
+}
+
+// frees returns the memory that is free when the open s, its locks, and the owners that then hold nothing, are gone.
+// It does not subtract that of the revoked stateids: if it did, a client with more of them than its part would
+// lose all that it has.
+func (all *takings) frees(s *State) int {
+	size := s.size() + all.ends(s.Owner, len(s.Owner.states))
+	for _, lock := range s.locks {
+		size += lock.size() + len(lock.held.Ranges())*sizeRange + all.ends(lock.Owner, len(lock.Owner.own))
+	}
+	return size
+}
+
+// ends notes that o, which had n states before the sweep, loses one more. It returns the memory that becomes free if this
+// is the last one.
+func (all *takings) ends(o *Owner, n int) int {
+	left, known := all.left[o]
+	if !known {
+		left = n
+	}
+	if all.left[o] = left - 1; left == 1 && !o.Client.numbered() {
+		return o.size()
+	}
+	return 0
+}
+
+// count adds the open s, which takes this much memory, or subtracts it if size is negative, in the trees of resources.
+func (g *guard) count(s *State, size int) {
+	g.charge(s.Client, size)
+	if size < 0 {
 		s.Client.known.origin.files.remove(&g.files, s.shown())
 	} else {
 		s.Client.known.origin.files.add(&g.files, s.Client, s.shown())
@@ -139,7 +183,7 @@ func (m *Manager) takeAway(all takings) {
 	for c := range took {
 		losers = append(losers, c)
 	}
-	m.take(losers, func(s *State) bool { return all.opens[s] }, nil)
+	m.take(losers, func(s *State) bool { return all.opens[s] > 0 }, nil)
 	g := m.acquire()
 	for _, c := range losers {
 		g.events = append(g.events, &Event{Kind: Reduced, Clients: []Record{g.recordOf(c)}, By: all.by, Opens: took[c]})
