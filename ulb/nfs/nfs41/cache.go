@@ -76,7 +76,10 @@ func (c *cache) init(size int64) {
 // session sets memory aside for the new session s, whose place has its address. The session wants this
 // number of slots, and one reply of size bytes. session returns the number of slots that the session gets,
 // and sets its share. If too little memory is left for the address, it returns 0.
-func (c *cache) session(s *Session, slots, size int) int {
+//
+// A client that comes back (back) has opens and no session. It gets a session of one slot from whatever is free, also
+// from what is reserved for those who are entitled, because without a session its lease runs out.
+func (c *cache) session(s *Session, slots, size int, back bool) int {
 	from := clientaddr.Of(s.place.Address)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +93,10 @@ func (c *cache) session(s *Session, slots, size int) int {
 	slots = max(1, min(slots, int(max(few, (left-c.aside.Size/2)/16/slotCost))))
 	n := asideFor(slots, size)
 	if !c.aside.May(&s.place, n) {
-		return 0
+		slots, n = 1, asideFor(1, size)
+		if !back || c.aside.Free() < n {
+			return 0
+		}
 	}
 	s.share = shareIn(c.shares, from)
 	if site := shareIn(c.sites, clientaddr.Site(from)); s.share.site == nil {

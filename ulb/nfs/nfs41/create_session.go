@@ -90,8 +90,9 @@ func (m *Minor) createLocked(k *nfs4.Compound, owner *state.Client, args *wire.C
 	sess.security.Store(sec)
 	slots := 0
 	sess.place.Address = k.Call.Conn.Peer.Addr()
+	back := !c.anySession(func(*Session) bool { return true }) && m.state.Holds(owner)
 	reserve := func() bool {
-		slots = m.cache.session(sess, int(sess.fore.Maxrequests), sess.fore.maxCached())
+		slots = m.cache.session(sess, int(sess.fore.Maxrequests), sess.fore.maxCached(), back)
 		return slots > 0
 	}
 	if c.full() || !m.makeRoom(sess, sess.fore.maxCached(), reserve) {
@@ -114,9 +115,9 @@ func (m *Minor) createLocked(k *nfs4.Compound, owner *state.Client, args *wire.C
 	}
 	flags := uint32(0)
 	caller := k.Call.Conn.Caller()
-	back := args.Flags&wire.CreateSession4FlagConnBackChan != 0 && caller != nil
-	sess.bind(k.Call.Conn, true, back)
-	if back {
+	calls := args.Flags&wire.CreateSession4FlagConnBackChan != 0 && caller != nil
+	sess.bind(k.Call.Conn, true, calls)
+	if calls {
 		flags |= wire.CreateSession4FlagConnBackChan
 		sess.ping(caller)
 	}

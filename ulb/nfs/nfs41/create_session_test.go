@@ -382,6 +382,36 @@ func TestASiteWithManyAddressesTakesNoSession(t *testing.T) {
 	}
 }
 
+// If the server has ended the session of a client for others, and another client of its address has more than their part,
+// the client gets a session again, of one slot, if it has an open: else it could not keep its lease.
+func TestWhoHasAnOpenGetsASessionAgain(t *testing.T) {
+	for holds, status := range map[bool]wire.NFSStat4{true: wire.NFS4OK, false: wire.NFS4ErrNoSpace} {
+		site, m := site(t, Config{CacheMemory: 1 << 20}, state.Config{})
+		neighbour := createArgs(newClient(peerFrom(site, 0), "neighbour", 1), 1)
+		neighbour.ForeChanAttrs.Maxrequests = 64
+		is(t, "CREATE_SESSION", create(peerFrom(site, 0), neighbour).Status, wire.NFS4OK)
+		s := newClientSession(peerFrom(site, 0), "client")
+		s.run(op(wire.OpReclaimComplete, &wire.ReclaimComplete4Args{}))
+		if holds {
+			want(t, "OPEN", s.run(putExport(s), op(wire.OpOpen, &wire.Open4Args{
+				ShareAccess: wire.Open4ShareAccessBoth, Owner: wire.StateOwner4{Owner: []byte("owner")},
+				Openhow: wire.Openflag4{Opentype: wire.Open4Create},
+				Claim:   wire.OpenClaim4{Claim: wire.ClaimNull, File: []byte("file")},
+			})), wire.NFS4OK, 3)
+		}
+		for i := range 35 {
+			newClientSession(peerFrom(site, (1+i)<<8), fmt.Sprint("other ", i))
+		}
+		old := m.sessions.find(&s.id)
+		old.client.part(old)
+		old.end() // as makeRoom does
+		res := create(peerFrom(site, 0), createArgs(s.client, 2))
+		if is(t, "CREATE_SESSION", res.Status, status); holds && res.ResOK.ForeChanAttrs.Maxrequests != 1 {
+			t.Errorf("%d slots", res.ResOK.ForeChanAttrs.Maxrequests)
+		}
+	}
+}
+
 // If there is no memory for a session, the server removes clients without state whose leases ran
 // out, together with their sessions.
 func TestSessionsOfTheExpiredGiveWay(t *testing.T) {
