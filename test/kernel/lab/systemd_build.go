@@ -12,7 +12,7 @@ type Systemd string
 // The versions of systemd in the lab.
 const (
 	Systemd252 Systemd = "systemd-252" // Debian 12's own, which is installed on this machine
-	Systemd254 Systemd = "systemd-254" // that of bookworm-backports, the first in Debian 12 with Type=notify-reload
+	Systemd254 Systemd = "systemd-254" // that of bookworm-backports
 )
 
 // systemdPackages are the packages of the lab's own systemd. A Machine unpacks them over this
