@@ -51,6 +51,35 @@ func (s *Snapshot) Merge(of *Snapshot) {
 	}
 }
 
+// Since returns what was counted since an earlier Snapshot of the same Histograms.
+func (s *Snapshot) Since(before *Snapshot) Snapshot {
+	d := Snapshot{took: s.took - before.took}
+	for i := range s.n {
+		d.n[i] = s.n[i] - min(before.n[i], s.n[i])
+	}
+	return d
+}
+
+// Quantile returns a duration that the part q of all durations does not exceed, as if those of each bucket lay evenly between
+// its bounds. It is 0 if there are none, and the last bound for a duration beyond all bounds.
+func (s *Snapshot) Quantile(q float64) time.Duration {
+	rank, from := q*float64(s.Count()), 0.0
+	for i, n := range s.n[:bound] {
+		if n > 0 && from+float64(n) >= rank {
+			low, high := 0.0, float64(uint64(1)<<(least+i))
+			if i > 0 {
+				low = high / 2
+			}
+			return time.Duration(low + (high-low)*(rank-from)/float64(n))
+		}
+		from += float64(n)
+	}
+	if s.n[bound] == 0 {
+		return 0
+	}
+	return 1 << most
+}
+
 // Count is the number of durations.
 func (s *Snapshot) Count() (n uint64) {
 	for _, k := range s.n {
