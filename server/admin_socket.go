@@ -44,7 +44,6 @@ func (s *Server) serveAdmin() (stop func(context.Context)) {
 			zap.String("admin_socket", path), zap.Error(err))
 		return none
 	}
-	s.admin.started, s.admin.seed = time.Now(), maphash.MakeSeed()
 	answering := admin.Serve(l, &s.admin)
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)

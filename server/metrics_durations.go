@@ -11,7 +11,8 @@ import (
 // ID, so that processors rarely write to the same memory.
 const durationStripes = 8
 
-// durations are histograms of the durations of calls, found by index. They exist only if metrics are served.
+// durations are histograms of the durations of calls, found by index. They exist only if metrics or the status page are
+// served.
 type durations [durationStripes][]programDurations
 
 // programDurations has the histograms of one version of a program, by procedure.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net"
 	"strings"
 	"sync"
@@ -72,7 +73,7 @@ type Server struct {
 	// answered has the addresses at which a call of this daemon to itself succeeded over an RDMA
 	// device (see answers).
 	answered   sync.Map
-	durations  *durations     // nil without metrics
+	durations  *durations     // nil without metrics and status page
 	topClients topClients     // chooses the clients that have metrics of their own
 	admin      administration // answers the administrator
 	// daemon is true if this Server is the whole process and reports to systemd. It is false if a
@@ -245,7 +246,7 @@ func (s *Server) start(key [export.KeySize]byte, open func() error) (err error) 
 	s.polls = busypoll.New(busypoll.Config{Most: time.Duration(s.cfg.BusyPoll), Procs: busyProcessors})
 	calls := rpc.Config{Pool: s.pool, Processors: busyProcessors(), ReplyCacheBytes: int64(s.cfg.Memory.Replies), Panicked: s.panicked, Working: s.polls.Errand}
 	calls.Slow, calls.TookLong = time.Duration(s.cfg.SlowCall), s.callTookLong
-	if s.cfg.Metrics != "" {
+	if s.cfg.Metrics != "" || s.cfg.StatusPage != "" {
 		s.durations = newDurations()
 		calls.Observe = s.durations.observe
 	}
@@ -315,7 +316,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	if s.offer != nil {
 		running.Go(func() { every(serving, time.Minute, func() { s.offer.Retry(serving) }) })
 	}
-	stopMetrics, stopAdmin := s.serveMetrics(), s.serveAdmin()
+	s.admin.started, s.admin.seed = time.Now(), maphash.MakeSeed()
+	stopMetrics, stopPage, stopAdmin := s.serveMetrics(), s.serveStatusPage(), s.serveAdmin()
 	s.announce()
 
 	<-serving.Done()
@@ -326,7 +328,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, s.shutDown(func(context.Context) {
 		s.closeListeners()
 		running.Wait()
-	}, stopMetrics, stopAdmin))
+	}, stopMetrics, stopPage, stopAdmin))
 }
 
 // errClosed says that a listener was closed, which ends Serve without an error.

@@ -23,7 +23,7 @@ import (
 const farewell = 5 * time.Second
 
 // shutDown ends a Server that serves. Its first step is to call stopListening.
-func (s *Server) shutDown(stopListening, stopMetrics, stopAdmin func(context.Context)) error {
+func (s *Server) shutDown(stopListening, stopMetrics, stopPage, stopAdmin func(context.Context)) error {
 	s.admin.draining.Store(true)
 	drain := time.Duration(s.cfg.DrainTimeout)
 	e := newEnding(s.log, drain+closing*3/4)
@@ -40,6 +40,7 @@ func (s *Server) shutDown(stopListening, stopMetrics, stopAdmin func(context.Con
 	e.do("parting from peers", func(ctx context.Context) { s.part(ctx, parting) })
 	e.wait(rpcbind)
 	e.do("metrics", stopMetrics)
+	e.do("the status page", stopPage)
 	e.do("the administrator's socket", stopAdmin)
 	s.release(e)
 	return e.result()

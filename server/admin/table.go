@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -36,6 +37,28 @@ func (t *table) cells(all []any) {
 type entry interface {
 	heads() []any
 	row() []any
+}
+
+// Cells returns the heads of a list and the cells of its first entries, as commands print them, and the number of entries
+// beyond these.
+func Cells[E any, P interface {
+	*E
+	entry
+}](all iter.Seq[P], most int) (heads []string, rows [][]string, more int) {
+	texts := func(cells []any) (all []string) {
+		for _, c := range cells {
+			all = append(all, harmless(fmt.Sprint(c)))
+		}
+		return all
+	}
+	for e := range all {
+		if len(rows) == most {
+			more++
+			continue
+		}
+		rows = append(rows, texts(e.row()))
+	}
+	return texts(P(new(E)).heads()), rows, more
 }
 
 // PrintList returns a function that writes the array in a body as a table, with a line of heads.

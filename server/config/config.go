@@ -34,6 +34,9 @@ type Config struct {
 	LogLevel     string `toml:"log_level"`
 	LogFormat    string `toml:"log_format"`
 	Metrics      string `toml:"metrics"`
+	// StatusPage is the address of the status page, a loopback address unless StatusPageOpen is true.
+	StatusPage     string `toml:"status_page"`
+	StatusPageOpen bool   `toml:"status_page_open"`
 	// AdminSocket is a path, or "none": see AdminPath.
 	AdminSocket string `toml:"admin_socket"`
 	// Rpcbind is nil if the user did not set the key, which means true.

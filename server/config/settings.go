@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,6 +60,10 @@ var settings = []setting{
 		"`text` or `json`, on standard error"),
 	{key: "metrics", usual: "none", check: checkMetrics,
 		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. It has no access control: keep it on loopback or a management network. [metrics.md](metrics.md) lists the metrics"},
+	{key: "status_page", usual: "none", check: checkStatusPage,
+		meaning: "`\"IP:PORT\"` of a [page for a browser](running.md#a-page-for-a-browser) that shows clients, exports, waits and plots, such as `\"127.0.0.1:9428\"`. It has no login, so the address must be a loopback address. Every user of this machine can read it"},
+	{key: "status_page_open", usual: "`false`",
+		meaning: "whether `status_page` may be another address than loopback. Every machine that reaches the address can then read the names of clients, exports and files"},
 	{key: "admin_socket", usual: "`admin.sock` in the state directory", check: checkAdminSocket,
 		meaning: "the Unix socket at which the daemon answers the commands of the administrator, such as `nfsrdmad clients` ([running.md](running.md#who-is-connected-what-is-open-what-waits)): an absolute path, or `\"none\"`. Only root and the daemon's own user can use it. If the daemon cannot make the socket, it serves without it, and logs why"},
 	{key: "rpcbind", usual: "`true`",
@@ -197,6 +202,25 @@ func checkMetrics(c *Config) error {
 	}
 	if err != nil {
 		return c.badValue("metrics", strconv.Quote(c.Metrics), "use HOST:PORT such as 127.0.0.1:9427")
+	}
+	return nil
+}
+
+// checkStatusPage wants a loopback address, because the page has no login. It takes no name, because others than the user
+// may decide what a name stands for.
+func checkStatusPage(c *Config) error {
+	const key = "status_page"
+	if c.StatusPage == "" {
+		return nil
+	}
+	at, err := netip.ParseAddrPort(c.StatusPage)
+	if err != nil {
+		return c.badValue(key, strconv.Quote(c.StatusPage), "use IP:PORT such as 127.0.0.1:9428")
+	}
+	if !at.Addr().Unmap().IsLoopback() && !c.StatusPageOpen {
+		return c.badValue(key, strconv.Quote(c.StatusPage),
+			"the page has no login, and this address is not loopback: use 127.0.0.1:"+strconv.Itoa(int(at.Port()))+
+				", which 'ssh -L' brings to another machine; or set status_page_open = true, if every machine that reaches the address may read it")
 	}
 	return nil
 }

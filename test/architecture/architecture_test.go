@@ -58,7 +58,7 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "internal/fair", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients import the wire types and the binding, and no server code.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/queue", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server": {"server/admin", "server/config", "server/exports", "server/logline", "transport/rdma", "transport/tcp", "transport/udp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/doorway", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client", "internal/histogram"},
+	"server": {"server/admin", "server/config", "server/exports", "server/logline", "server/statuspage", "transport/rdma", "transport/tcp", "transport/udp", "rpc", "rdmacm", "mem", "internal/census", "internal/seats", "internal/clientaddr", "internal/busypoll", "internal/doorway", "internal/durable", "internal/loglimit", "internal/ownaddr", "ulb/nfs", "vfs", "client", "internal/histogram"},
 	// server/admin only carries requests and answers. Package server knows the clients, opens and locks in them.
 	"server/admin": {},
 	// The configuration imports packages only for their names and defaults.
@@ -66,6 +66,8 @@ var rooms = map[string][]string{
 	// Exports use the configuration, and import no server code.
 	"server/exports": {"server/config", "server/logline", "internal/durable", "internal/loglimit", "internal/mountinfo", "ulb/nfs/export", "vfs"},
 	"server/logline": {},
+	// The status page draws what the administrator's socket tells.
+	"server/statuspage": {"server/admin", "internal/histogram"},
 	"cmd/nfsrdmad":   {"server", "client", "rdmacm/providers", "vfs/local"},
 }
 
