@@ -68,7 +68,7 @@ var rooms = map[string][]string{
 	"server/logline": {},
 	// The status page draws what the administrator's socket tells.
 	"server/statuspage": {"server/admin", "internal/histogram"},
-	"cmd/nfsrdmad":   {"server", "client", "rdmacm/providers", "vfs/local"},
+	"cmd/nfsrdmad":      {"server", "client", "rdmacm/providers", "vfs/local"},
 }
 
 // For the rooms in exact, an entry below ulb/nfs in their list allows only that package, and not
