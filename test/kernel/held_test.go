@@ -25,6 +25,13 @@ import (
 func TestDescriptorsWhileMountsChange(t *testing.T) {
 	needsDaemon(t)
 	t.Parallel()
+	var g *lab.Guest
+	t.Cleanup(func() { // last, behind what the guest and the daemon printed
+		if t.Failed() && g != nil {
+			said := strings.Split(strings.TrimSpace(g.Output()), "\n")
+			t.Log("the guest said last: ", strings.Join(said[max(0, len(said)-3):], "\n"))
+		}
+	})
 	rounds, hows := 8, []string{"tcp", "tcp/4.0", "rdma/4.2"}
 	if everything() {
 		rounds = 200
@@ -51,7 +58,7 @@ func TestDescriptorsWhileMountsChange(t *testing.T) {
 		}
 	}
 	env := []string{"ALONE=" + strings.Join(alone, " ")}
-	g := s.boot(lab.Options{Limit: time.Duration(rounds+5) * time.Minute, Env: env}, "held", append([]string{fmt.Sprint(rounds)}, hows...)...)
+	g = s.boot(lab.Options{Limit: time.Duration(rounds+5) * time.Minute, Env: env}, "held", append([]string{fmt.Sprint(rounds)}, hows...)...)
 	fates, letters := map[string]int{}, map[string]int{"r": 0, "s": 0, "l": 0}
 	defer func() {
 		for _, f := range slices.Sorted(maps.Keys(fates)) {
