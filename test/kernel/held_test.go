@@ -129,7 +129,10 @@ func (s *server) reload() {
 	const said = "configuration read again"
 	before := strings.Count(s.daemon.Log(), said)
 	s.daemon.Signal(syscall.SIGHUP)
-	await.Until(s.t, said, func() bool { return strings.Count(s.daemon.Log(), said) > before })
+	// The reload writes where the exports are to a disk that the other tests keep busy.
+	if !await.Within(await.WorkloadLimit, func() bool { return strings.Count(s.daemon.Log(), said) > before }) {
+		s.t.Fatalf("not within %v: %s", await.WorkloadLimit, said)
+	}
 }
 
 // happenings are what may happen to a file system in a round.
