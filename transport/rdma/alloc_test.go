@@ -186,7 +186,7 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 	}
 	c := b.dial(DialConfig{})
 	use(c)
-	for name, k := range map[string]*connection{"client": c.link, "server": b.server.connections()[0]} {
+	for name, k := range map[string]*connection{"client": c.link, "server": b.connection()} {
 		await.Until(t, "the "+name+"'s end keeps no more than 16 KiB", func() bool {
 			n := footprint.Of(k, (*Client)(nil), (*iwarp.Provider)(nil), (*rpc.Server)(nil), (*mem.Pool)(nil), (*failedPart)(nil), (*census.Seat)(nil))
 			t.Logf("%s: %d bytes", name, n)

@@ -161,6 +161,17 @@ func newBench(t testing.TB, cfg benchConfig) *bench {
 	return b
 }
 
+// connection returns the connection of the server, or one of several. The peer may be connected earlier than the server.
+func (b *bench) connection() *connection {
+	b.t.Helper()
+	var all []*connection
+	await.Until(b.t, "the server has a connection", func() bool {
+		all = b.server.connections()
+		return len(all) > 0
+	})
+	return all[0]
+}
+
 // close ends the bench and fails the test if memory or receives were not given back.
 func (b *bench) close() {
 	await.Return(b.t, "Close of the server returns", func() { b.server.Close() })

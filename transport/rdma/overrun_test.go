@@ -21,7 +21,7 @@ func TestPeerThatReadsNoAnswers(t *testing.T) {
 	p.Initiate(rawpeer.LinuxRequest())
 	p.WriteFPDU(rawpeer.Ready())
 	await.Until(t, "the connection is open", func() bool { return len(b.server.connections()) == 1 })
-	k := b.server.connections()[0]
+	k := b.connection()
 	most := int64(0)
 	// Answers of 4 KB fill TCP's buffers, and further ones stay in this process.
 	for xid := range uint32(20_000) {
@@ -51,7 +51,7 @@ func TestPeerThatReadsNoErrors(t *testing.T) {
 	p.Initiate(rawpeer.LinuxRequest())
 	p.WriteFPDU(rawpeer.Ready())
 	await.Until(t, "the connection is open", func() bool { return len(b.server.connections()) == 1 })
-	k := b.server.connections()[0]
+	k := b.connection()
 	faulty := message{proc: 5, payload: rpctest.Message(0, rpctest.NULL, nil)}.bytes()
 	most := int64(0)
 	// RDMA_ERRORs are short, so TCP's buffers take many before the first stays in this process.
@@ -104,11 +104,11 @@ func TestAnswersThatCompleteLate(t *testing.T) {
 	for range 200 {
 		b.alive(p)
 	}
-	if n := b.server.connections()[0].calls.Load(); n != 200 {
+	if n := b.connection().calls.Load(); n != 200 {
 		t.Fatalf("%d answers are not completed", n)
 	}
 	release()
-	await.Until(t, "the answers are completed", func() bool { return b.server.connections()[0].calls.Load() == 0 })
+	await.Until(t, "the answers are completed", func() bool { return b.connection().calls.Load() == 0 })
 	b.alive(p)
 	if n := b.server.Stats().Overruns(); n != 0 {
 		t.Errorf("%d overruns", n)
@@ -127,7 +127,7 @@ func TestCallsThatWaitCostLittle(t *testing.T) {
 		p.Send(message{xid: xid, reads: at(pos, cut(r, 100)...), payload: m}.bytes())
 	}
 	await.Until(t, "the connection is open", func() bool { return len(b.server.connections()) == 1 })
-	q := &b.server.connections()[0].responder.reads
+	q := &b.connection().responder.reads
 	waiting := func() *call {
 		q.mu.Lock()
 		defer q.mu.Unlock()

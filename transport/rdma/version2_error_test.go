@@ -134,7 +134,7 @@ func TestPropertiesOfVersion2(t *testing.T) {
 				t.Errorf("NULL is answered by %v", q.Type)
 			}
 			p.alive()
-			k := b.server.connections()[0]
+			k := b.connection()
 			wantPromised(t, p.p, spareReceives+int(k.granted.Load()))
 			if n := k.sendLimit; n != c.size && !(c.code != 0 && n == 1024) {
 				t.Errorf("the server sends up to %d bytes", n)

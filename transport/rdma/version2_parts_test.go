@@ -215,7 +215,7 @@ func TestBrokenRuns(t *testing.T) {
 				t.Error("a call was served")
 			}
 			p.alive()
-			if n := b.server.connections()[0].framing.(*version2).run; n.charged != 0 || n.stream != nil {
+			if n := b.connection().framing.(*version2).run; n.charged != 0 || n.stream != nil {
 				t.Errorf("%d bytes of parts are kept", n.charged)
 			}
 		})
@@ -333,7 +333,7 @@ func TestGrantAfterGrant(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Version2: true, Credits: 4}})
 	p := b.peer2()
 	p.open()
-	v := b.server.connections()[0].framing.(*version2)
+	v := b.connection().framing.(*version2)
 	v.mu.Lock()
 	v.granting = true // as if the device had not completed a grant
 	v.mu.Unlock()

@@ -129,7 +129,7 @@ func TestFailedXIDIsForgotten(t *testing.T) {
 	p.open()
 	p.send(part(wire.TypeCallMiddle, 5, 0, make([]byte, 40)))
 	p.wantError2(5, wire.Version2, wire.Err2InvalCont)
-	v := b.server.connections()[0].framing.(*version2)
+	v := b.connection().framing.(*version2)
 	await.Until(t, "the XID is forgotten", func() bool {
 		p.alive() // the server has read the message, and so v.sequence is at rest
 		return !v.sequence.Failing()

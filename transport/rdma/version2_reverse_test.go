@@ -29,13 +29,13 @@ func TestCallsOfAServer(t *testing.T) {
 		go func() { done <- do(t, caller, x, nil) }()
 		if !c.want {
 			await.Until(t, "the call waits", func() bool {
-				q := b.server.connections()[0].requester
+				q := b.connection().requester
 				q.mu.Lock()
 				defer q.mu.Unlock()
 				return q.queue.First != nil
 			})
 			p.alive() // the next message is its reply, and not a call
-			b.server.connections()[0].device.Abort(nil)
+			b.connection().device.Abort(nil)
 			if err := ended(t, done); err == nil {
 				t.Error("the call succeeds")
 			}

@@ -230,7 +230,7 @@ func TestRepliesWithoutPermissionKeepNoSeat(t *testing.T) {
 	for xid := range uint32(3) {
 		p.send(call2(5+xid, rpctest.NULL))
 	}
-	k := (*seated)(b.server.connections()[0])
+	k := (*seated)(b.connection())
 	await.Until(t, "the replies wait", func() bool { return k.framing.(*version2).unpermitted() == 3 })
 	if k.Busy() {
 		t.Error("the connection is busy")
@@ -280,7 +280,7 @@ func TestFirstMessageIsACall(t *testing.T) {
 	// A second call, with which the client permits no answer, waits for a grant.
 	p.send(call2(6, rpctest.NULL))
 	await.Until(t, "the reply waits", func() bool {
-		v := b.server.connections()[0].framing.(*version2)
+		v := b.connection().framing.(*version2)
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		return v.waiting == 1

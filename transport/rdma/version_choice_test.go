@@ -46,7 +46,7 @@ func TestOnlyVersion2(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Version2: true}})
 	k := b.dial(DialConfig{Version2: true, OnlyVersion2: true, Reconnect: true})
 	k.versions.note(true) // as if an earlier server at the address had refused
-	b.server.connections()[0].device.Abort(errors.New("the network fails"))
+	b.connection().device.Abort(errors.New("the network fails"))
 	if err := do(t, k, null(), nil); err != nil {
 		t.Fatal(err)
 	}
