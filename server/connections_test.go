@@ -226,7 +226,7 @@ func newSiteToLog(t testing.TB, limits config.Limits, level zapcore.Level) *logg
 func TestConnectionsLeaveDescriptorsToFiles(t *testing.T) {
 	const limit, peers, files = 600, 1500, 200
 	ip := ownLoopback()
-	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip), export: t.TempDir(), state: t.TempDir()}
+	d := &daemon{tcp: servertest.FreePort(t, ip), rdma: servertest.FreePort(t, ip), export: t.TempDir(), state: t.TempDir()}
 	// The soft limit is lower than the hard limit. The daemon raises it.
 	d.Process = servertest.StartProcess(t, exec.Command("sh", "-c", fmt.Sprintf("ulimit -S -n 300 && ulimit -H -n %d && exec \"$0\" \"$@\"", limit),
 		binary(t), "serve", "--state-dir", d.state, "--tcp", d.tcp.String(), "--rdma", d.rdma.String(),

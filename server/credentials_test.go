@@ -83,7 +83,7 @@ func TestDaemonsThatActAsTheCaller(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			dir := directory(t, alice, 0o755)
 			ip := ownLoopback()
-			tcp, rdma := freePort(t, ip), freePort(t, ip)
+			tcp, rdma := servertest.FreePort(t, ip), servertest.FreePort(t, ip)
 			p := startAs(t, k.run, "--state-dir", directory(t, k.owner, 0o700), "--tcp", tcp.String(), "--rdma", rdma.String(),
 				"--export", dir+":/squashed,insecure", "--export", dir+":/trusting,insecure,no_root_squash",
 				"--export", dir+":/as-alice,insecure,all_squash,anonuid=1001,anongid=1001")
@@ -155,7 +155,7 @@ func TestDaemonsThatAreOnlyThemselves(t *testing.T) {
 			dir, state := directory(t, k.owner, 0o755), directory(t, k.owner, 0o700)
 			squashed := "all_squash,anonuid=" + k.self + ",anongid=" + k.self
 			ip := ownLoopback()
-			tcp := freePort(t, ip)
+			tcp := servertest.FreePort(t, ip)
 			args := func(options string) []string {
 				return []string{"--state-dir", state, "--tcp", tcp.String(), "--rdma", "none", "--export", dir + ":/,insecure," + options}
 			}

@@ -34,7 +34,7 @@ func TestStricterExportInAMount(t *testing.T) {
 		{in, "/vault", "take the option crossmnt from /srv"},
 		{in, "/srv/disk/in", "take the option crossmnt from /srv"},
 	} {
-		p := nfsrdmad(t, "serve", "--state-dir", t.TempDir(), "--rdma", "none", "--tcp", freePort(t, ownLoopback()).String(),
+		p := nfsrdmad(t, "serve", "--state-dir", t.TempDir(), "--rdma", "none", "--tcp", servertest.FreePort(t, ownLoopback()).String(),
 			"--export", base+":/srv,crossmnt", "--export", c.dir+":"+c.name+","+strict)
 		if status := p.Wait(); status != 2 {
 			t.Errorf("%s as %s: status %d, want 2", c.dir, c.name, status)

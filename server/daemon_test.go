@@ -28,7 +28,7 @@ func writeFile(t testing.TB, name, text string) string {
 func TestFlagsOverFile(t *testing.T) {
 	ip := ownLoopback()
 	inFile, byFlag := t.TempDir(), t.TempDir()
-	tcp, rdma := freePort(t, ip).String(), freePort(t, ip).String()
+	tcp, rdma := servertest.FreePort(t, ip).String(), servertest.FreePort(t, ip).String()
 	config := writeFile(t, "nfsrdmad.toml", `
 rdma = ["none"]
 tcp = ["`+tcp+`"]

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
 // Root checks the state directory of the service, which belongs to the service's user, as the service finds it. Its files
@@ -23,7 +25,7 @@ func TestDoctorChecksForTheService(t *testing.T) {
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(key, make([]byte, 32), 0o600), os.Chown(dir, service, service), os.Chown(key, owner, owner)); err != nil {
 			t.Fatal(err)
 		}
-		p := nfsrdmad(t, "doctor", "--rdma", "none", "--tcp", freePort(t, ownLoopback()).String(), "--state-dir", dir)
+		p := nfsrdmad(t, "doctor", "--rdma", "none", "--tcp", servertest.FreePort(t, ownLoopback()).String(), "--state-dir", dir)
 		if status := p.Wait(); (status == 0) != strings.HasPrefix(want, "yes") || !strings.Contains(p.Output(), want) {
 			t.Errorf("a key of user %d: status %d, want %q:\n%s", owner, status, want, p.Output())
 		}

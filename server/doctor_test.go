@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
 // doctor checks the needs of a server with the same flags. Its exit status is 1 if
@@ -20,7 +22,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer busy.Close()
-	taken, free := busy.Addr().String(), freePort(t, ip).String()
+	taken, free := busy.Addr().String(), servertest.FreePort(t, ip).String()
 	readable, open, within := filepath.Join(t.TempDir(), "state"), t.TempDir(), t.TempDir()
 	if err := errors.Join(os.Chmod(open, 0o777), os.Mkdir(readable, 0o700), os.WriteFile(filepath.Join(readable, "handle.key"), make([]byte, 32), 0o644)); err != nil {
 		t.Fatal(err)

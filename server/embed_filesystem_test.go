@@ -114,7 +114,7 @@ func TestDocumentedFileSystem(t *testing.T) {
 	program := buildProgram(t, codeBlocks(t, filepath.Join(root, "docs/embedding.md"), 1)[0])
 	ip := ownLoopback()
 	needRDMAPort(t, ip)
-	at := freePort(t, ip)
+	at := servertest.FreePort(t, ip)
 	p := servertest.StartProcess(t, exec.Command(program, at.String()))
 	defer p.Kill()
 	p.AwaitListener(netip.AddrPortFrom(ip, config.DefaultRDMAPort))

@@ -89,7 +89,7 @@ func main() { _ = serve(context.Background(), nil, nil) }
 	served := t.TempDir()
 	ip := ownLoopback()
 	needRDMAPort(t, ip)
-	overTCPAt := freePort(t, ip)
+	overTCPAt := servertest.FreePort(t, ip)
 	p := servertest.StartProcess(t, exec.Command(program, overTCPAt.String(), served))
 	defer p.Kill()
 	p.AwaitListener(netip.AddrPortFrom(ip, config.DefaultRDMAPort))

@@ -32,7 +32,7 @@ func (crashing) Read(*vfs.Op, vfs.Handle, uint64, []byte, *vfs.Attr) (int, bool,
 // and the metric counts every such call.
 func TestAFaultOfTheServerEndsOneCall(t *testing.T) {
 	fs := crashing{memfs.New(memfs.Options{})}
-	metrics := freePort(t, ownLoopback())
+	metrics := servertest.FreePort(t, ownLoopback())
 	s, err := server.NewOver(&config.Config{
 		TCP: []config.Listen{{Addr: netip.MustParseAddrPort("127.0.0.1:0")}}, RDMA: []config.Listen{{Addr: netip.MustParseAddrPort("127.0.0.1:0")}},
 		Metrics: metrics.String(),

@@ -38,17 +38,6 @@ func ownLoopback() netip.Addr {
 	return netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))})
 }
 
-// freePort returns a port of an address on which no process listens.
-func freePort(t testing.TB, ip netip.Addr) netip.AddrPort {
-	t.Helper()
-	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).AddrPort()
-}
-
 // needRDMAPort skips a test with a fixed port if another server listens on that port of
 // every address.
 func needRDMAPort(t testing.TB, ip netip.Addr) {
@@ -128,11 +117,8 @@ func startOn(t testing.TB, directory, state, options string, more ...string) *da
 	t.Helper()
 	ip := ownLoopback()
 	d := &daemon{
-		tcp: freePort(t, ip), rdma: freePort(t, ip),
+		tcp: servertest.FreePort(t, ip), rdma: servertest.FreePort(t, ip),
 		export: directory, state: state,
-	}
-	for d.rdma == d.tcp {
-		d.rdma = freePort(t, ip)
 	}
 	d.Process = nfsrdmad(t, append([]string{
 		"serve", "--state-dir", d.state, "--tcp", d.tcp.String(), "--rdma", d.rdma.String(),

@@ -92,7 +92,7 @@ func TestExportWithAnotherPathThatCannotBeOpened(t *testing.T) {
 // With the key strict, the daemon does not start without each export.
 func TestStrictStart(t *testing.T) {
 	dir := t.TempDir()
-	file := writeFile(t, "nfsrdmad.toml", "strict = true\nrdma = [\"none\"]\ntcp = [\""+freePort(t, ownLoopback()).String()+"\"]\nstate_dir = \""+t.TempDir()+
+	file := writeFile(t, "nfsrdmad.toml", "strict = true\nrdma = [\"none\"]\ntcp = [\""+servertest.FreePort(t, ownLoopback()).String()+"\"]\nstate_dir = \""+t.TempDir()+
 		"\"\n[[export]]\npath = \""+dir+"\"\n[[export]]\npath = \""+dir+"/gone\"\n")
 	p := nfsrdmad(t, "serve", "--config", file)
 	if status := p.Wait(); status != 2 {
@@ -226,7 +226,7 @@ func TestStartThatGaveUp(t *testing.T) {
 			off := false
 			cfg := &config.Config{
 				StateDir: t.TempDir(), Rpcbind: &off, LogLevel: "error",
-				TCP:  []config.Listen{{Addr: freePort(t, ownLoopback())}},
+				TCP:  []config.Listen{{Addr: servertest.FreePort(t, ownLoopback())}},
 				RDMA: []config.Listen{{None: true}},
 			}
 			cfg.Exports = []config.Export{{Path: config.Dir{Path: t.TempDir()}, Name: "/x"}}

@@ -62,7 +62,7 @@ func TestManageGIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	ip := ownLoopback()
-	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip)}
+	d := &daemon{tcp: servertest.FreePort(t, ip), rdma: servertest.FreePort(t, ip)}
 	config := filepath.Join(t.TempDir(), "nfsrdmad.toml")
 	text := fmt.Sprintf("tcp = [%q]\nrdma = [%q]\nstate_dir = %q\nrpcbind = false\n", d.tcp, d.rdma, t.TempDir())
 	for _, options := range []string{"insecure,manage_gids", "insecure"} {

@@ -26,7 +26,7 @@ func TestMetrics(t *testing.T) {
 	metrics := l.Addr().String()
 	l.Close()
 	ip := ownLoopback()
-	tcp, rdma := freePort(t, ip), freePort(t, ip)
+	tcp, rdma := servertest.FreePort(t, ip), servertest.FreePort(t, ip)
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf(`
 metrics = %q
 tcp = [%q]
@@ -142,7 +142,7 @@ func TestGoesOnWithoutMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	dir, tcp := t.TempDir(), freePort(t, ownLoopback())
+	dir, tcp := t.TempDir(), servertest.FreePort(t, ownLoopback())
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("metrics = %q\n", l.Addr()))
 	p := nfsrdmad(t, "serve", "--config", config, "--state-dir", t.TempDir(), "--tcp", tcp.String(), "--rdma", "none", "--export", dir+":/,insecure,no_root_squash")
 	p.AwaitLine("serving")
@@ -192,7 +192,7 @@ func scrape(t *testing.T, at string) string {
 // Silent connections to the metrics endpoint, however many, use few of the daemon's descriptors, and give way to a
 // scrape. A connection that has asked once, and asks nothing more, gives way as well.
 func TestMetricsConnectionsAreBounded(t *testing.T) {
-	metrics := freePort(t, ownLoopback())
+	metrics := servertest.FreePort(t, ownLoopback())
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("metrics = %q\n", metrics))
 	d := start(t, "rw,insecure,no_root_squash", "--config", config)
 	for i := range 200 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -27,7 +28,7 @@ type relay struct {
 
 // relayTo makes a relay to a daemon's TCP port.
 func relayTo(t *testing.T, d *daemon) *relay {
-	l, err := net.Listen("tcp", net.TCPAddrFromAddrPort(freePort(t, d.tcp.Addr())).String())
+	l, err := net.Listen("tcp", net.TCPAddrFromAddrPort(servertest.FreePort(t, d.tcp.Addr())).String())
 	if err != nil {
 		t.Fatal(err)
 	}

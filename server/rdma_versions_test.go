@@ -105,7 +105,7 @@ func TestVersion1IsTheDefault(t *testing.T) {
 // doctor and serve --check name the versions of RPC-over-RDMA, unless RDMA is not served.
 func TestDoctorNamesTheVersions(t *testing.T) {
 	ip := ownLoopback()
-	tcp, over := freePort(t, ip).String(), freePort(t, ip).String()
+	tcp, over := servertest.FreePort(t, ip).String(), servertest.FreePort(t, ip).String()
 	for _, c := range []struct {
 		args []string
 		want string

@@ -31,7 +31,7 @@ func startReloading(t *testing.T, exports ...string) *reloading {
 	t.Helper()
 	ip := ownLoopback()
 	d := &reloading{t: t, config: filepath.Join(t.TempDir(), "nfsrdmad.toml")}
-	d.daemon = &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip)}
+	d.daemon = &daemon{tcp: servertest.FreePort(t, ip), rdma: servertest.FreePort(t, ip)}
 	d.head = fmt.Sprintf("tcp = [%q]\nrdma = [%q]\nstate_dir = %q\nrpcbind = false\n", d.tcp, d.rdma, t.TempDir())
 	d.write(exports...)
 	d.Process = nfsrdmad(t, "serve", "--config", d.config)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
 // The printed command mounts by version 4, which mount tries first, also an export that version 4 knows by
@@ -14,7 +15,7 @@ import (
 func TestMountCommandOfARootExport(t *testing.T) {
 	ctx := testContext(t)
 	ip := ownLoopback()
-	tcp := freePort(t, ip)
+	tcp := servertest.FreePort(t, ip)
 	p := nfsrdmad(t, "serve", "--show-mounts", "--state-dir", t.TempDir(), "--rdma", "none", "--tcp", fmt.Sprintf(":%d", tcp.Port()),
 		"--export", t.TempDir()+":/exports,insecure,no_root_squash,fsid=0")
 	p.AwaitLine("serving")

@@ -29,7 +29,7 @@ func TestReadyBesideADeafRpcbind(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	cmd := exec.Command(binary(t), "serve", "--state-dir", t.TempDir(), "--tcp", freePort(t, ownLoopback()).String(), "--rdma", "none", "--export", t.TempDir()+":/x")
+	cmd := exec.Command(binary(t), "serve", "--state-dir", t.TempDir(), "--tcp", servertest.FreePort(t, ownLoopback()).String(), "--rdma", "none", "--export", t.TempDir()+":/x")
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket)
 	p := servertest.StartProcess(t, cmd)
 	b := make([]byte, 4096)

@@ -161,7 +161,7 @@ func TestEndsWhileTheIndexHangs(t *testing.T) {
 	m := stalled.Mount(t)
 	defer m.LetGo()
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("drain_timeout = %q\nrpcbind = false\n", shortDrain))
-	d := &daemon{tcp: freePort(t, ownLoopback())}
+	d := &daemon{tcp: servertest.FreePort(t, ownLoopback())}
 	d.Process = startAs(t, []string{"env", "GOMAXPROCS=1", "setpriv", "--bounding-set", "-dac_read_search"}, "--config", config,
 		"--state-dir", filepath.Join(m.Dir, "state"), "--tcp", d.tcp.String(), "--rdma", "none", "--export", t.TempDir()+":/index,insecure,no_root_squash")
 	d.AwaitLine("serving")

@@ -31,7 +31,7 @@ const shortDrain = time.Second
 func startShort(t *testing.T, state string, exports map[string]string, more ...string) *daemon {
 	t.Helper()
 	ip := ownLoopback()
-	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip), state: state}
+	d := &daemon{tcp: servertest.FreePort(t, ip), rdma: servertest.FreePort(t, ip), state: state}
 	return d.again(t, exports, more...)
 }
 
@@ -269,7 +269,7 @@ func deaf(t *testing.T, transport string, addr netip.AddrPort) {
 // The daemon ends in time even if the reader of its log does not read.
 func TestEndsWhileItsLogIsNotRead(t *testing.T) {
 	ip := ownLoopback()
-	tcp := freePort(t, ip)
+	tcp := servertest.FreePort(t, ip)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
 // The page shows the export, and a client that has mounted it and reads; what the plots show counts its bytes.
 func TestStatusPageShowsAClientThatReads(t *testing.T) {
-	at := freePort(t, ownLoopback())
+	at := servertest.FreePort(t, ownLoopback())
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("status_page = %q\n", at))
 	d := start(t, "rw,insecure,no_root_squash", "--config", config)
 	ctx := testContext(t)

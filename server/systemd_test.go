@@ -109,7 +109,7 @@ func TestNotifiesSystemd(t *testing.T) {
 	ip := ownLoopback()
 	export := t.TempDir()
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("state_dir = %q\nrpcbind = false\ntcp = [%q]\nrdma = [%q]\n[[export]]\npath = %q\n",
-		t.TempDir(), freePort(t, ip), freePort(t, ip), export))
+		t.TempDir(), servertest.FreePort(t, ip), servertest.FreePort(t, ip), export))
 	cmd := exec.Command(binary(t), "serve", "--config", config)
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=8000000")
 	p := servertest.StartProcess(t, cmd)
@@ -237,7 +237,7 @@ func TestUnitAllowsTheSystemCalls(t *testing.T) {
 	// asUnit's restrictions hold for strace as well, which needs no further rights.
 	dir := directory(t, 1001, 0o777)
 	ip := ownLoopback()
-	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip)}
+	d := &daemon{tcp: servertest.FreePort(t, ip), rdma: servertest.FreePort(t, ip)}
 	d.Process = startAs(t, run, "--state-dir", directory(t, daemonUser, 0o700), "--tcp", d.tcp.String(), "--rdma", d.rdma.String(),
 		"--export", dir+":/,insecure,no_root_squash", "--show-mounts")
 	d.AwaitLine("serving")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -73,7 +72,7 @@ const exportName = "/x"
 
 func startDaemon(t testing.TB, program, dir, state string) server {
 	t.Helper()
-	d := &daemon{tcp: freePort(t), rdma: freePort(t)}
+	d := &daemon{tcp: servertest.FreePort(t, netip.MustParseAddr("127.0.0.1")), rdma: servertest.FreePort(t, netip.MustParseAddr("127.0.0.1"))}
 	config := filepath.Join(t.TempDir(), "nfsrdmad.toml")
 	text := fmt.Sprintf(`
 rdma = [%q]
@@ -93,16 +92,6 @@ options = "rw,insecure,no_root_squash"
 	d.Process = servertest.StartProcess(t, cmd)
 	d.AwaitLine("serving")
 	return d
-}
-
-func freePort(t testing.TB) netip.AddrPort {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
 func (d *daemon) Dial(ctx context.Context, version int, overRDMA bool) (caller, client.Handle, error) {

@@ -3,7 +3,6 @@ package hostile
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -94,7 +93,7 @@ func launch(t testing.TB, program string, cfg Config, exports []exported) *Daemo
 		ip = daemon6(byte(1+rand.IntN(99)), byte(rand.IntN(250)))
 	}
 	d := &Daemon{t: t,
-		TCP: freePort(t, ip), RDMA: freePort(t, ip),
+		TCP: servertest.FreePort(t, ip), RDMA: servertest.FreePort(t, ip),
 		Ceiling: cfg.Ceiling * mib,
 	}
 	dir := t.TempDir()
@@ -139,17 +138,6 @@ ceiling = "%dM"
 	cmd.Env = append(os.Environ(), cfg.Environment...)
 	d.Process = servertest.StartProcess(t, cmd)
 	return d
-}
-
-// freePort returns the address ip with a port on which nothing listens.
-func freePort(t testing.TB, ip netip.Addr) netip.AddrPort {
-	t.Helper()
-	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // Resident and Peak return the daemon's resident memory in bytes: the present size and the

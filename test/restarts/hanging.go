@@ -2,6 +2,7 @@ package restarts
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,7 +48,7 @@ func newHanging(t testing.TB, program, hangs, works string) *hanging {
 		t: t, program: program, config: filepath.Join(t.TempDir(), "nfsrdmad.toml"), state: t.TempDir(),
 		paths: map[string]string{"hangs": hangs, "works": works}, dirs: make(map[string]client.Handle),
 	}
-	at := freePort(t)
+	at := servertest.FreePort(t, netip.MustParseAddr("127.0.0.1"))
 	h.target = client.Target{Transport: client.TCP, Host: at.Addr().String(), Port: int(at.Port()), Cred: client.Self()}
 	return h
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -89,7 +88,7 @@ func newWorld(t testing.TB, program string, seed uint64) *world {
 		t: t, random: rand.New(rand.NewPCG(seed, 20)), program: program, state: newStateDirectory(t),
 		dir: t.TempDir(), holds: make(map[*file]*hold), unaware: make(map[*caller][]*file),
 	}
-	at := freePort(t)
+	at := servertest.FreePort(t, netip.MustParseAddr("127.0.0.1"))
 	w.target = client.Target{Transport: client.TCP, Host: at.Addr().String(), Port: int(at.Port()), Cred: client.Self()}
 	w.config = filepath.Join(t.TempDir(), "nfsrdmad.toml")
 	text := fmt.Sprintf(`
@@ -121,16 +120,6 @@ options = "rw,insecure,no_root_squash"
 		w.callers = append(w.callers, c)
 	}
 	return w
-}
-
-func freePort(t testing.TB) netip.AddrPort {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // live runs the daemon until it is killed. Meanwhile the callers and the crowd make their calls.

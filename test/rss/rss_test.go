@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -53,7 +52,7 @@ func start(t *testing.T, ceiling string) *daemon {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	ip := netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))})
-	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip)}
+	d := &daemon{tcp: servertest.FreePort(t, ip), rdma: servertest.FreePort(t, ip)}
 	config := filepath.Join(dir, "nfsrdmad.toml")
 	text := fmt.Sprintf(`
 rdma = [%q]
@@ -73,17 +72,6 @@ options = "insecure,no_root_squash,async"
 	d.Process = servertest.StartProcess(t, exec.Command(program, "serve", "--config", config))
 	d.AwaitLine("serving")
 	return d
-}
-
-// freePort returns ip with a port on which nothing listens.
-func freePort(t *testing.T, ip netip.Addr) netip.AddrPort {
-	t.Helper()
-	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // status returns the value of a line of the daemon's /proc/PID/status, in bytes.
