@@ -1,34 +1,50 @@
 package rdma
 
-// credits2 is the account of the credits of a connection of version 2 (§4.2.1), for both directions. A credit
-// is the permission to send one message, of whatever type. All fields but kept, calls and window count from the
+// credits2 is the account of the credits of a connection of version 2 (§4.2.1), in both directions. A credit is
+// the permission to send one message of any type. A limit is how many messages a side may send in all. Each
+// message carries the limit for the side that receives it. All fields but kept, calls and window count from the
 // start of the connection, modulo 2^32.
 //
-// This side may send while sent < limit. The peer may send while the messages that have come from it, received,
-// are fewer than said, the last limit that it was told. The next message tells it may. Limits never fall: each
-// message of the peer is made good when it is dealt with. A part, or a message that gets no answer, is made good at
-// once (may), and so is the answer to a call of this side, when that call is sent. A call is made good with its
-// answer. While its client occupies too much memory, that permission, and those for parts of calls, are kept back
-// (kept), but not so many that the peer could not have mem.LeastCalls calls under way. The answers to calls of
-// this side need none of these. The draft says that the sender of a limit adds the messages that it has sent. For
-// unequal traffic that cannot work, so this side adds to those that it has received.
+// This side has sent the messages that sent counts. limit is the last limit that the peer has told this side. So
+// this side may send while sent < limit.
+//
+// The peer has sent the messages that received counts. said is the last limit that this side has told the peer. So
+// the peer may send while received < said. may is the limit that the next message of this side tells the peer. It
+// never falls. It rises by 1
+//
+//   - when this side has processed a part, or a message that gets no answer;
+//   - when this side sends a call, so that the peer may answer;
+//   - when this side sends an answer to a call, so that the peer may call again.
+//
+// While the calls of the peer's client occupy too much memory, kept rises instead of may for answers to calls of the
+// peer, and for parts of its calls. may gets them back later (release). But the peer always has enough credits for
+// mem.LeastCalls calls.
+//
+// A side has a reserve of one message beyond its limit. It may use the reserve to raise the limit of the other side
+// (§4.2.1.1).
+//
+// By the draft, a side adds the credits that it gives to the number of messages that it has sent. That cannot work if
+// one side sends more messages than the other. So this side adds them to the number of messages that it has
+// received.
 type credits2 struct {
 	sent, limit         uint32
 	received, may, said uint32
 	kept                uint32
 	// calls is how many calls of this side have no answer yet.
 	calls uint32
-	// window is for how many messages this side is ready while it owes nothing to the peer.
+	// window is how many messages the peer may send when this side has processed and answered all earlier ones.
 	window uint32
 }
 
-// free returns how many messages this side may send now. It is negative after a message that used the reserve.
+// free returns how many more messages this side may send now. It is negative after this side has used its reserve.
 func (c *credits2) free() int32 { return int32(c.limit - c.sent) }
 
-// left returns how many messages the peer may send, by what it was told.
+// left returns how many more messages the peer may send before this side tells it another limit. It is negative
+// after the peer has used its reserve.
 func (c *credits2) left() int32 { return int32(c.said - c.received) }
 
-// release gives back what was kept, except withheld messages. The peer is told with the next message.
+// release moves credits from kept to may until only the number withheld is kept. The next message of this side tells
+// the peer.
 func (c *credits2) release(withheld uint32) {
 	if c.kept > withheld {
 		c.may += c.kept - withheld
@@ -36,38 +52,39 @@ func (c *credits2) release(withheld uint32) {
 	}
 }
 
-// raises reports whether the next message raises the limit of the peer.
+// raises reports whether the next message of this side raises the limit of the peer.
 func (c *credits2) raises() bool { return c.may != c.said }
 
-// starved reports whether the peer may send nothing by what it was told, and the next message would change
-// that. After a grant of the peer only this makes a grant necessary: otherwise two peers with few credits could
-// answer grants with grants.
+// starved reports whether the peer may send nothing now, but could after the next message of this side. Only then
+// does this side answer a grant with a grant. Otherwise two peers with few credits could send each other grants
+// without an end.
 func (c *credits2) starved() bool { return c.left() <= 0 && int32(c.may-c.received) > 0 }
 
-// owes reports whether the peer needs an RDMA2_GRANT (§4.2.1.1), unless another message is sent at once: it
-// is starved, or the next message would tell it of half the window.
+// owes reports whether the peer needs an RDMA2_GRANT (§4.2.1.1), unless this side sends another message at once. It
+// does if it is starved, or if the next message raises its limit by half the window or more.
 func (c *credits2) owes() bool {
 	return c.starved() || int32(c.may-c.said) >= int32(max(1, c.window/2))
 }
 
-// bothUsed reports whether neither end may send a message, and the peer has used its reserve. If something waits
-// here, the peer needs a grant to be able to grant more itself.
+// bothUsed reports whether neither side may send a message, and the peer has used its reserve. If a message waits on
+// this side then, this side has to send a grant, because the peer cannot even send a grant before.
 func (c *credits2) bothUsed() bool { return c.free() <= 0 && c.left() < 0 }
 
-// take counts a message of the peer. The result is by how many messages the peer exceeds what it may send.
+// take counts a message of the peer. If the result is positive, it is how many messages the peer has sent beyond its
+// limit.
 func (c *credits2) take() int32 {
 	c.received++
 	return int32(c.received - c.said)
 }
 
-// post counts a message that is sent now, with permits permissions, and returns its limit. The permissions of an
-// answer are kept if there are withheld ones.
+// post counts a message that this side sends now, and returns the limit that the message tells the peer. The message
+// gives the peer permits more credits. Those of an answer are kept, up to the number withheld.
 func (c *credits2) post(r role, permits int, withheld uint32) (limit uint32) {
 	switch r {
 	case roleAnswer:
 		c.kept += uint32(permits)
 	case roleCall:
-		c.calls += uint32(permits) // parts before the last permit nothing
+		c.calls += uint32(permits) // permits is 0 for the parts before the last one
 		c.may += uint32(permits)
 	default:
 		c.may += uint32(permits)
@@ -78,26 +95,27 @@ func (c *credits2) post(r role, permits int, withheld uint32) (limit uint32) {
 	return c.said
 }
 
-// answered counts a message that ends a call of this side.
+// answered counts a message of the peer that ends a call of this side.
 func (c *credits2) answered() {
 	if c.calls > 0 {
 		c.calls--
 	}
 }
 
-// mayBegin reports whether the first of n messages may be sent that belong together (§6.6.2). While answers are
-// still to come, which permit more, it waits until there are credits for all of them. Otherwise nothing might
-// permit more before the peer sees the first ones. Each of those is made good when it arrives.
+// mayBegin reports whether this side may send the first of the n messages of an RPC message in parts (§6.6.2). While
+// the peer has calls to answer, there must be credits for all n messages: the answers bring more credits. Otherwise
+// one credit suffices, because perhaps nothing else brings more: the peer gives a credit for each part that it
+// receives.
 func (c *credits2) mayBegin(n int) bool {
 	free := c.free()
 	return free >= int32(n) || free > 0 && c.calls == 0
 }
 
-// mayContinue reports whether the next part of a message may be sent whose first part was sent. It may use the
-// reserve, one message beyond the limit, if it raises the limit of the peer (§4.2.1.1).
+// mayContinue reports whether this side may send the next part of a message whose first part it has sent. The part may
+// use the reserve if it raises the limit of the peer.
 func (c *credits2) mayContinue() bool { return c.free() > 0 || c.mayGrant() }
 
-// mayGrant reports whether an RDMA2_GRANT may be sent. It may use the reserve.
+// mayGrant reports whether this side may send an RDMA2_GRANT. The grant may use the reserve.
 func (c *credits2) mayGrant() bool { return c.free() >= 0 && c.raises() }
 
 // role says what a message means for credits.
