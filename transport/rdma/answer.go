@@ -11,9 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// replied handles a reply. If the reply does not match its call, replied drops it. In version 2 the
-// call then ends with an error. In version 1 it stays pending, and if no matching reply comes, the requester's timer ends the connection (RFC 8166
-// §4.5). If the reply has invalidated an STag of another call, replied ends the connection.
+// replied handles a reply. If the reply does not match its call, replied drops it. In version 2 the call then
+// ends with an error. In version 1 it stays pending, and if no matching reply comes, the requester's timer ends
+// the connection (RFC 8166 §4.5). If the reply has invalidated an STag of another call, replied ends the
+// connection.
 func (q *requester) replied(m *inbound) {
 	q.mu.Lock()
 	e := q.pending.of(m.xid)

@@ -10,8 +10,8 @@ import (
 // connection are the same for all versions, and know headers only through the framing.
 //
 // Sizes are in bytes. Received calls read, which nothing else may call at the same time. Any
-// goroutine may call the other methods. They allocate no memory, except for the set-up of version 2, for
-// messages in parts or in a queue, and for faulty messages.
+// goroutine may call the other methods. They allocate no memory, except for the set-up of version 2 and for
+// faulty messages. Messages in parts have memory of pools.
 type framing interface {
 	// read decodes the header of a message, and decides what kind of message it is.
 	read(r *rdmacm.Recv) inbound

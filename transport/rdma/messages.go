@@ -105,7 +105,8 @@ type outbound struct {
 	invalidate uint32
 	// Only version 2 uses the following fields. role is what the message means for credits, permits how many
 	// messages it permits the peer to send, and next its link in the queue of waiting messages. middle is true
-	// for a part that is not the last one of its RPC message. sends is the number of parts from this one on.
+	// for a part that is not the last one of its RPC message. Such a part has sends, the number of the messages that
+	// are left of the RPC message, including this one.
 	role    role
 	permits int
 	next    *outbound

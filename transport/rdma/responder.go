@@ -33,7 +33,7 @@ type responder struct {
 	unjudged *mem.Group
 	peer     netip.Addr
 	reads    readQueue
-	// watch is set while version 2 has something to do as soon as calls have ended (version2.eased).
+	// watch is the framing while version 2 has something to do as soon as a call has ended (version2.eased), else nil.
 	watch atomic.Pointer[version2]
 }
 
@@ -158,7 +158,8 @@ func (k *connection) leave() {
 	}
 }
 
-// eased starts held calls, if there are any, and permits version 2 to go on. It is called when a call has ended or a chain is completed.
+// eased starts held calls, if there are any, and lets version 2 go on if it waits for that (watch). It is called when a
+// call has ended or a chain is completed.
 func (s *responder) eased() {
 	if v := s.watch.Load(); v != nil {
 		v.eased()

@@ -15,8 +15,9 @@ import (
 //
 //   - Header types: a header says itself whether it belongs to a call or to a reply. Some messages carry
 //     no RPC message: properties, grants of credits, errors.
-//   - Credits (version2_send.go) count messages, in both directions alike. A message waits in a queue
-//     while the peer permits none.
+//   - Credits (version2_credits.go) count messages, in both directions alike. A message waits in a queue
+//     (version2_send.go) while the peer permits none.
+//   - Parts (version2_parts.go): an RPC message may be longer than a Send.
 //   - Set-up (version2_setup.go): the first message of a client proposes the version, and each side
 //     announces its properties once.
 type version2 struct {
@@ -30,7 +31,7 @@ type version2 struct {
 	staged    wire.Properties
 	unapplied bool
 	announced bool // this side has sent its properties
-	// expired is when the sequence last forgot what it could (expire).
+	// expired is the time of the last call of Sequence.Expire, or the zero time before there was anything to forget.
 	expired time.Time
 	// decided, unless nil, is called with the version of the connection when the server has chosen it.
 	decided func(version uint32)
@@ -63,7 +64,8 @@ type version2 struct {
 	owed, granting bool
 	grant          outbound
 	patience       *time.Timer
-	// runBegan is when the first part of the incomplete RPC message of the peer came, or 0. runTimer looks at it.
+	// runBegan is when the first part of the peer's incomplete RPC message came, or the zero time if there is none.
+	// runTimer looks at it.
 	runBegan time.Time
 	runTimer *time.Timer
 	ended    bool

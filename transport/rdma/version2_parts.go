@@ -83,9 +83,9 @@ func (p *parts) put() {
 }
 
 // split returns the parts of o, whose stream has left bytes. To o itself it leaves the last limit bytes or fewer.
-// The parts have no copy of the stream: the device has done with them when it has done with o, because they are
-// posted before it, also after the end of the connection (version2.next), and it completes chains in their order. For
-// that, o is posted as a chain. o.reset gives the parts back.
+// The parts do not copy the stream. So the device must not complete o before it has completed them. That is so because
+// the parts are posted before o, even after the end of the connection (version2.next), and the device completes chains
+// in their order. Therefore o is posted as a chain, too. o.reset gives the parts back.
 func (v *version2) split(o *outbound, left, limit int) []outbound {
 	size := partSize(v.k.sendLimit)
 	n := (left - limit + size - 1) / size
@@ -171,8 +171,8 @@ func (v *version2) mostIn(t wire.HeaderType) uint64 {
 }
 
 // readPart takes a part of an RPC message that is not the last one. While the connection may start no call
-// (responder.full), the permission for a part of a call is kept back. So the parts of such calls occupy no more
-// memory than the messages that were permitted before.
+// (responder.full), readPart keeps back the credit for a part of a call. So the parts of calls then occupy no more
+// memory than the messages for which the peer had credits before.
 func (v *version2) readPart(m *inbound, p wire.Prefix2) {
 	var h wire.Part2
 	if h.Parse(m.recv.Bytes).Refused() {
@@ -208,8 +208,8 @@ func (v *version2) readPart(m *inbound, p wire.Prefix2) {
 	v.forgive(p.Type.IsCall() && v.k.responder.full(), true)
 }
 
-// complete makes m, the header of which was read, a whole RPC message. The result is false if its length does
-// not agree with the parts before it.
+// complete makes m a whole RPC message, after its header was read. If there were parts before m, m is the last one.
+// The result is false if its length does not agree with theirs.
 func (v *version2) complete(m *inbound, p wire.Prefix2) bool {
 	if _, _, open := v.sequence.Left(); !open {
 		return true // nearly all: they came as one message
@@ -290,7 +290,7 @@ func (v *version2) charge(n int) {
 	v.run.charged = n
 }
 
-// expire lets the sequence forget failed RPC messages of which no part has come for creditPatience.
+// expire lets the sequence forget a failed RPC message if no part of it has come for creditPatience.
 func (v *version2) expire() {
 	if !v.sequence.Failing() {
 		return

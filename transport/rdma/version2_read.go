@@ -88,9 +88,9 @@ func versionFault(p wire.Prefix2) Fault {
 	return faultMismatch // or an error about a message that this side has not sent
 }
 
-// arrive counts a message of the peer. If it has version 2, arrive also applies its credits, and what a message
-// as such means for the set-up: the second message of a client shows that it has this side's limit (§4.3). The result is
-// that of credits2.take.
+// arrive counts a message of the peer. The second message of a client shows that the client has this side's limit
+// (§4.3). If believed is true, the message has version 2, and arrive also applies the limit in it, and takes the steps of
+// the set-up that are due with the peer's first messages. The result is that of credits2.take.
 func (v *version2) arrive(p wire.Prefix2, believed bool) (over int32) {
 	v.k.stats.versions.received.Add(1)
 	v.mu.Lock()
@@ -104,7 +104,7 @@ func (v *version2) arrive(p wire.Prefix2, believed bool) (over int32) {
 	switch p.Type {
 	case wire.TypeReplyInline, wire.TypeReplyExternal, wire.TypeError:
 		v.answered()
-		v.owed = v.owed || v.starved() // an answer makes nothing good: its call has done that
+		v.owed = v.owed || v.starved() // an answer brings the peer no credit: its call has done that
 	case wire.TypeCallMiddle, wire.TypeCallInline, wire.TypeCallExternal:
 		v.alone = 2 // the client is ready for its answer
 	}
@@ -141,9 +141,9 @@ func (v *version2) resume() {
 // drop makes m a message that is discarded because of f.
 func drop(m *inbound, f Fault) { m.kind, m.fault = kindDrop, f }
 
-// refuse makes m a message that is answered with an RDMA2_ERROR. An RDMA2_ERROR or a grant is
-// answered only if it stands between the parts of an RPC message. The responder answers what may be a call. The framing itself answers other messages, and it
-// ends the connection of a peer that takes none of these answers.
+// refuse makes m a message that is answered with an RDMA2_ERROR. An RDMA2_ERROR or a grant is answered only if
+// it stands between the parts of an RPC message. The responder answers what may be a call. The framing itself
+// answers other messages, and it ends the connection of a peer that takes none of these answers (mostErrands).
 func (v *version2) refuse(m *inbound, p wire.Prefix2, f Fault) {
 	switch {
 	case f != faultContinuation && (p.Type == wire.TypeError || p.Type == wire.TypeGrant):

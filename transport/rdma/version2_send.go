@@ -8,17 +8,17 @@ import (
 )
 
 // The sending side of version 2: credits2 says which messages may be sent, and the others wait in a queue. One
-// goroutine posts at a time (turn), so that messages leave in the order of their limits. It holds no lock
-// meanwhile, because the device may call back.
+// goroutine posts at a time (turn), so that messages leave in the order of their limits. It holds no lock while it
+// posts, because the device may call back.
 
 // The states of version2.turn.
 const (
 	turnFree  = iota
 	turnTaken // a goroutine posts messages
-	turnAgain // and it looks for more before it ends
+	turnAgain // that goroutine has to look for more messages before it ends
 )
 
-// permit implements framing. The answers to calls tell the peer.
+// permit implements framing. The next message of this side tells the peer (credits2.release).
 func (v *version2) permit(n int) {
 	v.mu.Lock()
 	v.k.promise(n)
@@ -35,9 +35,9 @@ func (v *version2) post(o *outbound) bool {
 // discard implements framing.
 func (v *version2) discard() { v.forgive(false, true) }
 
-// forgive makes good a message of the peer that gets no answer, at once or, if keep is true, when its client's
-// calls do not occupy too much memory any more. If the peer needs a grant then, it gets one. If often is false,
-// it gets one only if it could send nothing otherwise.
+// forgive gives the peer a credit for a message that gets no answer. If keep is true, the peer gets it only when its
+// client's calls do not occupy too much memory any more. If the peer needs a grant then (credits2.owes), forgive sends
+// one. If often is false, forgive sends a grant only if the peer is starved.
 func (v *version2) forgive(keep, often bool) {
 	withheld := v.withheld()
 	v.mu.Lock()
@@ -59,8 +59,8 @@ func (v *version2) forgive(keep, often bool) {
 	}
 }
 
-// watch calls eased for each call of the peer that ends from now on, as long as there is something to do: a call
-// of this side waits because mayCall has not permitted it, or permissions are kept back.
+// watch lets the responder call eased whenever a call of the peer has ended. It is called if eased will have something
+// to do: a call of this side waits because mayCall has not permitted it, or credits are kept back.
 func (v *version2) watch() {
 	if s := v.k.responder; s != nil {
 		s.watch.Store(v)
@@ -87,8 +87,8 @@ func (v *version2) eased() {
 	}
 }
 
-// mayCall implements framing. Calls leave those credits alone that this side needs to answer the calls of the
-// peer, and to send what waits.
+// mayCall implements framing. A call uses no credit that this side needs to answer the calls of the peer, or to send
+// the messages that wait.
 func (v *version2) mayCall() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -119,9 +119,9 @@ func (v *version2) granted() uint32 {
 	return uint32(max(0, v.free()))
 }
 
-// mayLocked reports whether this side may send a message of its own now: the peer permits one (§4.2.1), and before
-// the version is settled not more than one is under way (§4.3). The parts of an RPC message count as one: without
-// them the client may have nothing more to say.
+// mayLocked reports whether this side may send a message now that is not the next part of another one (mayContinue).
+// The peer must permit it (§4.2.1). Before the version is settled, not more than one message may be under way (§4.3).
+// The parts of an RPC message count as one there: the client may have nothing to say before it has all of them.
 func (v *version2) mayLocked() bool {
 	return v.free() > 0 && (v.released || v.sent < v.alone)
 }
@@ -149,7 +149,7 @@ func (v *version2) send(o *outbound) bool {
 	return short
 }
 
-// sendRun sends a message in parts, of which o is the last.
+// sendRun sends an RPC message in parts: first the messages in parts, then o.
 func (v *version2) sendRun(parts []outbound, o *outbound) {
 	v.mu.Lock()
 	if v.ended {
@@ -178,8 +178,8 @@ func (v *version2) queueLocked(o *outbound) {
 	v.waitLocked()
 }
 
-// unpermitted returns how many answers to calls of a client wait until it permits them: none, if its version is not 2. Any
-// goroutine may call it, because the framing stays once the version is known.
+// unpermitted returns how many answers to calls of a client wait until the client permits them. In version 1 it is 0.
+// Any goroutine may call unpermitted, because the framing does not change once the version is known.
 func (k *connection) unpermitted() int64 {
 	if k.version.Load() != wire.Version2 {
 		return 0
@@ -202,7 +202,7 @@ func (v *version2) unpermitted() (n int64) {
 	return n
 }
 
-// unqueueLocked takes the message behind the message before out of the queue, or the first one if before is nil.
+// unqueueLocked takes a message out of the queue: the one that follows before, or the first one if before is nil.
 func (v *version2) unqueueLocked(before *outbound) *outbound {
 	at := &v.first
 	if before != nil {
@@ -243,7 +243,7 @@ func (v *version2) withheld() uint32 {
 	return granted - min(granted, v.k.responder.credits()) // granted may have grown meanwhile
 }
 
-// kick posts what may be posted, or lets the goroutine do it that posts already.
+// kick posts what may be posted. If another goroutine has the turn, kick leaves that to it.
 func (v *version2) kick() {
 	for {
 		switch {
@@ -303,9 +303,9 @@ func (v *version2) next() *outbound {
 	return &v.grant
 }
 
-// pickLocked chooses the message to post next: it is the one behind before, or the first one if before is nil. A
-// call in parts that waits for credits (credits2.mayBegin) does not hold up the messages behind it. An answer never
-// waits for more credits than one: the peer may need it to answer calls of this side.
+// pickLocked chooses the message to post next: the one that follows before, or the first one if before is nil. A call
+// in parts that waits for credits (credits2.mayBegin) does not hold up the messages behind it. An answer in parts needs
+// only one credit to begin, because the peer may need the answer before it can answer calls of this side.
 func (v *version2) pickLocked() (before *outbound, ok bool) {
 	switch {
 	case v.first == nil:
@@ -332,7 +332,8 @@ func (v *version2) pickLocked() (before *outbound, ok bool) {
 	return nil, false
 }
 
-// frontLocked makes the messages from o to last, which stand behind before, the first ones of the queue.
+// frontLocked moves the messages from o to last to the front of the queue. o follows before, or is the first message
+// already if before is nil.
 func (v *version2) frontLocked(before, o, last *outbound) {
 	if before == nil {
 		return

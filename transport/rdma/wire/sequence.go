@@ -54,8 +54,9 @@ type Step struct {
 	Inform bool
 }
 
-// Plain reports whether a message is in order whatever it is about: it carries no properties, and nothing that came
-// before is incomplete or has failed. Admit would say nothing about it. Nearly all messages are plain, and Plain costs less.
+// Plain reports whether Admit would return the zero Step for a message whatever its XID is: the message carries no
+// properties, and no message before it is incomplete or has failed. Nearly all messages are plain, and Plain costs less
+// than Admit.
 func (s *Sequence) Plain(p Prefix2) bool {
 	return s.run == 0 && s.failing == 0 && s.announced != announcing && !p.Type.IsConnprop()
 }
@@ -86,7 +87,7 @@ func (s *Sequence) Admit(p Prefix2) Step {
 
 // continues reports whether a message is the next one of the incomplete RPC message.
 func (s *Sequence) continues(p Prefix2) bool {
-	// The type of the last part is that of the others plus 1.
+	// RDMA2_CALL_INLINE is RDMA2_CALL_MIDDLE plus 1, and the same for replies.
 	return (p.Type == s.run || p.Type == s.run+1) && p.XID == s.xid
 }
 
@@ -196,8 +197,8 @@ func (s *Sequence) forget(i int) {
 }
 
 // drops reports whether a message belongs to an RPC message that has failed (§7.1.4). The last part ends
-// that: the XID may be used again. An RDMA2_*_EXTERNAL is dropped too, but it is no part of that message, and so
-// does not keep it from being forgotten.
+// that: the XID may be used again. An RDMA2_*_EXTERNAL is dropped too. But it is no part of that message, so Expire
+// forgets the message all the same.
 func (s *Sequence) drops(p Prefix2) bool {
 	if s.failing == 0 {
 		return false
