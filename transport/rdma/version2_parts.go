@@ -211,7 +211,7 @@ func (v *version2) readPart(m *inbound, p wire.Prefix2) {
 // complete makes m a whole RPC message, after its header was read. If there were parts before m, m is the last one.
 // The result is false if its length does not agree with theirs.
 func (v *version2) complete(m *inbound, p wire.Prefix2) bool {
-	if _, _, open := v.sequence.Left(); !open {
+	if !v.sequence.Incomplete() {
 		return true // nearly all: they came as one message
 	}
 	last := m.payload()

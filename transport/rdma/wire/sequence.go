@@ -99,8 +99,9 @@ func (s *Sequence) interrupt(p Prefix2) Step {
 	if p.Type == TypeGrant || p.Type == TypeError {
 		return Step{Refusal: refusal}
 	}
-	step := s.Abandon()
-	step.Refusal, step.Inform = refusal, s.xid != p.XID
+	step := Step{Refusal: refusal, Interrupted: true, Reply: s.run == TypeReplyMiddle, XID: s.xid, Inform: s.xid != p.XID}
+	s.note(s.run, s.xid)
+	s.run = 0
 	s.fail(p)
 	return step
 }
@@ -134,27 +135,14 @@ func (s *Sequence) Add(p Prefix2, size int, remaining uint32) Refusal {
 	return Refusal{}
 }
 
-// Left returns the number of bytes that are still to come of the RPC message that is incomplete, and its XID.
-// ok is false if there is none.
-func (s *Sequence) Left() (xid, left uint32, ok bool) { return s.xid, s.left, s.run != 0 }
+// Incomplete reports whether parts of an RPC message have come, and others are still to come.
+func (s *Sequence) Incomplete() bool { return s.run != 0 }
 
 // Fail ends the RPC message to which an admitted message belongs, because that message cannot be decoded, or
 // because there is no room for the parts. Its later parts will be dropped.
 func (s *Sequence) Fail(p Prefix2) {
 	s.run = 0
 	s.fail(p)
-}
-
-// Abandon ends the incomplete RPC message, because it waited too long for its next part. The step says which one that
-// was. It is the zero Step if there is none.
-func (s *Sequence) Abandon() Step {
-	if s.run == 0 {
-		return Step{}
-	}
-	step := Step{Interrupted: true, Reply: s.run == TypeReplyMiddle, XID: s.xid, Inform: true}
-	s.note(s.run, s.xid)
-	s.run = 0
-	return step
 }
 
 // Failing reports whether there are failed RPC messages that the Sequence has not forgotten.

@@ -106,7 +106,7 @@ func TestSequence(t *testing.T) {
 }
 
 // A Sequence remembers a few failed RPC messages, and forgets the oldest. An RPC message fails too if a part
-// cannot be decoded or does not come.
+// cannot be decoded, or if another message comes before the next part.
 func TestSequenceForgets(t *testing.T) {
 	s := Sequence{Most: 1000}
 	part := func(xid uint32) Prefix2 { return Prefix2{XID: xid, Type: TypeCallMiddle} }
@@ -119,16 +119,17 @@ func TestSequenceForgets(t *testing.T) {
 			s.Fail(part(xid)) // its header cannot be decoded
 		case 1:
 			s.Add(part(xid), 40, 40)
-			if id, left, ok := s.Left(); !ok || id != xid || left != 40 {
-				t.Fatalf("XID %d: %d, %d bytes to come, %v", xid, id, left, ok)
+			if !s.Incomplete() || s.xid != xid || s.left != 40 {
+				t.Fatalf("XID %d: %d, %d bytes to come, %v", xid, s.xid, s.left, s.Incomplete())
 			}
-			if step := s.Abandon(); step != (Step{Interrupted: true, XID: xid, Inform: true}) {
+			step := s.Admit(Prefix2{XID: 1000, Type: TypeCallInline})
+			if !step.Refused() || !step.Interrupted || step.Reply || step.XID != xid || !step.Inform {
 				t.Fatalf("XID %d: %+v", xid, step)
 			}
 		case 2:
 			s.Add(part(xid), 3, 40)
 		}
-		if _, _, ok := s.Left(); ok {
+		if s.Incomplete() {
 			t.Fatalf("XID %d: a failed message is still to come", xid)
 		}
 	}
@@ -137,21 +138,7 @@ func TestSequenceForgets(t *testing.T) {
 			t.Errorf("XID %d: %+v", xid, step)
 		}
 	}
-	if step := s.Abandon(); step != (Step{}) {
-		t.Errorf("%+v", step)
-	}
 	if step := s.Admit(Prefix2{XID: 7, Type: TypeCallInline}); step != (Step{}) {
-		t.Errorf("%+v", step)
-	}
-}
-
-// A reply that waits too long for its next part ends its call.
-func TestAbandonedReply(t *testing.T) {
-	s := Sequence{Most: 1000}
-	p := Prefix2{XID: 9, Type: TypeReplyMiddle}
-	s.Admit(p)
-	s.Add(p, 40, 40)
-	if step := s.Abandon(); step != (Step{Interrupted: true, Reply: true, XID: 9, Inform: true}) || step.Refused() {
 		t.Errorf("%+v", step)
 	}
 }
