@@ -368,7 +368,7 @@ var rdmaMutants = []mutant{
 		"uint64(left) > c.in.offer.Reply.Bytes()+4) {",
 		"transport/rdma", "TestReplyChunkWithWriteChunks"},
 	{"A-7: a reply of words of exactly the threshold", "transport/rdma", "call.sendWords",
-		"if size > k.sendLimit {", "if size >= k.sendLimit {", "transport/rdma", "TestReplyThreshold"},
+		"len(words) > c.longest(header)", "len(words) >= c.longest(header)", "transport/rdma", "TestReplyThreshold"},
 	{"V1-115: replies of words are never plain", "transport/rdma", "version1.read",
 		"if v.k.invalidate {", "if true {", "transport/rdma", "TestRemoteInvalidation"},
 	{"A-15: an error invalidates", "transport/rdma", "call.refuse",

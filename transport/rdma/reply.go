@@ -171,19 +171,16 @@ func (c *call) Send() {
 func (c *call) sendWords() {
 	k, o, words := c.responder.k, &c.reply.out, c.reply.write.Bytes()
 	header := k.framing.replySize(&c.in, false)
-	size := header + len(words)
-	if size > k.sendLimit {
-		if len(words) > c.longest(header) {
-			c.in.lack.bytes = uint32(len(words))
-			c.refuse(faultNoRoom)
-			return
-		}
+	if len(words) > c.longest(header) {
+		c.in.lack.bytes = uint32(len(words))
+		c.refuse(faultNoRoom)
+		return
 	}
 	o.setHeaderSize(header)
 	k.framing.putReply(o.head, &c.in, returned{})
 	o.local = append(o.local, words)
 	k.countReply()
-	k.stats.BytesInlineOut.Add(int64(size))
+	k.stats.BytesInlineOut.Add(int64(header + len(words)))
 	c.post()
 }
 
