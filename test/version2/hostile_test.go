@@ -12,7 +12,7 @@ import (
 )
 
 // hostile are the ways in which a client may misuse parts and credits while it keeps to its own limit. Each sends ten
-// messages or fewer, which a stranger is permitted, and takes no answer.
+// messages or fewer, which the server permits a stranger, and takes no answer.
 var hostile = map[string]func(p peer, n uint32){
 	"parts that never end": func(p peer, n uint32) {
 		for left := 30000; left > 30000-8*3000; left -= 3000 {
@@ -43,8 +43,8 @@ var hostile = map[string]func(p peer, n uint32){
 	},
 }
 
-// Beside 64 clients that misuse parts and credits, honest clients of both versions lose no call, and the memory of the server
-// stays within bounds. When the hostile clients have gone, nothing of theirs is left.
+// Beside 64 clients that misuse parts and credits, honest clients of both versions lose no call. Whenever one of them has
+// finished, the server's memory is within bounds. When the hostile clients have gone, nothing of theirs is left.
 func TestHostileClients(t *testing.T) {
 	const each, calls, most = 16, 100, 8 << 20
 	r := newResponder(t, rdma.Config{Version2: true})
@@ -82,9 +82,9 @@ func TestHostileClients(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	}
-	if n := r.pool.Stats().Charged; n > most {
-		t.Errorf("%d bytes are charged", n)
+		if n := r.pool.Stats().Charged; n > most {
+			t.Errorf("%d bytes are charged", n)
+		}
 	}
 	for _, p := range all {
 		p.Reset()

@@ -13,9 +13,9 @@ import (
 
 // Both versions over the software RNIC, as a ratio of their rates: above 1, version 2 is faster. The versions take
 // turns, and the ratio is the median of several turns. A second ratio is that of the processor time, because it
-// depends less on what else the machine does. The
-// replies of 12000 bytes are a little too long for a Send: for those version 1 needs a Reply chunk, and version 2
-// sends parts. It needs that chunk also for the short reply that might be as long.
+// depends less on what else the machine does. The replies of 12000 bytes are a little too long for a Send: for those
+// version 1 needs a Reply chunk, and version 2 sends parts. Version 1 needs that chunk also for a short reply that
+// might be as long.
 func BenchmarkVersions(b *testing.B) {
 	for _, c := range []struct {
 		name     string

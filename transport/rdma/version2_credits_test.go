@@ -26,7 +26,8 @@ type modelSide struct {
 	v     *version2
 	other *modelSide
 	full  *mem.Ledger // makes the client's calls occupy too much memory
-	// posting, unless nil, is called while the device takes a message, and ends when the connection is ended.
+	// posting, unless nil, is called while the device takes a message. ends, unless nil, is called when this side ends
+	// the connection; otherwise that is an error.
 	posting func()
 	ends    func(error)
 
@@ -115,14 +116,21 @@ func (s *modelSide) call(n int) bool {
 	xid := s.xid
 	s.open[xid] = true
 	s.mu.Unlock()
+	o := s.message(xid, n)
+	o.sent = ignoreOutcome
+	s.v.post(o)
+	return true
+}
+
+// message returns a call of n bytes. Its caller sets sent.
+func (s *modelSide) message(xid uint32, n int) *outbound {
 	o := new(outbound)
-	o.init(64, ignoreOutcome)
+	o.init(64, nil)
 	o.role = roleCall
 	o.setHeaderSize(s.v.callSize(&wire.Lists{}, false))
 	s.v.putCall(o.head, xid, &wire.Lists{}, 0, false)
 	o.local = append(o.local, make([]byte, n))
-	s.v.post(o)
-	return true
+	return o
 }
 
 // answer answers a call of the peer with n bytes. The result is false if there is none.
@@ -195,8 +203,6 @@ func (s *modelSide) quiet() {
 	s.t.Helper()
 	s.v.mu.Lock()
 	waiting, account := s.v.waiting, s.v.credits2
-	s.v.mu.Unlock()
-	s.v.mu.Lock()
 	running, owed, granting := s.v.running, s.v.owed, s.v.granting
 	s.v.mu.Unlock()
 	defer func() {
@@ -219,7 +225,7 @@ func newModel(t testing.TB, client, server int) (ends [2]*modelSide) {
 	ends[0], ends[1] = newModelSide(t, "client", true, client), newModelSide(t, "server", false, server)
 	ends[0].other, ends[1].other = ends[1], ends[0]
 	ends[0].xid, ends[1].xid = 1000, 1<<20
-	// What the set-up has told both ends.
+	// By now the set-up would have told each end the limit of the other one.
 	for i, e := range ends {
 		e.v.said, e.v.limit = uint32([...]int{client, server}[i]), uint32([...]int{client, server}[1-i])
 	}
@@ -233,9 +239,9 @@ func setPatience(d time.Duration) (restore func()) {
 	return func() { creditPatience = before }
 }
 
-// Whatever the windows of both ends are, and in whatever order messages arrive, calls are answered and memory is
-// short: no end sends a message that is not permitted, each message finds a receive, and each call is
-// answered, in parts or not (V2-8, V2-9, V2-11).
+// Neither end sends a message that is not permitted, each message finds a receive, and each call is answered, in
+// parts or not (V2-8, V2-9, V2-11). That holds whatever the windows of both ends are, in whatever order messages arrive
+// and calls are answered, and whenever memory is short.
 func TestCreditsModel(t *testing.T) {
 	defer setPatience(time.Hour)()
 	const ceiling = 4 << 20

@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"errors"
-	"net/netip"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -18,12 +17,7 @@ func TestOnlyVersion2(t *testing.T) {
 		"dropped": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &script{t: t, provider: rdmatest.NewConfig(rdmatest.Config{})}
-			s.device = s.provider
-			var err error
-			if s.listener, err = s.device.Listen(netip.MustParseAddrPort("192.0.2.1:20049")); err != nil {
-				t.Fatal(err)
-			}
+			s := listening(t, rdmatest.Config{})
 			defer s.listener.Close()
 			done := make(chan error, 1)
 			go func() {
