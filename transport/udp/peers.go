@@ -14,7 +14,8 @@ const (
 	// maxPeers is the number of client addresses that a Socket remembers, and maxConns that of the ports of one of them.
 	maxPeers = 1024
 	maxConns = 64
-	// Calls a second, and at once, of a client address that has shown no file handle of the server, and of one that has.
+	// The number of calls that a client address may make in a second, and also at once: strangerRate if it has shown no
+	// file handle of the server, and otherwise knownRate.
 	strangerRate = 20
 	knownRate    = 2000
 	// maxRunning is the number of calls of a client address that a Socket takes before it has answered them, and
@@ -122,7 +123,8 @@ func (one *peer) closeOldest() {
 	delete(one.conns, oldest)
 }
 
-// forget removes the peer that has not called for the longest time: a stranger, if there is another one than the newest.
+// forget removes the peer that has not called for the longest time. As long as there are two strangers, it is one of
+// them; the newest stays.
 func (p *peers) forget() {
 	line := p.known
 	if p.strangers.Len() > 1 || line.Len() == 0 {

@@ -134,8 +134,8 @@ func (d *datagram) Writer(words int) *xdr.Writer {
 // Detach implements rpc.Way: message and writer belong to this call alone.
 func (d *datagram) Detach() {}
 
-// Send implements rpc.Way. The caller repeats a call whose reply is lost. A reply that is longer than its call is not sent:
-// the call may name the address of another machine than the one that sent it.
+// Send implements rpc.Way. The caller repeats a call whose reply is lost. Send drops a reply that is longer than its call,
+// because another machine may have sent the call than the one whose address it bears.
 func (d *datagram) Send() {
 	d.ended()
 	if d.w.Len() > d.size {
