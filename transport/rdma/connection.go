@@ -140,7 +140,7 @@ func (k *connection) closed(err error) {
 		k.note(faultStalled, answerClose, 0)
 	}
 	k.framing.closed()
-	k.spoke()
+	k.speaksNoMore()
 	if k.responder != nil {
 		k.responder.closed(err)
 	}

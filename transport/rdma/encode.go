@@ -72,7 +72,8 @@ func (e *exchange) marshal() error {
 
 // offer decides whether the call offers Write chunks and a Reply chunk, by the size of the largest
 // possible reply (RFC 8166 §4.3.2, §4.3.3). The parameter place is true if payload may be placed
-// directly. offer returns the length of the Reply chunk, or 0. It makes no more segments than the peer takes.
+// directly. offer returns the length of the Reply chunk, or 0. It fails before it makes more segments than the peer
+// takes.
 func (e *exchange) offer(q *requester, place bool) (reply int, err error) {
 	x := e.x
 	sinks := 0
@@ -88,10 +89,11 @@ func (e *exchange) offer(q *requester, place bool) (reply int, err error) {
 			// These segments are placeholders until the memory is exposed. A chunk for an empty
 			// sink (rpc.Exchange.Sinks) has no segments, so its result comes inline.
 			from := len(e.segments)
-			if q.pieces(len(s)) > q.maxSegments-from {
+			pieces := q.pieces(len(s))
+			if pieces > q.maxSegments-from {
 				return 0, errSegments
 			}
-			for range q.pieces(len(s)) {
+			for range pieces {
 				e.segments = append(e.segments, wire.Segment{})
 			}
 			e.lists.Writes = append(e.lists.Writes, e.segments[from:])

@@ -51,11 +51,12 @@ func (m *versionMemory) note(refused bool) {
 }
 
 // connect makes a connection, and settles its version (draft-ietf-nfsv4-rpcrdma-version-two-07 §4.3.2). Its
-// caller calls start. The client sends no call before that, so none is lost if the version changes. A
-// server that refuses version 2 is never asked again. If a server ends the connection or says nothing for
-// answerWait, which old servers may do, the client connects once more, with version 1. After such a silence it does
-// not propose version 2 for silentLife; an end may have other reasons. If the client may use version 2 only, it does
-// none of this.
+// caller calls start. The client sends no call before that, so none is lost if the version changes. If a server
+// refuses version 2, the client never proposes it again. If a server ends the connection or says nothing for
+// answerWait, which old servers may do, the client connects once more, with version 1. If the server said nothing, the
+// client does not propose version 2 for silentLife. If the server ended the connection, that may have had another
+// reason, so the client proposes version 2 on its next connection. If the client may use version 2 only, connect
+// fails in all these cases.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	only := c.config.OnlyVersion2
 	if !c.config.Version2 || !only && !c.versions.proposes() {

@@ -58,8 +58,8 @@ func (k *connection) speaks(version int) {
 	}
 }
 
-// spoke notes the end of a connection.
-func (k *connection) spoke() {
+// speaksNoMore notes that a connection has ended. It may have no version.
+func (k *connection) speaksNoMore() {
 	if version := k.version.Load(); version != 0 {
 		k.stats.versions.open[version-1].Add(-1)
 	}
