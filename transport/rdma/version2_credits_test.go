@@ -3,241 +3,17 @@ package rdma
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/mem"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
-
-// A modelSide is one end of a connection of version 2 whose device puts each message into the inbox of the other
-// end, until the test delivers it. It checks that no message is sent without permission and that each has a receive.
-// It makes calls and answers them without an RPC program.
-type modelSide struct {
-	rdmacm.Conn
-	t     testing.TB
-	name  string
-	v     *version2
-	other *modelSide
-	full  *mem.Ledger // makes the client's calls occupy too much memory
-	// posting, unless nil, is called while the device takes a message. ends, unless nil, is called when this side ends
-	// the connection; otherwise that is an error.
-	posting func()
-	ends    func(error)
-
-	mu       sync.Mutex
-	receives int      // promised to the peer
-	arriving [][]byte // sent by the peer, and not delivered
-	open     map[uint32]bool
-	calls    []uint32 // of the peer, to be answered
-	xid      uint32
-}
-
-func (s *modelSide) Provide(n, _ int) {
-	s.mu.Lock()
-	s.receives += n
-	s.mu.Unlock()
-}
-
-func (s *modelSide) Peer() netip.AddrPort { return netip.AddrPort{} }
-
-func (s *modelSide) Limits() rdmacm.Limits { return rdmacm.Limits{} }
-
-func (s *modelSide) Abort(err error) {
-	if s.ends != nil {
-		s.ends(err)
-		return
-	}
-	s.t.Errorf("%s: the connection ends: %v", s.name, err)
-}
-
-func (s *modelSide) carry(local [][]byte) {
-	if s.posting != nil {
-		s.posting()
-	}
-	var b []byte
-	for _, piece := range local {
-		b = append(b, piece...)
-	}
-	o := s.other
-	o.mu.Lock()
-	o.arriving = append(o.arriving, b)
-	o.mu.Unlock()
-}
-
-func (s *modelSide) SendShort(local [][]byte, _ uint32) bool {
-	s.carry(local)
-	return true
-}
-
-func (s *modelSide) Post(c *rdmacm.Chain) {
-	s.carry(c.Work[len(c.Work)-1].Local)
-	c.Done(c, nil, -1)
-}
-
-// newModelSide returns an end that is ready for this many messages.
-func newModelSide(t testing.TB, name string, dialed bool, ready int) *modelSide {
-	s := &modelSide{t: t, name: name, receives: ready + 1, open: map[uint32]bool{}, full: new(mem.Ledger)}
-	k := newConnection(wire.PrivateData{SendSize: 1024, ReceiveSize: 4096}, new(Stats), nil)
-	k.device, k.dialed, k.maxLocal, k.sendLimit, k.receiveLimit = s, dialed, 64, 1024, 1024
-	pool, err := mem.NewPool(mem.Config{Ceiling: 4 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { pool.Close() })
-	k.responder = &responder{k: k, conn: new(rpc.Conn), pool: pool, share: pool.OpenShare(name, nil)}
-	k.responder.conn.MarkKnown()
-	k.responder.ledger.Open(k.responder.share)
-	other := pool.OpenShare(name, nil)
-	s.full.Open(other)
-	k.granted.Store(uint32(ready))
-	k.eased = k.responder.eased
-	newRequester(k, new(caller), 64)
-	s.v = newVersion2(k, uint32(ready))
-	k.framing = s.v
-	s.v.announced, s.v.unapplied, s.v.released, s.v.reverse = true, false, true, true
-	s.v.sequence.Admit(wire.Prefix2{Type: wire.TypeConnpropFinal})
-	return s
-}
-
-// call sends a call of n bytes, if it may.
-func (s *modelSide) call(n int) bool {
-	if !s.v.mayCall() {
-		return false
-	}
-	s.mu.Lock()
-	s.xid++
-	xid := s.xid
-	s.open[xid] = true
-	s.mu.Unlock()
-	o := s.message(xid, n)
-	o.sent = ignoreOutcome
-	s.v.post(o)
-	return true
-}
-
-// message returns a call of n bytes. Its caller sets sent.
-func (s *modelSide) message(xid uint32, n int) *outbound {
-	o := new(outbound)
-	o.init(64, nil)
-	o.role = roleCall
-	o.setHeaderSize(s.v.callSize(&wire.Lists{}, false))
-	s.v.putCall(o.head, xid, &wire.Lists{}, 0, false)
-	o.local = append(o.local, make([]byte, n))
-	return o
-}
-
-// answer answers a call of the peer with n bytes. The result is false if there is none.
-func (s *modelSide) answer(which, n int) bool {
-	s.mu.Lock()
-	if len(s.calls) == 0 {
-		s.mu.Unlock()
-		return false
-	}
-	which %= len(s.calls)
-	xid := s.calls[which]
-	s.calls = append(s.calls[:which], s.calls[which+1:]...)
-	s.mu.Unlock()
-	k := s.v.k
-	over := func(error, int) {
-		k.leave()
-		k.responder.eased()
-	}
-	o := new(outbound)
-	o.init(64, over)
-	o.role = roleAnswer
-	o.setHeaderSize(wire.MinReplyInline)
-	copy(o.head, message2(wire.TypeReplyInline, xid, nil, nil))
-	o.local = append(o.local, make([]byte, n))
-	if s.v.post(o) {
-		over(nil, -1)
-	}
-	return true
-}
-
-// deliver passes the oldest message that has not arrived. The result is false if there is none. Only one goroutine
-// may deliver to a side at a time.
-func (s *modelSide) deliver() bool {
-	s.mu.Lock()
-	if len(s.arriving) == 0 {
-		s.mu.Unlock()
-		return false
-	}
-	b := s.arriving[0]
-	s.arriving = s.arriving[1:]
-	s.receives--
-	if s.receives < 0 {
-		s.t.Errorf("%s: no receive is left for a message", s.name)
-	}
-	s.mu.Unlock()
-	k := s.v.k
-	m := s.v.read(&rdmacm.Recv{Bytes: b, Free: func(*rdmacm.Recv) {}})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch m.kind {
-	case kindCall:
-		if m.fault != faultNone {
-			s.t.Errorf("%s: call %d: %v", s.name, m.xid, m.fault)
-		}
-		k.enter()
-		s.calls = append(s.calls, m.xid)
-	case kindReply:
-		if !s.open[m.xid] {
-			s.t.Errorf("%s: a reply to %d", s.name, m.xid)
-		}
-		delete(s.open, m.xid)
-	case kindDrop, kindError:
-		s.t.Errorf("%s: %v", s.name, m.fault)
-	}
-	return true
-}
-
-// quiet checks an end at which nothing happens any more.
-func (s *modelSide) quiet() {
-	s.t.Helper()
-	s.v.mu.Lock()
-	waiting, account := s.v.waiting, s.v.credits2
-	running, owed, granting := s.v.running, s.v.owed, s.v.granting
-	s.v.mu.Unlock()
-	defer func() {
-		if s.t.Failed() {
-			s.t.Logf("%s: %+v, running %v, owed %v, granting %v", s.name, account, running, owed, granting)
-		}
-	}()
-	if waiting > 0 || len(s.open) > 0 {
-		s.t.Errorf("%s: %d messages wait, %d calls are not answered: %+v", s.name, waiting, len(s.open), account)
-	}
-	if !s.v.mayCall() {
-		s.t.Errorf("%s: no call is permitted: %+v", s.name, account)
-	}
-	if int(account.may+account.kept-account.received)+1 != s.receives {
-		s.t.Errorf("%s: %d receives: %+v", s.name, s.receives, account)
-	}
-}
-
-func newModel(t testing.TB, client, server int) (ends [2]*modelSide) {
-	ends[0], ends[1] = newModelSide(t, "client", true, client), newModelSide(t, "server", false, server)
-	ends[0].other, ends[1].other = ends[1], ends[0]
-	ends[0].xid, ends[1].xid = 1000, 1<<20
-	// By now the set-up would have told each end the limit of the other one.
-	for i, e := range ends {
-		e.v.said, e.v.limit = uint32([...]int{client, server}[i]), uint32([...]int{client, server}[1-i])
-	}
-	return ends
-}
-
-// setPatience sets creditPatience until the function that it returns is called.
-func setPatience(d time.Duration) (restore func()) {
-	before := creditPatience
-	creditPatience = d
-	return func() { creditPatience = before }
-}
 
 // Neither end sends a message that is not permitted, each message finds a receive, and each call is answered, in
 // parts or not (V2-8, V2-9, V2-11). That holds whatever the windows of both ends are, in whatever order messages arrive
@@ -286,17 +62,6 @@ func TestCreditsModel(t *testing.T) {
 				ends[1].full.Add(-ceiling)
 			}
 		})
-	}
-}
-
-// pause lets other goroutines run. The result is true if over is closed.
-func pause(over <-chan struct{}) bool {
-	runtime.Gosched()
-	select {
-	case <-over:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -360,4 +125,93 @@ func TestCreditsOfManyGoroutines(t *testing.T) {
 			e.quiet()
 		}
 	}
+}
+
+// A client whose calls occupy too much memory is permitted few more calls, but nothing that it was told before is taken
+// back, and its calls in parts go on. Afterwards it is permitted as many as before.
+func TestFullClientOfVersion2(t *testing.T) {
+	const credits, ceiling = 60, 4 << 20
+	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: ceiling}, server: Config{Version2: true, Credits: credits}})
+	p := b.peer2()
+	p.open()
+	xid := uint32(0)
+	null := func() {
+		t.Helper()
+		xid++
+		before := p.permits
+		p.send(call2(xid, rpctest.NULL))
+		q, m := p.next()
+		for q.Type == wire.TypeGrant { // the call before has ended after its answer had come
+			q, m = p.next()
+		}
+		if q.XID != xid || q.Type != wire.TypeReplyInline {
+			t.Fatalf("NULL is answered by % x", m)
+		}
+		if int32(p.permits-before) < 0 {
+			t.Fatalf("the limit falls from %d to %d", before, p.permits)
+		}
+	}
+	for p.permits-p.sent < credits {
+		null()
+	}
+	others := b.pool.OpenShare(clientaddr.Of(p.p.Conn().Local().Addr()), nil)
+	defer others.Close()
+	var kept mem.Ledger
+	kept.Open(others)
+	kept.Add(ceiling)
+	for p.permits-p.sent > mem.LeastCalls {
+		null()
+	}
+	for range 3 {
+		null()
+	}
+	if n := p.permits - p.sent; n != mem.LeastCalls {
+		t.Errorf("%d messages are permitted", n)
+	}
+	call := echo(0x777, 9000)
+	for _, m := range inParts(0x777, call, 1000) {
+		for p.sent == p.permits {
+			if q, m := p.next(); q.Type != wire.TypeGrant {
+				t.Fatalf("the server sends % x", m[:min(len(m), 40)])
+			}
+		}
+		p.send(m)
+	}
+	stream, _ := p.whole(0x777)
+	results(t, 0x777, stream)
+	kept.Add(-ceiling)
+	null()
+	if n := p.permits - p.sent; n != credits {
+		t.Errorf("%d messages are permitted", n)
+	}
+}
+
+// A call in parts waits for as many credits as it has parts, while answers are to come. A call that waits does not
+// hold up the answer to a call of the server.
+func TestCallInPartsWaitsForCredits(t *testing.T) {
+	back, _ := callbacks(t)
+	s, _ := newScript2(t, DialConfig{Callbacks: back}, accepts2(4)) // the proposal and three messages
+	one := s.start(null())
+	q, _ := s.next2()
+	x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(9000)) })
+	x.MaxArgs = 9008
+	long := s.start(x)
+	s.sendRaw(permits(call2(5, rpctest.NULL), 4))
+	if q, m := s.next2(); q.XID != 5 || q.Type != wire.TypeReplyInline {
+		t.Fatalf("the client sends % x", m[:min(len(m), 40)])
+	}
+	s.reply2(q.XID, 5) // now nothing else is to come
+	ended(t, one)
+	for range 2 {
+		if q, m := s.next2(); q.Type != wire.TypeCallMiddle {
+			t.Fatalf("the client sends % x", m[:min(len(m), 40)])
+		}
+	}
+	s.sendRaw(permits(message2(wire.TypeGrant, 0, nil, nil), 7))
+	q, _ = s.next2()
+	if q.Type != wire.TypeCallInline {
+		t.Fatalf("the client sends %v", q.Type)
+	}
+	s.reply2(q.XID, 9)
+	ended(t, long)
 }

@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
-	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -15,63 +13,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A client whose calls occupy too much memory is permitted few more calls, but nothing that it was told before is taken
-// back, and its calls in parts go on. Afterwards it is permitted as many as before.
-func TestFullClientOfVersion2(t *testing.T) {
-	const credits, ceiling = 60, 4 << 20
-	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: ceiling}, server: Config{Version2: true, Credits: credits}})
-	p := b.peer2()
-	p.open()
-	xid := uint32(0)
-	null := func() {
-		t.Helper()
-		xid++
-		before := p.permits
-		p.send(call2(xid, rpctest.NULL))
-		q, m := p.next()
-		for q.Type == wire.TypeGrant { // the call before has ended after its answer had come
-			q, m = p.next()
-		}
-		if q.XID != xid || q.Type != wire.TypeReplyInline {
-			t.Fatalf("NULL is answered by % x", m)
-		}
-		if int32(p.permits-before) < 0 {
-			t.Fatalf("the limit falls from %d to %d", before, p.permits)
-		}
-	}
-	for p.permits-p.sent < credits {
-		null()
-	}
-	others := b.pool.OpenShare(clientaddr.Of(p.p.Conn().Local().Addr()), nil)
-	defer others.Close()
-	var kept mem.Ledger
-	kept.Open(others)
-	kept.Add(ceiling)
-	for p.permits-p.sent > mem.LeastCalls {
-		null()
-	}
-	for range 3 {
-		null()
-	}
-	if n := p.permits - p.sent; n != mem.LeastCalls {
-		t.Errorf("%d messages are permitted", n)
-	}
-	call := echo(0x777, 9000)
-	for _, m := range inParts(0x777, call, 1000) {
-		for p.sent == p.permits {
-			if q, m := p.next(); q.Type != wire.TypeGrant {
-				t.Fatalf("the server sends % x", m[:min(len(m), 40)])
-			}
-		}
-		p.send(m)
-	}
-	stream, _ := p.whole(0x777)
-	results(t, 0x777, stream)
-	kept.Add(-ceiling)
-	null()
-	if n := p.permits - p.sent; n != credits {
-		t.Errorf("%d messages are permitted", n)
-	}
+// setPatience sets creditPatience until the function that it returns is called.
+func setPatience(d time.Duration) (restore func()) {
+	before := creditPatience
+	creditPatience = d
+	return func() { creditPatience = before }
 }
 
 // A peer that does not finish an RPC message in parts loses its connection, and the parts are forgotten.
@@ -194,76 +140,4 @@ func TestCallInPartsWaitsForASlowAnswer(t *testing.T) {
 		}
 		s.client.Close()
 	})
-}
-
-// A call in parts waits for as many credits as it has parts, while answers are to come. A call that waits does not
-// hold up the answer to a call of the server.
-func TestCallInPartsWaitsForCredits(t *testing.T) {
-	back, _ := callbacks(t)
-	s, _ := newScript2(t, DialConfig{Callbacks: back}, accepts2(4)) // the proposal and three messages
-	one := s.start(null())
-	q, _ := s.next2()
-	x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(9000)) })
-	x.MaxArgs = 9008
-	long := s.start(x)
-	s.sendRaw(permits(call2(5, rpctest.NULL), 4))
-	if q, m := s.next2(); q.XID != 5 || q.Type != wire.TypeReplyInline {
-		t.Fatalf("the client sends % x", m[:min(len(m), 40)])
-	}
-	s.reply2(q.XID, 5) // now nothing else is to come
-	ended(t, one)
-	for range 2 {
-		if q, m := s.next2(); q.Type != wire.TypeCallMiddle {
-			t.Fatalf("the client sends % x", m[:min(len(m), 40)])
-		}
-	}
-	s.sendRaw(permits(message2(wire.TypeGrant, 0, nil, nil), 7))
-	q, _ = s.next2()
-	if q.Type != wire.TypeCallInline {
-		t.Fatalf("the client sends %v", q.Type)
-	}
-	s.reply2(q.XID, 9)
-	ended(t, long)
-}
-
-// Before the client has announced anything, messages have the default length, whatever the private data says.
-func TestDefaultThresholdOfVersion2(t *testing.T) {
-	b := newBench(t, benchConfig{server: Config{Version2: true}})
-	p := b.peer2()
-	p.send(message2(wire.TypeCallInline, 5, nil, rpctest.Message(5, rpctest.GET, count(3000))))
-	p.next()
-	if _, n := p.whole(5); n != 1 {
-		t.Errorf("a reply of 3000 bytes takes %d messages", n)
-	}
-}
-
-// Properties do not take effect while a goroutine may begin held calls, because those use the limits.
-func TestPropertiesWaitForHeldCalls(t *testing.T) {
-	s := newModelSide(t, "server", false, 4)
-	s.v.peer.ReceiveSize = 8192
-	s.v.k.own.SendSize, s.v.k.own.ReceiveSize = 8192, 8192
-	s.v.k.responder.held.going, s.v.unapplied = true, true
-	if s.v.apply(); !s.v.unapplied {
-		t.Error("the properties are applied")
-	}
-	s.v.k.responder.held.going = false
-	if s.v.apply(); s.v.unapplied || s.v.k.sendLimit != 8192 {
-		t.Errorf("messages have up to %d bytes", s.v.k.sendLimit)
-	}
-}
-
-// A server that takes segments of one byte gets no call with a chunk, and the client makes no list of them.
-func TestTooManySegmentsAreNotMade(t *testing.T) {
-	own := wire.DefaultProperties()
-	own.SegmentSize = 1
-	s, _ := newScript2(t, DialConfig{}, permits(properties2(9, own, wire.PropSegmentSize), 64))
-	x := getTo(1<<20, make([]byte, 1<<20))
-	if r := ended(t, s.start(x)); !errors.Is(r.err, errSegments) {
-		t.Errorf("the call ends with %v", r.err)
-	}
-	e := newExchange(x, 1, 1)
-	q := &requester{k: s.client.link, maxSegment: 1, maxSegments: 256}
-	if _, err := e.encode(q); !errors.Is(err, errSegments) || cap(e.segments) > 1024 {
-		t.Errorf("%v, %d segments", err, cap(e.segments))
-	}
 }

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -306,4 +307,46 @@ func TestFirstMessageIsACallWithALongReply(t *testing.T) {
 	}
 	results(t, 5, stream)
 	p.alive()
+}
+
+// Before the client has announced anything, messages have the default length, whatever the private data says.
+func TestDefaultThresholdOfVersion2(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true}})
+	p := b.peer2()
+	p.send(message2(wire.TypeCallInline, 5, nil, rpctest.Message(5, rpctest.GET, count(3000))))
+	p.next()
+	if _, n := p.whole(5); n != 1 {
+		t.Errorf("a reply of 3000 bytes takes %d messages", n)
+	}
+}
+
+// Properties do not take effect while a goroutine may begin held calls, because those use the limits.
+func TestPropertiesWaitForHeldCalls(t *testing.T) {
+	s := newModelSide(t, "server", false, 4)
+	s.v.peer.ReceiveSize = 8192
+	s.v.k.own.SendSize, s.v.k.own.ReceiveSize = 8192, 8192
+	s.v.k.responder.held.going, s.v.unapplied = true, true
+	if s.v.apply(); !s.v.unapplied {
+		t.Error("the properties are applied")
+	}
+	s.v.k.responder.held.going = false
+	if s.v.apply(); s.v.unapplied || s.v.k.sendLimit != 8192 {
+		t.Errorf("messages have up to %d bytes", s.v.k.sendLimit)
+	}
+}
+
+// A server that takes segments of one byte gets no call with a chunk, and the client makes no list of them.
+func TestTooManySegmentsAreNotMade(t *testing.T) {
+	own := wire.DefaultProperties()
+	own.SegmentSize = 1
+	s, _ := newScript2(t, DialConfig{}, permits(properties2(9, own, wire.PropSegmentSize), 64))
+	x := getTo(1<<20, make([]byte, 1<<20))
+	if r := ended(t, s.start(x)); !errors.Is(r.err, errSegments) {
+		t.Errorf("the call ends with %v", r.err)
+	}
+	e := newExchange(x, 1, 1)
+	q := &requester{k: s.client.link, maxSegment: 1, maxSegments: 256}
+	if _, err := e.encode(q); !errors.Is(err, errSegments) || cap(e.segments) > 1024 {
+		t.Errorf("%v, %d segments", err, cap(e.segments))
+	}
 }
