@@ -170,9 +170,9 @@ func (v *version2) mostIn(t wire.HeaderType) uint64 {
 	return mostParts
 }
 
-// readPart takes a part of an RPC message that is not the last one. While the connection may start no call
-// (responder.full), readPart keeps back the credit for a part of a call. So the parts of calls then occupy no more
-// memory than the messages for which the peer had credits before.
+// readPart takes a part of an RPC message that is not the last one. If the calls of the peer's client occupy too much
+// memory (withheld), and the connection may start no call (responder.full), readPart keeps back the credit for a part
+// of a call. So the parts of calls then occupy no more memory than the messages for which the peer had credits before.
 func (v *version2) readPart(m *inbound, p wire.Prefix2) {
 	var h wire.Part2
 	if h.Parse(m.recv.Bytes).Refused() {
