@@ -5,12 +5,12 @@ package rdma
 // message carries the limit for the side that receives it. All fields but kept, calls and window count from the
 // start of the connection, modulo 2^32.
 //
-// This side has sent the messages that sent counts. limit is the last limit that the peer has told this side. So
-// this side may send while sent < limit.
+// sent counts the messages of this side, and limit is the last limit that the peer has told this side. This side may
+// send while sent < limit.
 //
-// The peer has sent the messages that received counts. said is the last limit that this side has told the peer. So
-// the peer may send while received < said. may is the limit that the next message of this side tells the peer. It
-// never falls. It rises by 1
+// received counts the messages of the peer, and said is the last limit that this side has told the peer. The peer may
+// send while received < said. may is the limit that the next message of this side tells the peer. It never falls. It
+// rises by 1
 //
 //   - when this side has processed a part, or a message that gets no answer;
 //   - when this side sends a call, so that the peer may answer;

@@ -135,7 +135,7 @@ func (d *datagram) Writer(words int) *xdr.Writer {
 func (d *datagram) Detach() {}
 
 // Send implements rpc.Way. The caller repeats a call whose reply is lost. Send drops a reply that is longer than its call,
-// because another machine may have sent the call than the one whose address it bears.
+// because the call may come from another machine than the one whose address it bears.
 func (d *datagram) Send() {
 	d.ended()
 	if d.w.Len() > d.size {
