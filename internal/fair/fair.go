@@ -40,14 +40,14 @@
 //
 // From this follows:
 //
-//   - A site, an address or a holder within its part loses no unit to others, but surplus units.
+//   - A site, an address or a holder within its part loses no unit to others, but surplus units. Nor does a
+//     site of known peers that holds no more than Tree.Floor. A Tree has a Floor if the part of a site can
+//     become so small, because there are very many sites, that it is of no use.
 //   - A site gains nothing by many addresses, nor an address by many holders, but what no other site,
 //     or no other address, asks for.
-//   - A newcomer gets its first unit at once, or after one unit was taken back.
-//
-// If there are very many sites, a part can become so small that it is of no use. A Tree may have a Floor: a site
-// loses nothing to others while it holds no more than that, but surplus units. Then a newcomer has to wait, if so
-// many sites are there that their floors are all that the resource has.
+//   - If the Tree has no Floor, a newcomer gets its first unit at once, or after one unit was taken back.
+//     If it has one, and the floors of the sites use up the resource, a newcomer waits until a holder gives
+//     a unit back.
 //
 // Some units may be worth less to their holder than others. A Node counts these as surplus. Victim
 // takes them first: at each level it prefers those that have some.
@@ -83,7 +83,8 @@ const (
 type Tree[T any] struct {
 	// Size is the number of units. More may be held: Add counts, and refuses nothing.
 	Size int64
-	// Floor is what a site of known peers keeps for sure, even if its part is less because there are very many sites.
+	// Floor is the number of units that a site of known peers keeps when another site asks, although its part is
+	// less. It may lose surplus units all the same. Floor does not count if more than Size units are held: see Victim.
 	Floor int64
 
 	// known.held does not include strangers.held.

@@ -239,8 +239,9 @@ func (t *Tree[T]) MayBorrow(n *Node[T], units int64) bool {
 
 // Victim returns the holder from which the user of the package takes a unit, so that n gets more
 // units. It is n itself if n is beyond its part in its own address and no other holder there has
-// more. If n is nil, it is the holder that has to lose a unit because more than Size are held. It
-// is nil if none has more than its part, or than Tree.Floor.
+// more. If n is nil, it is the holder that has to lose a unit because more than Size are held.
+// Victim returns nil if no site has more than its part, nor a surplus unit. A site of known peers
+// counts as within its part while it holds no more than Tree.Floor, unless n is nil.
 func (t *Tree[T]) Victim(n *Node[T], units int64) *Node[T] {
 	var own path[T]
 	g, known := &t.known, n == nil || !n.stranger
