@@ -59,7 +59,7 @@ func TestManySitesLeaveAPart(t *testing.T) {
 				m.Renew(c)
 			}
 		}
-		kept, floor := 0, memory/(sites+2)
+		kept, part := 0, memory/(sites+2)
 		for _, c := range honest {
 			of := kept
 			for i := range opens[c] {
@@ -72,15 +72,57 @@ func TestManySitesLeaveAPart(t *testing.T) {
 			}
 		}
 		const each = 2*sizeState + sizeFile + 2*(sizeOwner+len("holds 00")) + sizeRange
-		t.Logf("kept %d of %d opens with locks, %d bytes; the part is %d; %d takings; %+v", kept, 2*files, kept*each, floor, took, m.Usage())
-		if (kept+1)*each < floor {
-			t.Errorf("the honest clients keep %d opens of %d bytes; their part is %d", kept, each, floor)
+		t.Logf("kept %d of %d opens with locks, %d bytes; the part is %d; %d takings; %+v", kept, 2*files, kept*each, part, took, m.Usage())
+		if (kept+1)*each < part {
+			t.Errorf("the honest clients keep %d opens of %d bytes; their part is %d", kept, each, part)
 		}
 		if took == 0 {
 			t.Error("nothing was taken")
 		}
 		if u := m.Usage(); u.Memory > memory {
 			t.Errorf("%+v", u)
+		}
+	})
+}
+
+// A client whose site has no more than the floor keeps its opens, although there are so many other sites that the part of
+// a site is smaller.
+func TestASiteKeepsItsFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const sites, memory = 2200, 16 << 20 * 3 / 8
+		m := manager(t, Config{Memory: memory})
+		defer m.Close()
+		honest := clientFrom(t, m, "192.0.2.1", "honest")
+		var opens []StateID
+		for honest.memory()+sizeState+sizeFile+sizeOwner < memory/floors {
+			opens = append(opens, open(t, m, honest, "o", fileKey(len(opens)), AccessRead, 0))
+		}
+		if has := honest.memory(); has <= memory/sites {
+			t.Fatalf("the client has %d bytes, and the part of its site is %d", has, memory/sites)
+		}
+		var all []*Client
+		for i := range sites {
+			all = append(all, clientFrom(t, m, fmt.Sprintf("10.%d.%d.1", i>>8, i&255), fmt.Sprint("other ", i)))
+		}
+		refused := 0
+		for range 6 {
+			for _, c := range all {
+				for i := range 2 { // so the honest client has more than any other
+					if _, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("o"), Key: fileKey(1<<20 + i), Access: AccessRead}); s != ok {
+						refused++
+					}
+				}
+				m.Renew(c)
+			}
+			m.Renew(honest)
+			time.Sleep(time.Second)
+		}
+		if u := m.Usage(); refused == 0 || u.Memory < memory*9/10 {
+			t.Errorf("memory is not short: %d opens were refused, %+v", refused, u)
+		}
+		for i := range opens {
+			_, s := m.Find(&opens[i], honest)
+			is(t, "an open", s, ok)
 		}
 	})
 }
