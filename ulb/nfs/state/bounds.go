@@ -21,7 +21,8 @@ const (
 	maxHindrances = 1 << 14
 )
 
-// floors is a divisor: the clients of a site keep Config.Memory/floors for sure, however many sites there are.
+// floors is a divisor: Config.Memory/floors is the fair.Tree.Floor of the memory. The clients of a site keep opens
+// and locks of that size, however many sites there are.
 const floors = 1 << 10
 
 // Usage is how much state all clients hold.

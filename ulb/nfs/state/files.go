@@ -244,8 +244,8 @@ func (s *State) size() int {
 // charge adds n bytes, perhaps negative, to the memory of c, of its address, of its site and of all clients.
 func (g *guard) charge(c *Client, n int) { g.files.memory.Add(&c.holding.place, int64(n), 0) }
 
-// chargeRevoked adds n revoked stateids, perhaps a negative number, to the memory of c. They are surplus, which goes
-// before anybody loses an open (toTake).
+// chargeRevoked adds n revoked stateids, perhaps a negative number, to the memory of c. They are surplus: the server
+// forgets them before it takes an open (toTake).
 func (g *guard) chargeRevoked(c *Client, n int) {
 	g.files.memory.Add(&c.holding.place, int64(n*sizeRevoked), int64(n*sizeRevoked))
 }

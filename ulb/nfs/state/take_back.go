@@ -22,8 +22,9 @@ type loser struct {
 	origin *origin
 }
 
-// memoryLoser returns the client that loses state so that c gets more memory. It returns false if that would
-// be a client of the address of c, which then has no more than its part, and if this client has no revoked stateids.
+// memoryLoser returns the client that loses state so that c gets more memory. It returns false if there is none,
+// or if that client has the address of c and no revoked stateids: the clients of one address take no opens from
+// each other.
 func (g *guard) memoryLoser(c *Client) (loser, bool) {
 	v := g.files.memory.Victim(&c.holding.place, sizeMost)
 	if v == nil || v.Of.known.origin == c.known.origin && v.Surplus() == 0 {
@@ -97,7 +98,7 @@ func (g *guard) toTake(lack *shortage) takings {
 		}
 		if c := l.client; c != nil && len(c.holding.revoked) > 0 {
 			if g.now()-c.holding.lost < tellWithin {
-				break // those who ask go on asking
+				break // the client that is short of memory repeats its request
 			}
 			g.forgetRevoked(c)
 			continue
@@ -107,7 +108,7 @@ func (g *guard) toTake(lack *shortage) takings {
 			opens = lack.expendable(g.clientsOf(l))
 		}
 		if len(opens) == 0 {
-			if !known && l.client != nil { // it holds owners alone
+			if !known && l.client != nil { // the client holds only owners
 				all.clients = []*Client{l.client}
 			}
 			break
@@ -123,12 +124,12 @@ func (g *guard) toTake(lack *shortage) takings {
 	return all
 }
 
-// tellWithin is the time that a client has to learn that stateids were revoked, and to free them, before the server
-// forgets them because memory is short. Then it gets NFS4ERR_BAD_STATEID for them.
+// tellWithin is the time that a client has to learn that stateids were revoked, and to free them. After that time the
+// server forgets them if memory is short, and the client gets NFS4ERR_BAD_STATEID for them.
 const tellWithin = time.Second
 
-// forgetRevoked forgets the revoked stateids of a client. The client may not know of its loss, so it may reclaim
-// nothing after a restart (pardon).
+// forgetRevoked forgets the revoked stateids of a client. The client can reclaim nothing after a restart (pardon),
+// because it may not know what it has lost.
 func (g *guard) forgetRevoked(c *Client) {
 	c.known.reclaim.untold = true
 	for s := range c.holding.revoked {
@@ -136,9 +137,9 @@ func (g *guard) forgetRevoked(c *Client) {
 	}
 }
 
-// frees returns the memory that is free when the open s, its locks, and the owners that then hold nothing, are gone.
-// It does not subtract that of the revoked stateids: if it did, a client with more of them than its part would
-// lose all that it has.
+// frees returns the memory of the open s, of its locks, and of the owners that hold nothing without them. The
+// stateids stay as revoked ones, but frees does not subtract their memory: if it did, a client with more of them than
+// its part would lose all that it has.
 func (all *takings) frees(s *State) int {
 	size := s.size() + all.ends(s.Owner, len(s.Owner.states))
 	for _, lock := range s.locks {
@@ -147,8 +148,8 @@ func (all *takings) frees(s *State) int {
 	return size
 }
 
-// ends notes that o, which had n states before the sweep, loses one more. It returns the memory that becomes free if this
-// is the last one.
+// ends notes that o, which had n states before the sweep, loses one more. If that is the last one, ends returns the
+// memory of o.
 func (all *takings) ends(o *Owner, n int) int {
 	left, known := all.left[o]
 	if !known {
@@ -160,7 +161,7 @@ func (all *takings) ends(o *Owner, n int) int {
 	return 0
 }
 
-// count adds the open s, which takes this much memory, or subtracts it if size is negative, in the trees of resources.
+// count adds the open s and its memory, size, to the trees of resources, or removes both if size is negative.
 func (g *guard) count(s *State, size int) {
 	g.charge(s.Client, size)
 	if size < 0 {
