@@ -7,8 +7,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
 )
 
-// BindingNLM4 is the binding of the Network Lock Manager version 4: nothing is eligible (RFC 8267 §5.1). It has no calls
-// that a server sends to a client. Calls with _MSG are answered by other calls, so that no reply is worth to be kept.
+// BindingNLM4 is the binding of the Network Lock Manager version 4: nothing is eligible (RFC 8267 §5.1). The calls that a
+// server sends to a client are not in it. The reply to a call with _MSG is empty and is not kept for repeated calls (Once):
+// another call has the result.
 var BindingNLM4 = rpc.Binding{Procedures: []rpc.Procedure{
 	nlm4wire.ProcNull:       {Name: "NULL"},
 	nlm4wire.ProcTest:       {Name: "TEST", MaxArgs: nlm4wire.TestArgs4MaxSize, MaxResults: nlm4wire.TestRes4MaxSize, Walk: fileOfLock(4)},

@@ -20,7 +20,7 @@ const (
 	hostAnswers = 5 * time.Second
 	// portLasts is how long the server remembers the port of a host's lock manager.
 	portLasts = 10 * time.Minute
-	// askAgain is how long a call with _MSG does not make the server ask an rpcbind again that did not tell the port.
+	// askAgain is the time after which a call with _MSG makes the server ask an rpcbind again that did not tell the port.
 	askAgain = 5 * time.Second
 	// maxPorts is the largest number of ports that it remembers.
 	maxPorts = 4096
@@ -96,7 +96,8 @@ func (g *granter) tellByMessage(w *awaited, cookie []byte) (wire.Stat4, error) {
 	}
 }
 
-// cookieOf returns the cookie of the calls that tell of a lock, which nobody can guess.
+// cookieOf returns the cookie of all calls that tell the host of a lock. It is random, so that no other machine can forge
+// the answer (grantedRes).
 func (g *granter) cookieOf(w *awaited) []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -15,8 +15,8 @@ type answerKey struct {
 	cookie string
 }
 
-// answers are the locks whose hosts have got a GRANTED_MSG. A GRANTED_RES counts until the lock is settled or taken back, and
-// so also if it comes when the server has given up the waiting for it.
+// answers are the locks whose hosts have got a GRANTED_MSG. A GRANTED_RES counts until the lock is settled or taken back,
+// also if tellByMessage does not wait for it any more (lateAnswer).
 type answers struct {
 	mu      sync.Mutex
 	awaited map[answerKey]chan wire.Stat4
@@ -44,7 +44,7 @@ func (a *answers) forget(w *awaited) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	select {
-	case a.awaited[k] <- wire.Granted: // the goroutine that waits has nothing left to do
+	case a.awaited[k] <- wire.Granted: // tellByMessage ends
 	default:
 	}
 	delete(a.awaited, k)
@@ -59,7 +59,7 @@ func (g *granter) expectNoMore(w *awaited) {
 	}
 }
 
-// lateAnswer returns a GRANTED_RES that has come since the server gave up the waiting for it.
+// lateAnswer returns a GRANTED_RES that has come when tellByMessage did not wait for it any more.
 func (g *granter) lateAnswer(w *awaited) (wire.Stat4, bool) {
 	g.mu.Lock()
 	k := w.answerKey()
@@ -74,8 +74,8 @@ func (g *granter) lateAnswer(w *awaited) (wire.Stat4, bool) {
 	}
 }
 
-// grantedRes is GRANTED_RES (C702 §9): a host answers GRANTED_MSG. It counts only from the host's address, with the cookie
-// of the call, which nobody can guess.
+// grantedRes is GRANTED_RES (C702 §9): a host answers GRANTED_MSG. The answer counts only if it comes from the host's
+// address, and has the random cookie of the call (cookieOf).
 func (p *Program) grantedRes(c *rpc.Call) rpc.Outcome {
 	var res wire.Res4
 	if res.Decode(&c.Args); c.Args.Finish() != nil {

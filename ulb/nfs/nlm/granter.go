@@ -246,8 +246,8 @@ func (g *granter) grant(w *awaited) {
 	}
 }
 
-// doubts reports whether a refusal may mean that the owner knows of its lock already, because an earlier call has told it
-// and its answer is lost: then the owner keeps the lock, unless it cancels for a while.
+// doubts reports whether an owner that refuses a lock may have accepted it before: an earlier call has told the owner, and
+// the answer was lost. Such an owner keeps the lock, unless it cancels within grantKeeps.
 func (g *granter) doubts(w *awaited) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -351,7 +351,8 @@ func (p *Program) cancelled(r *state.HostRange, exclusive bool) bool {
 	return done
 }
 
-// remember keeps the end of the waiting, so that a LOCK_MSG that was BLOCKED does not lock if it comes again.
+// remember keeps the status with which the waiting has ended, so that a LOCK_MSG that was BLOCKED does not lock if it comes
+// again.
 func (g *granter) remember(w *awaited, stat wire.Stat4) {
 	if w.message && !w.to.stranger {
 		g.program.messages.add(w.to.peer.Addr(), w.name, stat)

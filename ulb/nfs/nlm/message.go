@@ -51,8 +51,8 @@ func (l *letter) message(version uint32) []byte {
 // emptyReply is the size of the reply to a call with _MSG, in bytes.
 const emptyReply = 24
 
-// answeredByCall is answered for a call with _MSG: the result goes to the host by a call. If this one has come before, the
-// host gets the result that it had then; while that runs, it has no effect.
+// answeredByCall is answered for a call with _MSG: the server sends the result to the host by another call. If the same call
+// has come before, the host gets the former result. While the former one runs, the call has no effect.
 func answeredByCall[A any](p *Program, c *rpc.Call, decode func(d *xdr.Decoder, args *A),
 	run func(r *request, args *A) (wire.Stat4, error), put func(r *request, w *xdr.Writer, stat wire.Stat4)) rpc.Outcome {
 	r, args, size, name := p.request(c), new(A), c.Args.Len(), digestOf(c)
@@ -61,7 +61,8 @@ func answeredByCall[A any](p *Program, c *rpc.Call, decode func(d *xdr.Decoder, 
 		return rpc.GarbageArgs
 	}
 	from := c.Conn.Peer.Addr()
-	// Who has shown no handle has locked nothing, and must not take others' places in the memory.
+	// A host that has shown no handle has locked nothing. The server remembers none of its calls, so that it takes no places
+	// of other hosts.
 	lasts := wire.Procedure(c.Header.Procedure) != wire.ProcTestMsg && c.Conn.Known()
 	stat, again, running := p.messages.begin(from, name, c, lasts)
 	switch {

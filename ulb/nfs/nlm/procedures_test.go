@@ -227,7 +227,8 @@ func TestExportLosesItsLocks(t *testing.T) {
 	is(t, "LOCK when there are some again", b.lock(w), wire.Granted)
 }
 
-// Who waits for a lock of an export that then loses its locks gets none, and keeps nobody waiting (NLM-47).
+// If an export loses its locks (locks=none) while a host waits for one, the host gets none, and nothing of it is left
+// (NLM-47).
 func TestExportLosesItsLocksWhileAHostWaits(t *testing.T) {
 	waiting(t, func(s *site, f *far, a, b *host) {
 		w := want{1, 0, 10, true}

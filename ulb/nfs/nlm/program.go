@@ -94,8 +94,8 @@ func res(r *request, w *xdr.Writer, stat wire.Stat4) {
 	(&wire.Res4{Cookie: r.cookie, Stat: r.told(stat)}).Encode(w)
 }
 
-// unnamed leaves the holder's name out, as it is for holders that are not hosts. A datagram may name another machine than
-// the one that sent it, and nobody is to make the server send more there than was sent to it.
+// unnamed leaves the holder's name out, as it is for holders that are not hosts. A datagram may come from another machine
+// than it says. The server sends no more to the machine that it names than the sender has sent.
 func (r *request) unnamed() { r.holder.SVID, r.holder.OH = 0, nil }
 
 func testRes(r *request, w *xdr.Writer, stat wire.Stat4) {

@@ -54,7 +54,7 @@ type result struct {
 }
 
 // begin returns the status of a call that has come before from this address (again), or says that a copy of it runs (runs).
-// Otherwise the call is to run, now or once more; if lasts is true, its copies meet it until end.
+// Otherwise the caller runs the call. If lasts is true, begin remembers that it runs, until end.
 func (m *correspondence) begin(from netip.Addr, of digest, c *rpc.Call, lasts bool) (stat wire.Stat4, again, runs bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

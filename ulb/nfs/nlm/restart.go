@@ -20,8 +20,8 @@ type incarnation struct {
 	unproven atomic.Bool
 }
 
-// maxUnproven is the largest number of hosts that have only sent datagrams, which is an eighth of the clients for which there is
-// room: one that may read a file can send them in the name of any address.
+// maxUnproven is the largest number of hosts that have only sent datagrams: an eighth of the clients for which there is
+// room. A machine that may read a file can send datagrams in the name of any address.
 const maxUnproven = 2048
 
 // Gone implements state.Companion.
@@ -67,8 +67,8 @@ func (r *request) introduce(restarts int32) (*state.Client, state.Verdict) {
 	return host, state.Granted
 }
 
-// restarted ends what a host holds, because it says at its address that it has restarted. A number that is not larger than the one
-// that it had when it locked is of an earlier message, which comes again.
+// restarted ends what a host holds, because a message from its address (at) says that it has restarted. If the number is not
+// larger than the one that the host had when it locked, the message is an earlier one, which comes again.
 func (p *Program) restarted(host *state.Client, at netip.Addr, restarts int32) {
 	if was := host.Companion().(*incarnation).restarts.Load(); restarts == 0 || was == 0 || restarts-was > 0 {
 		p.state.ForgetHost(host)
