@@ -126,7 +126,12 @@ func (g *granter) post(to route, l letter) {
 	if g.ended || len(queue) >= maxLetters || !busy && len(g.letters) >= places {
 		return
 	}
-	g.letters[at] = append(queue, func() { _ = g.deliver(to, &l) })
+	g.letters[at] = append(queue, func() {
+		if port, known := g.ports.known(to.lockManager()); known && port == 0 {
+			return // the letter before this one has asked for the port
+		}
+		_ = g.deliver(to, &l)
+	})
 	if !busy {
 		g.calling.Add(1)
 		go g.carry(at)

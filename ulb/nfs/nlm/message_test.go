@@ -251,7 +251,9 @@ func TestMessagesDoNotAmplify(t *testing.T) {
 		before := len(p.dialed)
 		for i := range 100 {
 			c.lockMsg(strings.Repeat("x", i+1), w, false)
-			synctest.Wait()
+			if i >= 50 { // the others come while the server asks
+				synctest.Wait()
+			}
 		}
 		is(t, "questions", len(p.dialed)-before, 1)
 		is(t, "calls to a host without a port", len(p.next()), 0)
