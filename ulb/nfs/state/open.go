@@ -359,9 +359,14 @@ func (m *Manager) Downgrade(r *Ref, access, deny Access) (id StateID, verdict Ve
 // The locks end in pieces. If the client opens the file once more between two pieces, CloseOpen returns OldID and leaves the
 // open, because the client has been told that it has it; but the locks that have ended stay ended.
 func (m *Manager) CloseOpen(r *Ref, try bool) (id StateID, verdict Verdict) {
-	p := m.inPieces(nil)
+	return m.closeOpen(r, try, nil)
+}
+
+// closeOpen is CloseOpen. It calls between as a piecewise does.
+func (m *Manager) closeOpen(r *Ref, try bool, between func() bool) (id StateID, verdict Verdict) {
+	p := m.inPieces(between)
 	defer p.end()
-	for again := false; ; again = true {
+	for {
 		s, verdict := p.held(r, KindOpen)
 		switch {
 		case verdict == RevokedID && !p.told(&r.ID, r.Client):
@@ -372,12 +377,12 @@ func (m *Manager) CloseOpen(r *Ref, try bool) (id StateID, verdict Verdict) {
 			return id, WouldWait
 		}
 		p.waits = !try
-		if !again {
+		if len(s.locks) > 0 {
 			p.endLocks(s) // between two pieces the client may have made another lock, or lost the open
 			continue
 		}
 		id = p.bump(s)
-		p.endOpen(s)
+		p.endOpen(s) // in this piece, because there are no locks
 		return id, verdict
 	}
 }

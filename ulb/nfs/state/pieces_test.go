@@ -59,6 +59,51 @@ func TestMuchStateEndsInPieces(t *testing.T) {
 	}
 }
 
+// While a CLOSE ends locks in pieces, the stateid of the open stays current, whatever locks the client makes meanwhile: so
+// an OPEN of the file, which changes the stateid, stops the CLOSE.
+func TestOpenBetweenThePiecesOfAClose(t *testing.T) {
+	m := newManager(t)
+	c, key := newClient(m, Sessions, "c"), fileKey(0)
+	ref := Ref{ID: open(t, m, c, "o", key, AccessBoth, 0), Client: c, Key: key}
+	made := 0
+	lock := func(n int) {
+		for range n {
+			_, _, v := m.Lock(&LockArgs{Ref: ref, New: true, OwnerName: fmt.Append(nil, made), Offset: 2 * uint64(made), Length: 1})
+			is(t, "LOCK", v, ok)
+			made++
+		}
+	}
+	lock(2 * pieceSteps)
+	gaps := 0
+	_, v := m.closeOpen(&ref, false, func() bool {
+		if m.Usage().Opens == 0 {
+			return true
+		}
+		_, v := m.Find(&ref.ID, c)
+		is(t, "the stateid of the open", v, ok)
+		if gaps++; v == ok && gaps < 20 {
+			lock(pieceSteps)
+		}
+		return true
+	})
+	is(t, "CLOSE", v, ok)
+	if u := m.Usage(); gaps < 20 || u.Opens+u.Locks > 0 {
+		t.Errorf("after %d pieces: %+v", gaps, u)
+	}
+	ref.ID = open(t, m, c, "o", key, AccessBoth, 0)
+	lock(2 * pieceSteps)
+	var again StateID
+	_, v = m.closeOpen(&ref, false, func() bool {
+		if again == (StateID{}) {
+			again = open(t, m, c, "o", key, AccessBoth, 0)
+		}
+		return true
+	})
+	is(t, "CLOSE of a file that is open again", v, OldID)
+	_, v = m.Find(&again, c)
+	is(t, "the open", v, ok)
+}
+
 // While the server takes an open with many locks in pieces, nobody can use what is left of it, nor free it, nor get the
 // open again.
 func TestNothingIsLeftOfAnOpenThatIsTaken(t *testing.T) {
