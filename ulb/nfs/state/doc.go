@@ -9,8 +9,8 @@
 // One mutex guards every change. The code that holds it does no input or output, does not wait, and
 // calls no function of a file system, of a protocol package or of the server: it stores such a call in
 // its guard, which makes it after it has released the mutex. A function that needs the mutex has a
-// guard, or a piecewise, which has one, as its receiver or as an argument, or it is a method of a type that the mutex guards (clients,
-// origin, file, opens, openFiles, turn), or Client.hasOpen.
+// guard or a piecewise as its receiver or as an argument, or it is a method of a type that the mutex
+// guards (clients, origin, file, opens, openFiles, turn), or Client.hasOpen.
 //
 // Manager.Ask, in gate.go, decides about every access to a file.
 package state

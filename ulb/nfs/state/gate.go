@@ -164,8 +164,8 @@ func (m *Manager) Ask(i *Intent) (p Pass, a Answer) {
 	return m.askWith(p, i)
 }
 
-// askWith is Ask where something may stop the access, which has this pass. If it is stopped, or a function of others
-// panics that askWith calls, the pass ends.
+// askWith is Ask for an access that something may stop. pass is the pass of the access. It ends here if the access is
+// stopped, or if a function of another package that askWith calls panics.
 func (m *Manager) askWith(pass Pass, i *Intent) (p Pass, a Answer) {
 	a = Failed
 	defer func() {

@@ -25,8 +25,8 @@ type grace struct {
 	open int
 	// denials is the number of claims, not yet done, that may include an open with a deny mode.
 	denials atomic.Int64
-	// expected counts, for each kind of state, the claims, not yet done, of clients that held some. Those that are barred
-	// count as well.
+	// expected counts, for each kind of state, the claims that are not yet done of clients that held such state. Barred
+	// claims count as well.
 	expected map[Held]int
 }
 

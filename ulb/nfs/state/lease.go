@@ -17,8 +17,8 @@ type lease struct {
 	confirmed bool
 	// gone is true when the Manager has removed the client, and grants it nothing more. dying is true
 	// then, and while the Manager evicts the client: see Dying.
-	// ending is true from when nothing keeps it from being removed any more: the Manager ends its state first, in pieces, and
-	// no stateid of it is known any more.
+	// ending is true once the Manager is certain to remove the client. The Manager then ends the client's state in pieces,
+	// and does not know its stateids any more.
 	gone          bool
 	dying, ending atomic.Bool
 	// running is the number of requests that BeginRequest has counted and EndRequest has not.

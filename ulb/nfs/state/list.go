@@ -230,8 +230,8 @@ func (all *pieces) add(steps int) {
 }
 
 // walk calls look for every stateid that the slab has, in pieces. look is called with room steps left, and returns how
-// many it took. If it could not finish, it returns a next that is not 0: the piece then ends, and look is called for the
-// same state again, with from as it returned it. Without the mutex, walk calls between, unless it is nil, after each
+// many it took. If it could not finish in this room, it returns a next that is not 0: look is then called for the same
+// state again, in the next piece and with next as from. Without the mutex, walk calls between, unless it is nil, after each
 // piece, and ends if between returns false.
 func (m *Manager) walk(look func(g *guard, s *State, from uint64, room int) (next uint64, steps int), between func() bool) (all pieces) {
 	p := m.inPieces(between)

@@ -87,10 +87,10 @@ type OpenArgs struct {
 	// Manager owns File and closes it.
 	File vfs.File
 
-	// replaces is the open of the same owner in whose place the new one comes, instead of beside it; nil if there is none.
+	// replaces is an open of the same owner, which the new one replaces; nil if the new one is added to those of the owner.
 	replaces *State
-	// held is true while no change that an open that denies writing has to wait for is under way: see denying. unheld is
-	// true if such an open would have been granted, had held been true.
+	// held is true if no change is under way for which an open with this deny mode has to wait: see denying. If it is
+	// false, open grants nothing, and sets unheld if it has no other reason.
 	held, unheld bool
 }
 
@@ -161,16 +161,16 @@ func (m *Manager) truncating(a *OpenArgs, id fileID, own *Hold) (p Pass, v Verdi
 // grantWait is how long an OPEN that denies writing waits for changes that are under way.
 const grantWait = 5 * time.Second
 
-// denying opens a file by f. If the open denies writing, f grants it when the changes of the file have ended that are under
-// way, and no others begin meanwhile: f gets the hold that stops them. If an open seems to be in the way, f runs before that
-// without a hold, and may only refuse (OpenArgs.held). For a file that the caller has just created nothing is waited for:
-// if the open failed now, the file would exist, and a repeated OPEN that has to create it would fail.
+// denying opens a file by f. If the open denies writing, denying gets a hold that stops new changes of the file, waits until
+// those under way have ended, and passes the hold to f. If another open seems to conflict, denying first runs f without a
+// hold, and does not wait if f refuses for that conflict (OpenArgs.held). If the caller has just created the file, denying
+// does not wait: if the open failed now, the file would exist, and a repeated OPEN that has to create it would fail.
 func (m *Manager) denying(a *OpenArgs, id fileID, f func(own *Hold) Verdict) Verdict {
 	a.held, a.unheld = a.Deny&AccessWrite == 0, false
 	if a.held {
 		return f(nil)
 	}
-	// An open in the way need not be there any more when f looks, and for a share it may be the one that f replaces.
+	// The other open may have ended when f looks, and for a share it may be the one that f replaces.
 	if m.conflicts(a, id) {
 		if v := f(nil); !a.unheld {
 			return v
@@ -357,7 +357,7 @@ func (m *Manager) Downgrade(r *Ref, access, deny Access) (id StateID, verdict Ve
 // with try, it then does nothing and returns WouldWait.
 //
 // The locks end in pieces. If the client opens the file once more between two pieces, CloseOpen returns OldID and leaves the
-// open, because the client has been told that it has it; but the locks that have ended stay ended.
+// open, because the server has granted it to the client. The locks that have ended stay ended.
 func (m *Manager) CloseOpen(r *Ref, try bool) (id StateID, verdict Verdict) {
 	return m.closeOpen(r, try, nil)
 }

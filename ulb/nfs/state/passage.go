@@ -55,7 +55,7 @@ type way struct {
 	awaited atomic.Int32
 	mu      sync.Mutex
 	empty   [2]uint64     // how often each counter was seen to be 0, by a holder of mu
-	changed chan struct{} // closed when there is something new to look at; it may stay when the last caller has gone
+	changed chan struct{} // wake closes it; it may stay when the last caller of quiet has returned
 }
 
 // ways holds the ways by hash. There are so many that a change of one file rarely keeps a hold on another one
@@ -79,8 +79,8 @@ func (w *ways) begin(h *vfs.Handle) Pass {
 	return Pass{x, era}
 }
 
-// wake makes the callers of quiet look again. The 0 that Done has seen may be older than their holds, and another change
-// may have begun between: so only a 0 of now counts.
+// wake makes the callers of quiet look again. Done may have seen its 0 before their holds, and another change may have begun
+// since. So wake counts only a 0 that it sees itself.
 func (w *way) wake(era uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

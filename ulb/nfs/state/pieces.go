@@ -3,9 +3,9 @@ package state
 import "runtime"
 
 // A piecewise does long work under the Manager's mutex in pieces: it releases the mutex between two pieces, and each piece
-// does little (pieceSteps), so that the work delays no request. After each piece it tells who gets the locks that have become
-// free, because they are reserved for a short time (reservation). What else its guard has collected it does at the end alone:
-// that may wait for file systems, and the caller may hold Manager.recording until then.
+// does little (pieceSteps), so that the work delays no request. After each piece it tells the clients that get the locks that
+// have become free, because these are reserved for a short time (reservation). All other work that its guard has collected
+// comes at the end: it may wait for file systems, and the caller may hold Manager.recording until then.
 type piecewise struct {
 	*guard
 	// steps are those of this piece, and all tells what the earlier ones did.
@@ -36,8 +36,8 @@ func (p *piecewise) end() pieces {
 // room returns how many steps this piece has left. However many wait in a file, half a piece goes to other work.
 func (p *piecewise) room() int { return pieceSteps - p.steps - min(p.waiters, pieceSteps/2) }
 
-// step counts n steps. If the piece has then done enough, the mutex is free for a while: so the caller looks again at what
-// it knows, or has made sure that nothing else can change it.
+// step counts n steps. If the piece has then done enough, step releases the mutex for a while. So after step the caller checks
+// again what it knows of the state, unless nothing else can change it.
 func (p *piecewise) step(n int) {
 	if p.steps += n; p.room() <= 0 {
 		p.yield()

@@ -372,7 +372,7 @@ func (p *piecewise) evicted(c *Client, unrecorded bool, why Why) {
 		if p.holds(c) {
 			p.events = append(p.events, &Event{Kind: Taken, Clients: []Record{p.recordOf(c)}, Why: why})
 		}
-		c.known.ending.Store(true) // and dying, so that it gets nothing more
+		c.known.ending.Store(true) // dying is true too, so that the client gets no new state
 		p.empty(c)
 		p.remove(c)
 	}

@@ -96,8 +96,8 @@ func CopyOf(path string) ([]byte, error) {
 	return c.copied(), nil
 }
 
-// leastAhead is the least number by which the starts of a copy are ahead, and behind the next number with the same lower 16
-// bits: client IDs have no more of the number.
+// leastAhead is the least distance of the starts of a copy from those of the original, both ahead and, by the lower 16 bits,
+// behind: client IDs contain only these bits.
 const leastAhead = 4096
 
 func (c *content) copied() []byte {
