@@ -26,13 +26,13 @@ func (r *request) setattr(args *wire.Setattr3Args, res *wire.Setattr3Res) error 
 	}
 	var ch vfs.Change
 	var err error
+	rest := r.set
+	rest.SetSize = false
 	if r.set.SetSize {
 		err = r.maySet(state.UseWrite, r.handle, nil, &r.set)
 	}
-	if rest := r.set; err == nil {
-		if rest.SetSize = false; !r.set.SetSize || !rest.IsZero() {
-			err = r.maySet(state.UseAttributes, r.handle, nil, &r.set)
-		}
+	if err == nil && (!r.set.SetSize || !rest.IsZero()) {
+		err = r.maySet(state.UseAttributes, r.handle, nil, &r.set)
 	}
 	if err == nil {
 		ch, err = r.fs().SetAttr(&r.op, r.handle, &r.set, guard)

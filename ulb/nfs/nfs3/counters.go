@@ -46,8 +46,8 @@ func statusAt(place int) wire.NFSStat3 {
 	return firstOfNFS + wire.NFSStat3(place) - lastOfUnix - 1
 }
 
-// count counts a procedure that has ended, and whose results begin with the status, except those of NULL. Each belongs
-// to the export of its handle.
+// count counts a procedure that has ended, also in the account of the export of its handle. Its results begin with the
+// status, except those of NULL.
 func (k *counters) count(c *rpc.Call, results []byte) {
 	proc := wire.Procedure(c.Header.Procedure)
 	status := wire.NFS3OK

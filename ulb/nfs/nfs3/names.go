@@ -34,8 +34,8 @@ func (r *request) makeIn(where *wire.DirOpArgs3, set *vfs.SetAttr, res *wire.Cre
 	return err
 }
 
-// create is CREATE (RFC 1813 §3.3.8). The size that an UNCHECKED one sets is set in a step of its own, because the file may
-// exist: only the file system knows which one it is, and no call changes its content before it has asked.
+// create is CREATE (RFC 1813 §3.3.8). An UNCHECKED one sets the size in a step of its own: the file may exist already, so
+// the call asks the state manager first (maySet), and until Create has returned, only the file system knows which file it is.
 func (r *request) create(args *wire.Create3Args, res *wire.Create3Res) error {
 	r.how = vfs.CreateHow{Mode: vfs.CreateMode(args.How.Mode), Verifier: args.How.Verf}
 	setAttr(&args.How.ObjAttributes, &r.how.Attr)
@@ -56,7 +56,8 @@ func (r *request) create(args *wire.Create3Args, res *wire.Create3Res) error {
 	})
 }
 
-// setAgain adds to the size what setting it would undo of what CREATE has set in a new file: the times, and bits of the mode.
+// setAgain adds to the size those attributes of a new file that a change of its size changes too: the times, and the set-ID
+// bits of the mode.
 func (r *request) setAgain() {
 	a, s := &r.how.Attr, &r.set
 	s.AtimeHow, s.MtimeHow, s.Atime, s.Mtime = a.AtimeHow, a.MtimeHow, a.Atime, a.Mtime
