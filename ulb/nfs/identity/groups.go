@@ -160,10 +160,10 @@ func (g *Groups) Stats() GroupsStats {
 	return s
 }
 
-// Find returns the groups of a user for a call of a client, which came by the connection conn (any
-// comparable value). The caller must not change them. A user
-// without an account has no groups. If a look-up is running, the error is a *Wait. If it takes too long
-// or has failed, or the client asks for too many users, Find returns former groups, or vfs.ErrDelay.
+// Find returns the groups of a user for a call of a client. The call came by the connection conn, which is
+// any comparable value. The caller must not change the groups. A user without an account has no groups. If
+// a look-up is running, the error is a *Wait. If it takes too long or has failed, or the client asks for too
+// many users, Find returns former groups, or vfs.ErrDelay.
 func (g *Groups) Find(client netip.Addr, conn any, uid uint32) ([]uint32, error) {
 	now := time.Now()
 	g.mu.Lock()

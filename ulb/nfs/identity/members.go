@@ -25,8 +25,8 @@ type member struct {
 	timer   *time.Timer
 }
 
-// A queued is the place of a member in Groups.line. The asker by has it there, which need not be the one
-// that asked for the user first.
+// A queued is the place of a member in Groups.line. It counts for the asker by, which may be another one than
+// member.asker.
 type queued struct {
 	queue.Links[queued] // in by.queued
 	place               turns.Place[any, *queued]

@@ -77,8 +77,8 @@ func (c *cache) init(size int64) {
 // number of slots, and one reply of size bytes. session returns the number of slots that the session gets,
 // and sets its share. If too little memory is left for the address, it returns 0.
 //
-// A client that comes back (back) has opens and no session. It gets a session of one slot from whatever is free, also
-// from what is reserved for those who are entitled, because without a session its lease runs out.
+// back is true for a client that has opens and no session. It gets a session of one slot as long as any memory is free,
+// even if its address has more than its part, because without a session its lease runs out.
 func (c *cache) session(s *Session, slots, size int, back bool) int {
 	from := clientaddr.Of(s.place.Address)
 	c.mu.Lock()
