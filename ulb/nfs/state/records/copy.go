@@ -1,7 +1,6 @@
 package records
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -48,7 +47,7 @@ func summary(path string, b []byte) (*Summary, content, error) {
 	var c content
 	var version uint32
 	var err error
-	if bytes.HasPrefix(b, []byte(magic)[:min(len(b), len(magic))]) {
+	if isLog(b) {
 		if c, _, err = read(b); err == nil {
 			head := cursor{b: b[len(magic):]}
 			version = head.uint32()

@@ -169,6 +169,10 @@ type end struct {
 	sum uint32
 }
 
+// isLog reports whether a file, of which b is the content, has the format of this package, as far as it goes. Another
+// file may be a database of an earlier version of the server.
+func isLog(b []byte) bool { return strings.HasPrefix(magic, string(b[:min(len(b), len(magic))])) }
+
 // read decodes a file. Up to the length in the head every transaction must be complete. One more may
 // follow, which the Store may not have reported as done: read uses it only if it is complete.
 func read(b []byte) (c content, to end, err error) {

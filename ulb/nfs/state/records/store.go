@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -164,7 +163,7 @@ func (s *Store) load() (f *os.File, to end, err error) {
 	if err != nil {
 		return f, to, err
 	}
-	if strings.HasPrefix(magic, string(b[:min(len(b), len(magic))])) {
+	if isLog(b) {
 		s.content, to, err = read(b)
 	} else {
 		s.content, err = readEarlier(s.path, b)
