@@ -133,7 +133,7 @@ func (m *model) checkVictim(t *Tree[int], n *Node[int]) error {
 	v, free := t.Victim(n, 1), t.Free()
 	beyond := m.firstBeyond(n, 1)
 	switch {
-	case v == nil && free < 1 && m.floors(t.Floor):
+	case v == nil && free < 1 && t.Floor > 0 && m.floors(t.Floor):
 		return nil
 	case v == nil && free < 1:
 		return fmt.Errorf("no unit is free, and none is taken back")
