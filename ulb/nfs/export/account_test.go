@@ -8,7 +8,7 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// What was counted in an export stays when another export takes its place, and goes with its name. A mount counts for the
+// An export has the account of the former export with its name, if that was there until then. A mount counts for the
 // export above it.
 func TestAccountOfAnExport(t *testing.T) {
 	table := NewTable([KeySize]byte{})

@@ -382,9 +382,9 @@ func TestASiteWithManyAddressesTakesNoSession(t *testing.T) {
 	}
 }
 
-// If the server has ended the session of a client for others, and another client of its address has more than their part,
-// the client gets a session again, of one slot, if it has an open: else it could not keep its lease.
-func TestWhoHasAnOpenGetsASessionAgain(t *testing.T) {
+// The server has ended the session of a client to make room, and another client of its address has more than the part of the
+// address. If the client has an open, it gets a session of one slot, because it could not keep its lease otherwise.
+func TestClientWithAnOpenGetsASessionAgain(t *testing.T) {
 	for holds, status := range map[bool]wire.NFSStat4{true: wire.NFS4OK, false: wire.NFS4ErrNoSpace} {
 		site, m := site(t, Config{CacheMemory: 1 << 20}, state.Config{})
 		neighbour := createArgs(newClient(peerFrom(site, 0), "neighbour", 1), 1)

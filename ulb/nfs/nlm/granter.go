@@ -43,14 +43,15 @@ type awaited struct {
 
 	// granter.mu guards the fields below.
 
-	// ref is the file, as take or the LOCK has found it. taken is true when the lock was taken, and before is then what
-	// the owner held of the range until that moment. calls counts the calls to the host without an answer, the first of
-	// which began at the time first. sent counts those that the host may have heard, all of which have the same cookie.
-	ref    state.Ref
+	// ref is the file, as take or the LOCK has found it.
+	ref state.Ref
+	// taken is true once the lock is taken. before is then what the owner held of the range until that moment.
 	taken  bool
 	before state.Before
-	calls  int
-	first  time.Time
+	// calls counts the calls to the host without an answer. The first of them began at the time first.
+	calls int
+	first time.Time
+	// sent counts the calls that the host may have heard. All calls have the same cookie.
 	sent   int
 	cookie []byte
 	// doubtful is true if the host has refused a lock of which an earlier call may have told it already.
