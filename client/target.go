@@ -120,18 +120,15 @@ func SplitHostPort(s string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// SplitExport splits HOST:/path, as mount(8) writes it. The host may be an IPv6 address in
-// brackets. An error wraps ErrAddress.
-func SplitExport(s string) (host, path string, err error) {
-	i := strings.Index(s, ":/")
-	if i < 0 {
-		return "", "", fmt.Errorf("%w: %q is not HOST:/export", ErrAddress, s)
+// SplitExport splits HOST:/path, as mount(8) writes it, or HOST:PORT:/path. The host may be an IPv6 address in
+// brackets. port is 0 if the text has none. An error wraps ErrAddress.
+func SplitExport(s string) (host string, port int, path string, err error) {
+	at, path, found := strings.Cut(s, ":/")
+	if !found {
+		return "", 0, "", fmt.Errorf("%w: %q is not HOST:/export", ErrAddress, s)
 	}
-	host, port, err := SplitHostPort(s[:i])
-	if err == nil && port != 0 {
-		err = fmt.Errorf("%w: %q has a port: leave the port out of HOST:/export, and give it by itself", ErrAddress, s)
-	}
-	return host, s[i+1:], err
+	host, port, err = SplitHostPort(at)
+	return host, port, "/" + path, err
 }
 
 // resolve returns the addresses of a host, in the order in which to try them.

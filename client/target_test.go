@@ -40,6 +40,7 @@ func TestSplitHostPort(t *testing.T) {
 func TestSplitExport(t *testing.T) {
 	for _, c := range []struct {
 		in, host, path string
+		port           int
 		bad            bool
 	}{
 		{in: "server:/srv/data", host: "server", path: "/srv/data"},
@@ -48,11 +49,15 @@ func TestSplitExport(t *testing.T) {
 		{in: "server:/a:/b", host: "server", path: "/a:/b"},
 		{in: "server", bad: true},
 		{in: ":/x", bad: true},
-		{in: "server:2049:/x", bad: true},
+		{in: "server:2050:/x", host: "server", port: 2050, path: "/x"},
+		{in: "[2001:db8::1]:2050:/x", host: "2001:db8::1", port: 2050, path: "/x"},
+		{in: "server:/a:2050:/b", host: "server", path: "/a:2050:/b"},
+		{in: "server:0:/x", bad: true},
+		{in: "server:x:/x", bad: true},
 	} {
-		host, path, err := SplitExport(c.in)
-		if (err != nil) != c.bad || err == nil && (host != c.host || path != c.path) {
-			t.Errorf("%q is %q path %q: %v", c.in, host, path, err)
+		host, port, path, err := SplitExport(c.in)
+		if (err != nil) != c.bad || err == nil && (host != c.host || port != c.port || path != c.path) {
+			t.Errorf("%q is %q port %d path %q: %v", c.in, host, port, path, err)
 		}
 	}
 }

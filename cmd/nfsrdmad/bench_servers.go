@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,15 +53,11 @@ func benchServers(cfg bench.Config, args []string) ([]bench.Config, error) {
 	servers := make([]bench.Config, len(args))
 	for i, arg := range args {
 		servers[i] = cfg
-		host, export, found := strings.Cut(arg, ":/")
-		if !found {
-			return nil, fmt.Errorf("%w: %q is not HOST:/export", client.ErrAddress, arg)
-		}
-		name, port, err := client.SplitHostPort(host)
+		host, port, export, err := client.SplitExport(arg)
 		if err != nil {
 			return nil, err
 		}
-		servers[i].Host, servers[i].Export = name, "/"+export
+		servers[i].Host, servers[i].Export = host, export
 		if port != 0 {
 			servers[i].Port = port
 		}
