@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/client/bench"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
@@ -73,6 +74,8 @@ func flagWords(c *cobra.Command, flag string) []string {
 		all := append(bench.Workloads(), bench.Workloads4()...)
 		slices.Sort(all)
 		return slices.Compact(all)
+	case "rdma-version":
+		return []string{string(client.RDMAVersion1), string(client.RDMAVersion2), string(client.RDMANewest)}
 	case "rdma-provider":
 		if c.Name() != "serve" && c.Name() != "doctor" {
 			return providers.Names()

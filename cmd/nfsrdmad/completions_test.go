@@ -37,6 +37,7 @@ func TestCompletionsOfValues(t *testing.T) {
 		{[]string{"bench", "--nfs", "4"}, []string{"4.1", "4.2"}},
 		{[]string{"bench", "--sec", "krb5"}, []string{"krb5", "krb5i", "krb5p"}},
 		{[]string{"relay", "--rdma-provider", ""}, []string{"iwarp", "verbs"}},
+		{[]string{"relay", "--rdma-version", ""}, []string{"1", "2", "newest"}},
 		{[]string{"bench", "--ops", ""}, nil},
 		{[]string{"bench", "--workload", "readd"}, []string{"readdir", "readdirplus"}},
 		{[]string{"log-level", "w"}, []string{"warn"}},
