@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
@@ -24,16 +23,6 @@ var (
 	errInterrupted = errors.New("the measurement was interrupted")
 	errPartly      = fmt.Errorf("%w: the results are of what was measured until then", errInterrupted)
 )
-
-// someArguments requires at least one argument.
-func someArguments(what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usageError{fmt.Errorf("'%s' takes %s; see '%s --help'", c.CommandPath(), what, c.CommandPath())}
-		}
-		return nil
-	}
-}
 
 // benchOutput are the flags of bench about its output, and about how often it measures several servers.
 type benchOutput struct {

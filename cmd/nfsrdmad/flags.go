@@ -33,6 +33,16 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
+// someArguments requires at least one argument.
+func someArguments(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usageError{fmt.Errorf("'%s' takes %s; see '%s --help'", c.CommandPath(), what, c.CommandPath())}
+		}
+		return nil
+	}
+}
+
 // atMostOne allows one argument, or none.
 func atMostOne(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
