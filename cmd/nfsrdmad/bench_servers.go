@@ -144,7 +144,7 @@ func (o *benchOutput) create() (*picture, error) {
 	return &p, nil
 }
 
-// write writes the picture of what was measured.
+// write draws the result m, and gives the file its name.
 func (p *picture) write(m measured) error {
 	if p.file == nil {
 		return nil
@@ -152,10 +152,17 @@ func (p *picture) write(m measured) error {
 	if err := m.WriteSVG(p.file); err != nil {
 		return errors.Join(err, p.discard())
 	}
-	if err := p.file.Close(); err != nil || p.name == "" {
+	err := p.file.Close()
+	if p.name == "" {
 		return err
 	}
-	return os.Rename(p.file.Name(), p.name)
+	if err == nil {
+		err = os.Rename(p.file.Name(), p.name)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(p.file.Name()))
+	}
+	return err
 }
 
 // discard removes the file that was to have the picture.

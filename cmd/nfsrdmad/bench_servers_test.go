@@ -88,8 +88,22 @@ func TestPictureReplacesAFile(t *testing.T) {
 			t.Errorf("%q, want %q: %v", got, want, err)
 		}
 	}
-	output.svg = os.DevNull
+	// A directory has taken the name meanwhile.
 	p, err := output.create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(output.svg), os.Mkdir(output.svg, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.write(drawn{}); err == nil {
+		t.Error("a picture has replaced a directory")
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+		t.Errorf("a picture that could not get its name is left behind: %v, %v", names, err)
+	}
+	output.svg = os.DevNull
+	p, err = output.create()
 	if err == nil {
 		err = p.write(drawn{})
 	}
