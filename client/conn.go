@@ -109,10 +109,14 @@ func (c *Conn) dialRDMA(ctx context.Context, back *Calls) error {
 		Callbacks:          back.RPC,
 	}
 	switch c.target.RDMAVersion {
+	case "", RDMAVersion1:
 	case RDMAVersion2:
 		config.Version2, config.OnlyVersion2 = true, true
 	case RDMANewest:
 		config.Version2 = true
+	default:
+		_, err := ParseRDMAVersion(string(c.target.RDMAVersion))
+		return err
 	}
 	k, err := rdma.Dial(ctx, p, c.peer, config)
 	if errors.Is(err, rdma.ErrVersion2) {

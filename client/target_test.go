@@ -70,6 +70,14 @@ func TestParseTransport(t *testing.T) {
 	}
 }
 
+// Dial does not take a wrong version of RPC-over-RDMA for version 1.
+func TestDialRefusesAWrongVersion(t *testing.T) {
+	_, err := Dial(t.Context(), Target{Transport: RDMA, Host: "127.0.0.1", Port: 1, RDMAVersion: "3"})
+	if err == nil || !strings.Contains(err.Error(), "none of 1, 2, newest") {
+		t.Error(err)
+	}
+}
+
 // An AUTH_SYS credential has the first groups and the beginning of the machine name, up to its limits.
 func TestIdentityKeepsToTheLimits(t *testing.T) {
 	for _, n := range []int{0, rpc.MaxGroups - 1, rpc.MaxGroups, rpc.MaxGroups + 1, 1000} {
