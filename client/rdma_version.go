@@ -1,10 +1,6 @@
 package client
 
-import (
-	"fmt"
-
-	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
-)
+import "fmt"
 
 // An RDMAVersion says which version of RPC-over-RDMA a Conn uses. Its zero value means RDMAVersion1.
 type RDMAVersion string
@@ -24,14 +20,4 @@ func ParseRDMAVersion(s string) (RDMAVersion, error) {
 		return v, nil
 	}
 	return "", fmt.Errorf("version %q of RPC-over-RDMA is none of 1, 2, newest", s)
-}
-
-// RDMAInfo describes one of the session's connections over RDMA. ok is false if there is none.
-func (s *Session) RDMAInfo() (i rdma.Info, ok bool) {
-	for _, c := range s.conns(nil) {
-		if i, ok := c.Info(); ok {
-			return i, true
-		}
-	}
-	return rdma.Info{}, false
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -253,6 +254,16 @@ func (s *Session) Slots() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.slots.limit)
+}
+
+// RDMAInfo describes one of the session's connections over RDMA. ok is false if there is none.
+func (s *Session) RDMAInfo() (i rdma.Info, ok bool) {
+	for _, c := range s.conns(nil) {
+		if i, ok = c.Info(); ok {
+			return i, true
+		}
+	}
+	return rdma.Info{}, false
 }
 
 // Lease returns the server's lease time: the time for which it keeps the state of a client that makes
