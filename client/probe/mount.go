@@ -181,14 +181,17 @@ func (p *Report) mountCommand(t *Listener, e *Export) string {
 
 // mountService returns the TCP port of the MOUNT service, or 0.
 func (p *Report) mountService() uint16 {
+	if p.mountPort != 0 {
+		return p.mountPort
+	}
 	for i := range p.Transports {
 		t := &p.Transports[i]
 		_, port, err := client.SplitHostPort(t.Address)
-		if p.mountPort == 0 && err == nil && t.Transport == client.TCP && t.has(mount3wire.Program, mount3wire.Version) {
+		if err == nil && t.Transport == client.TCP && t.has(mount3wire.Program, mount3wire.Version) {
 			return uint16(port)
 		}
 	}
-	return p.mountPort
+	return 0
 }
 
 // has reports whether the server answered this version of a program.

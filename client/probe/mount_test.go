@@ -86,7 +86,7 @@ func TestMoreExportsThanCommands(t *testing.T) {
 	}
 }
 
-// A refusal is told with its remedy; an error that is none says nothing of what this machine may do.
+// A refusal is explained with its remedy. Any other error, such as a time-out, is not taken for a refusal.
 func TestWhyAMountIsRefused(t *testing.T) {
 	for status, want := range map[mount3wire.Stat3]string{mount3wire.ErrAccess: "clients=", mount3wire.ErrNoEnt: "directory may be gone", mount3wire.ErrIO: "the server's log"} {
 		if got := why(&client.MountError{Path: "/x", Status: status}); !strings.Contains(got, want) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -85,15 +84,14 @@ func (b *prober) knowsGSS(ctx context.Context) bool {
 	return refused && re.Denied && (re.Auth == rpc.GSSCredProblem || re.Auth == rpc.GSSCtxProblem)
 }
 
-// maxAsked is the largest number of exports for which the probe asks for flavors.
+// maxAsked is the largest number of exports of which the probe finds out flavors and names, and for which it
+// makes commands.
 const maxAsked = 64
 
 // flavors asks the server which flavors it accepts for the exports: by MNT if the server supports
 // NFS version 3, otherwise by SECINFO. If that fails, an export's Flavors stay empty.
 func (b *prober) flavors(ctx context.Context, all []Export) {
-	if slices.ContainsFunc(b.out.Programs, func(p Program) bool {
-		return p.Number == nfs3wire.Program && slices.Contains(p.Versions, nfs3wire.Version)
-	}) {
+	if b.out.has(nfs3wire.Program, nfs3wire.Version) {
 		b.mountFlavors(ctx, all)
 		return
 	}
