@@ -131,9 +131,10 @@ clean:
 	rm -rf bin
 
 # make install builds the program, and installs it below DESTDIR with the units of systemd, the user of the
-# service, completions for bash, zsh and fish, the manual pages, the guide with the rules and the
-# dashboard for Prometheus and Grafana (in one directory, so the links lead there), the service of firewalld, and the sample
-# configuration, unless there is a configuration. The service runs /usr/bin/nfsrdmad, so PREFIX is /usr.
+# service, completions for bash, zsh and fish, the manual pages, the guide with the sample configuration and the rules
+# and the dashboard for Prometheus and Grafana, and the service of firewalld. If
+# there is no configuration, it installs the sample as the configuration. The guide is in one directory; its links lead
+# to files there, or to web pages. The service runs /usr/bin/nfsrdmad, so PREFIX is /usr.
 PREFIX  := /usr
 PROGRAM := $(OUTPUT)
 HOST    := $(PROGRAM)
@@ -154,8 +155,8 @@ install-files:
 	$(HOST) completion fish >$(SHARE)/fish/vendor_completions.d/nfsrdmad.fish
 	$(HOST) manpages $(SHARE)/man
 	find $(SHARE)/man -name 'nfsrdmad*.[158]' -exec gzip -9nf {} +
-	install -D -m 644 -t $(SHARE)/doc/nfsrdmad README.md CHANGELOG.md docs/*.md configs/prometheus-rules.yml configs/grafana-dashboard.json
-	sed -i -e 's,](docs/,](,g' -e 's,](\.\./CHANGELOG,](CHANGELOG,g' -e 's,](\.\./configs/\(prom\|graf\),](\1,g' $(SHARE)/doc/nfsrdmad/*.md
+	install -D -m 644 -t $(SHARE)/doc/nfsrdmad README.md CHANGELOG.md docs/*.md configs/prometheus-rules.yml configs/grafana-dashboard.json configs/nfsrdmad.toml
+	sed -i -e 's,](docs/,](,g' -e 's,](\.\./CHANGELOG,](CHANGELOG,g' -e 's,](\.\./configs/,](,g' -e 's,](internals/,](https://github.com/nfsrdmad/nfsrdmad/blob/HEAD/docs/internals/,g' $(SHARE)/doc/nfsrdmad/*.md
 	test -e $(DESTDIR)/etc/nfsrdmad/nfsrdmad.toml || install -D -m 644 configs/nfsrdmad.toml $(DESTDIR)/etc/nfsrdmad/nfsrdmad.toml
 
 # make deb and make rpm build the packages in bin/packages: packaging/package.sh. make dist also builds the
