@@ -35,7 +35,7 @@ func anchors(text string) map[string]bool {
 // Each link in the documents of the repository has a target.
 func TestLinksLeadSomewhere(t *testing.T) {
 	const root = "../.."
-	files := []string{filepath.Join(root, "README.md")}
+	files := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CHANGELOG.md")}
 	for _, below := range []string{"docs/*.md", "docs/internals/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, below))
 		if err != nil {
