@@ -1,7 +1,7 @@
 #!/bin/sh
 # package.sh builds the packages of the formats in its arguments (deb, rpm) in the directory OUT: nfsrdmad for each of
-# ARCHITECTURES, and nfsrdmad-verbs for this machine's architecture, unless WITHOUT_VERBS is set, where gcc and the headers of
-# libibverbs and librdmacm are.
+# ARCHITECTURES, and nfsrdmad-verbs for this machine's architecture. nfsrdmad-verbs needs gcc and the headers of libibverbs
+# and librdmacm: it is left out if they are missing, or if WITHOUT_VERBS is set.
 #
 # The programs are left in PROGRAMS, if it names a directory.
 #
