@@ -95,7 +95,7 @@ func words(all ...string) completer {
 	}
 }
 
-// beginning returns the words that begin with what was typed.
+// beginning returns the elements of all that begin with typed.
 func beginning(typed string, all []string) (some []string) {
 	for _, word := range all {
 		if strings.HasPrefix(word, typed) {

@@ -133,7 +133,7 @@ func scrape(t *testing.T, at string) {
 	}
 }
 
-// useNFS3 reads, writes, and looks for what is not there, until ctx ends.
+// useNFS3 makes calls of MOUNT and NFSv3 until ctx ends, some of which fail.
 func useNFS3(ctx context.Context, t *testing.T, at netip.AddrPort) {
 	c, err := servertest.DialTCP(ctx, at)
 	if err != nil {
@@ -155,7 +155,7 @@ func useNFS3(ctx context.Context, t *testing.T, at netip.AddrPort) {
 	}
 }
 
-// useNFS4 looks for what is there and what is not, until ctx ends.
+// useNFS4 makes look-ups by NFSv4.2 until ctx ends, every second of which fails.
 func useNFS4(ctx context.Context, t *testing.T, at netip.AddrPort) {
 	s, err := client.DialSession(ctx, client.SessionConfig{
 		Target: client.Target{Transport: client.TCP, Host: at.Addr().String(), Port: int(at.Port()), Cred: client.Self()},

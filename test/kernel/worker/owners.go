@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -24,9 +23,9 @@ const (
 	wholeFile    = lockRanges
 )
 
-// witness takes connections of owners and writes what they say into a file, a line each: the number of the connection and
-// the line. The order of the lines is that of the events: an owner says what it is about to do, waits for the answer, does
-// it, and says how that ended.
+// witness listens for owners. It writes each line that an owner sends to the file, behind the number of the owner's
+// connection. The order of the lines is that of the events: an owner says what it is about to do, waits for the answer,
+// does it, and says how that ended.
 func witness(address, file string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -229,5 +228,5 @@ func owner(address, folder string, until time.Time, remote, killed bool) error {
 
 // runOwner is owner with its arguments as words.
 func runOwner(a []string) error {
-	return owner(a[0], a[1], time.UnixMilli(int64(number(a[2]))), a[3] == "remote", slices.Contains(a[4:], "killed"))
+	return owner(a[0], a[1], time.UnixMilli(int64(number(a[2]))), a[3] == "remote", a[4] == "killed")
 }
