@@ -102,16 +102,38 @@ func (s *Compared) typical() *Result {
 // Print writes the comparison as a table.
 func (c *Comparison) Print(w io.Writer) {
 	m := c.Servers[0].Rounds[0]
-	fmt.Fprintf(w, "%s over %s, NFS version %s, sec=%v; %d at a time on each of %d connections\n", m.Workload, m.Transport, m.NFS, m.Security, m.Depth, m.Connections)
+	fmt.Fprintf(w, "%s; %d at a time on each of %d connections\n", c.title(), m.Depth, m.Connections)
 	const row = "%-32s %10s %22s %6s %10s %10s %7s\n"
 	fmt.Fprintf(w, row, "server", "median", "from ... to, op/s", "rounds", "p50", "p99", "ratio")
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		latency := s.typical().Latency
-		fmt.Fprintf(w, row, s.name(), fmt.Sprintf("%.0f", s.Median), fmt.Sprintf("%.0f ... %.0f", s.Least, s.Most), fmt.Sprint(len(s.rates())),
+		fmt.Fprintf(w, row, c.name(i), fmt.Sprintf("%.0f", s.Median), fmt.Sprintf("%.0f ... %.0f", s.Least, s.Most), fmt.Sprint(len(s.rates())),
 			short(latency.P50), short(latency.P99), fmt.Sprintf("%.2f", s.Ratio))
 	}
 }
 
-// name returns how output names the server.
-func (s *Compared) name() string { return s.Rounds[0].Server + ":" + s.Rounds[0].Export }
+// title says what was measured of all servers.
+func (c *Comparison) title() string {
+	m := c.Servers[0].Rounds[0]
+	over := m.over()
+	if c.versionsDiffer() {
+		over = string(m.Transport)
+	}
+	return fmt.Sprintf("%s over %s, NFS version %s, sec=%v", m.Workload, over, m.NFS, m.Security)
+}
+
+// name returns how output names server i. If the servers have different versions of RPC-over-RDMA, the name has the version.
+func (c *Comparison) name(i int) string {
+	m := c.Servers[i].Rounds[0]
+	name := m.Server + ":" + m.Export
+	if c.versionsDiffer() {
+		name += " (" + m.over() + ")"
+	}
+	return name
+}
+
+func (c *Comparison) versionsDiffer() bool {
+	first := c.Servers[0].Rounds[0].RDMAVersion
+	return slices.ContainsFunc(c.Servers, func(s Compared) bool { return s.Rounds[0].RDMAVersion != first })
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"slices"
 	"strings"
@@ -42,6 +43,38 @@ func TestCompareInTurns(t *testing.T) {
 	for _, word := range []string{"server0:2049:/x<&>", "server1:2049", "1000 ... 1200", "2100", "1.91", "100µs"} {
 		if !strings.Contains(text.String(), word) {
 			t.Errorf("%q is missing in\n%s", word, text.String())
+		}
+	}
+}
+
+// A comparison names the version of RPC-over-RDMA: once, or at each server if these have different ones.
+func TestCompareNamesTheVersions(t *testing.T) {
+	for second, want := range map[int][]string{
+		1: {"read over rdma version 1,", "server1:2049:/x<&> "},
+		2: {"read over rdma,", "server0:2049:/x<&> (rdma version 1)", "server1:2049:/x<&> (rdma version 2)"},
+	} {
+		var order []int
+		whole := measured(&order, func(int, int) float64 { return 1000 })
+		c, err := compare(t.Context(), 2, 1, func(ctx context.Context, round, i int) (*Result, error) {
+			m, err := whole(ctx, round, i)
+			m.Transport, m.RDMAVersion = "rdma", 1+i*(second-1)
+			return m, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text, picture strings.Builder
+		c.Print(&text)
+		if err := c.WriteSVG(&picture); err != nil {
+			t.Fatal(err)
+		}
+		for _, words := range want {
+			if !strings.Contains(text.String(), words) {
+				t.Errorf("%q is missing in\n%s", words, text.String())
+			}
+			if words = html.EscapeString(strings.TrimSpace(words)); !strings.Contains(picture.String(), words) {
+				t.Errorf("%q is missing in the picture\n%s", words, picture.String())
+			}
 		}
 	}
 }

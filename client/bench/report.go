@@ -95,16 +95,20 @@ func (b *bench) result(elapsed, cpu time.Duration) *Result {
 	return m
 }
 
+// over names the transport, and over RDMA the version of RPC-over-RDMA.
+func (m *Result) over() string {
+	if m.RDMAVersion > 0 {
+		return fmt.Sprintf("%s version %d", m.Transport, m.RDMAVersion)
+	}
+	return string(m.Transport)
+}
+
 // Print writes the result as a table.
 func (m *Result) Print(w io.Writer) {
 	row := func(what, format string, args ...any) {
 		fmt.Fprintf(w, "%-12s %s\n", what, fmt.Sprintf(format, args...))
 	}
-	over := string(m.Transport)
-	if m.RDMAVersion > 0 {
-		over += fmt.Sprintf(" version %d", m.RDMAVersion)
-	}
-	row("server", "%s over %s, %s, NFS version %s, sec=%v", m.Server, over, m.Export, m.NFS, m.Security)
+	row("server", "%s over %s, %s, NFS version %s, sec=%v", m.Server, m.over(), m.Export, m.NFS, m.Security)
 	of := m.Workload
 	if m.Size > 0 {
 		of += fmt.Sprintf(", %s each", FormatBytes(float64(m.Size)))

@@ -22,7 +22,7 @@ const (
 func (c *Comparison) WriteSVG(w io.Writer) error {
 	d := &drawing{plot: float64(svgWidth - svgLeft - svgRight)}
 	m := c.Servers[0].Rounds[0]
-	d.text(16, 26, "start", 15, fmt.Sprintf("%s over %s, NFS version %s, sec=%v", m.Workload, m.Transport, m.NFS, m.Security))
+	d.text(16, 26, "start", 15, c.title())
 	d.text(16, 46, "start", 12, fmt.Sprintf("operations per second; %d at a time on each of %d connections", m.Depth, m.Connections))
 	bottom := d.rates(c)
 	d.text(16, bottom+34, "start", 12, "latency of single operations: the part of them that took at most so long")
@@ -73,7 +73,7 @@ func (d *drawing) rates(c *Comparison) (bottom float64) {
 	y := float64(svgTop)
 	for i := range c.Servers {
 		s := &c.Servers[i]
-		d.text(svgLeft-8, y+svgBar/2+4, "end", 12, s.name())
+		d.text(svgLeft-8, y+svgBar/2+4, "end", 12, c.name(i))
 		fmt.Fprintf(d, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\" fill-opacity=\"0.55\"/>\n", svgLeft, y, d.plot*s.Median/most, svgBar-6, colour(i))
 		for _, m := range s.Rounds {
 			d.dot(svgLeft+d.plot*m.OperationsPerSecond/most, y+svgBar/2-3, "#222")
