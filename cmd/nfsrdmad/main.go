@@ -81,9 +81,9 @@ func plain(text string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return slices.Contains(packageNames, part) }), ": ")
 }
 
-// packageNames are the names with which packages of this module begin their errors, except tcp, rdma and rpcbind,
-// which are also keys of the configuration.
-var packageNames = []string{"bench", "client", "gss", "iwarp", "rdmacm", "relay", "rpc", "verbs", "xdr"}
+// packageNames are names with which packages of this module begin errors that commands show. They lack tcp, rdma and
+// rpcbind, which are also keys of the configuration.
+var packageNames = []string{"bench", "client", "gss", "iwarp", "mem", "rdmacm", "relay", "rpc", "verbs", "vfs", "xdr"}
 
 func exitStatus(err error) int {
 	if _, unfinished := errors.AsType[*server.Unfinished](err); unfinished {
