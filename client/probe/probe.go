@@ -286,7 +286,8 @@ func (b *prober) null(ctx context.Context, program, version uint32) error {
 	return b.conn.Null(ctx, program, version)
 }
 
-// exports asks the server's MOUNT service for its export list, and for the flavors of each.
+// exports asks the server's MOUNT service for its export list, and finds out the flavors of the exports and which of them
+// NFS version 4 has by the same name.
 func (b *prober) exports(ctx context.Context) ([]Export, error) {
 	listed, err := b.listExports(ctx)
 	if err != nil {
