@@ -99,7 +99,7 @@ func locksCommand() *cobra.Command {
 
 func callsCommand() *cobra.Command {
 	return listCommand("calls", "List the calls in progress, and what they wait for",
-		"List the calls that a thread executes or that wait, with what each waits for: disk (a\nthread executes it in a file system), thread, user (the look-up of the caller's groups\nor account), state (of clients), turn (an earlier request of the same owner), or memory.\nThe list also has calls that were answered, if the client waits and asks again: for the\nend of the grace period (grace), for a lock, a file that another client has open (share),\nor because it does not answer the daemon's own call (callback).",
+		"List the calls that a thread executes or that wait, with what each waits for: disk (a\nthread executes it in a file system), thread, user (the look-up of the caller's groups\nor account), state (of clients), turn (an earlier request of the same owner), or memory.\nThe list also has calls that were answered, if their clients have to ask again and do so.\nThese wait for the end of the grace period (grace), for a lock (lock of ADDRESS), for a\nfile that another client has open (share), or for the client itself, which does not\nanswer the daemon's own call (callback).",
 		admin.PrintList[admin.Call](os.Stdout))
 }
 
