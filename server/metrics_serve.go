@@ -30,7 +30,7 @@ func (s *Server) serveMetrics() (stop func(context.Context)) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
-	door := &webDoor{most: webConnections}
+	door := new(webDoor)
 	web := &http.Server{
 		Handler: mux, ConnState: door.changed,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 10 * time.Second,

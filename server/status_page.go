@@ -26,7 +26,7 @@ func (s *Server) serveStatusPage() (stop func(context.Context)) {
 		s.log.Warn(logline.StatusPageUnserved, zap.String("status_page", s.cfg.StatusPage), zap.Error(config.Cause(err)))
 		return none
 	}
-	door := &webDoor{most: webConnections}
+	door := new(webDoor)
 	page := statuspage.Serve(l, &s.admin, s.cfg.StatusPageOpen, door.changed)
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)

@@ -11,11 +11,10 @@ import (
 // these connections do not use up the descriptors for files and clients. See webDoor.
 const webConnections = 16
 
-// A webDoor limits the connections of an HTTP server. One connection too many ends another one, of the peer address
-// that has most: the one that has had no request for longest, or if all have one, that whose request is the oldest. So a
-// scrape, or a reader of the page, is answered even if others keep connections open.
+// A webDoor limits the connections of an HTTP server to webConnections. One connection too many ends another one, of the
+// peer address that has most: the one that has had no request for longest, or if all have one, that whose request is the
+// oldest. So a scrape, or a reader of the page, is answered even if others keep connections open.
 type webDoor struct {
-	most int
 	mu   sync.Mutex
 	open map[net.Conn]*visit
 	n    uint64 // number of changes so far
@@ -43,7 +42,7 @@ func (d *webDoor) changed(c net.Conn, state http.ConnState) {
 			v.peer = at.AddrPort().Addr().Unmap()
 		}
 		d.open[c] = v
-		if len(d.open) > d.most {
+		if len(d.open) > webConnections {
 			d.endOne(c)
 		}
 	case http.StateActive, http.StateIdle:
