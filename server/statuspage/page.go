@@ -32,7 +32,7 @@ type Source interface {
 const (
 	// mostRows is the largest number of rows of each table, and mostRunes that of characters of each cell.
 	mostRows, mostRunes = 100, 160
-	// keep is how long an answer is given again, so that many readers cost the daemon no more than one.
+	// keep is how long the page is shown again once it is made, so that many readers cost the daemon no more than one.
 	keep = time.Second
 )
 
@@ -133,7 +133,8 @@ func (h *handler) isName(host string) bool {
 	return err == nil && (h.anywhere || at.Unmap().IsLoopback())
 }
 
-// page returns the page, which is made at most once in the time keep, by one request at a time.
+// page returns the page. It makes the page anew if the last one has been there for the time keep; requests that come
+// meanwhile wait for that one.
 func (h *handler) page() ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,7 +146,7 @@ func (h *handler) page() ([]byte, error) {
 	if err := page.Execute(&b, h.content(now)); err != nil {
 		return nil, err
 	}
-	h.body, h.made = b.Bytes(), now
+	h.body, h.made = b.Bytes(), time.Now()
 	return h.body, nil
 }
 

@@ -72,8 +72,8 @@ func draw(title, note string, points []point, now time.Time, of func(least, most
 		var before time.Time
 		for i := range points {
 			v := q.of(&points[i])
-			if l.Now = "-"; math.IsNaN(v) {
-				before = time.Time{}
+			if math.IsNaN(v) {
+				l.Now, before = "-", time.Time{}
 				continue
 			}
 			l.Now = a.text(v)
