@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -200,6 +203,50 @@ func TestStopSaysWhatKeepsTheMountInUse(t *testing.T) {
 	m.LetGo()
 	if said := <-ended; !strings.Contains(said, "stopped") || strings.Contains(said, "still") {
 		t.Errorf("when the call has ended: %q", said)
+	}
+	ends(t, d.Process, syscall.SIGTERM, inOrder)
+}
+
+// A stop does not end while a call hangs in a mount below the export, nor does a second stop after the first gave up.
+func TestStopWaitsForMountsBelow(t *testing.T) {
+	if !inOwnMounts(t) {
+		return
+	}
+	m := stalled.Mount(t)
+	defer m.LetGo()
+	base := t.TempDir()
+	at, _ := mountPoint(t, base, "hangs")
+	mount(t, m.Dir, at, "", unix.MS_BIND)
+	d := startOn(t, base, t.TempDir(), "crossmnt,insecure,no_root_squash")
+	ctx := testContext(t)
+	c, root := d.mounted(t)
+	h, err := c.Lookup(ctx, root, "hangs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.GetAttr(ctx, h); err != nil {
+		t.Fatal(err)
+	}
+	m.Stall()
+	hangs(t, d, m, "tcp", h, 1)
+	m.AwaitHanging(1)
+	stop := func(ctx context.Context) error {
+		body, err := admin.NewCaller(filepath.Join(d.state, "admin.sock")).Ask(ctx, "POST", "/exports/stop", url.Values{"name": {"/"}})
+		if err == nil {
+			body.Close()
+		}
+		return err
+	}
+	for _, which := range []string{"first", "second"} {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		if err := stop(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the %s stop, while a call hangs: %v", which, err)
+		}
+		cancel()
+	}
+	m.LetGo()
+	if err := stop(ctx); err != nil {
+		t.Error(err)
 	}
 	ends(t, d.Process, syscall.SIGTERM, inOrder)
 }

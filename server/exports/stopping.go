@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/logline"
 )
 
-// ErrNoExport says that the configuration has no export with a name.
+// ErrNoExport says that the configuration has no export with the given name.
 var ErrNoExport = errors.New("no such export")
 
 // errStopped is the fault of an export that the administrator has stopped.
@@ -120,9 +120,10 @@ func (o *Offer) usersLocked(mount uint64) (names []string) {
 }
 
 // mountsBelow returns a function that ends those mounts below an export that are not in the table any more, of those
-// that are in it now, and returns a channel for each, which is closed when the mount is.
+// that are in it or open now, and returns channels, which are closed when the mounts are. An earlier stop that gave up
+// may have left mounts that are open and not in the table.
 func (s *Set) mountsBelow(name string) func() []<-chan struct{} {
-	before := s.Table.Mounts()
+	before := slices.Concat(s.Table.Mounts(), s.mounts.opened())
 	return func() (closed []<-chan struct{}) {
 		now := s.Table.Mounts()
 		for _, m := range before {
