@@ -59,7 +59,7 @@ func (t *topClients) update(uses func() (map[netip.Addr]rpc.Use, rpc.Use)) map[s
 	passed := time.Since(t.at)
 	t.at = t.at.Add(passed)
 	keep := math.Exp(-passed.Seconds() / meanOver.Seconds())
-	rest := since(forgotten, t.forgottenBefore)
+	rest, recent := since(forgotten, t.forgottenBefore), make(map[netip.Addr]rpc.Use, len(t.named))
 	t.other.Connections = 0
 	for a, use := range now {
 		was := t.before[a]
@@ -70,7 +70,7 @@ func (t *topClients) update(uses func() (map[netip.Addr]rpc.Use, rpc.Use)) map[s
 		t.load[a] = t.load[a]*keep + float64(more.Calls) + float64(more.Read+more.Written)/bytesOfACall
 		if shown := t.named[a]; shown != nil {
 			add(shown, more)
-			shown.Connections = use.Connections
+			recent[a], shown.Connections = more, use.Connections
 		} else {
 			add(&t.other, more)
 			t.other.Connections += use.Connections
@@ -87,7 +87,7 @@ func (t *topClients) update(uses func() (map[netip.Addr]rpc.Use, rpc.Use)) map[s
 	}
 	add(&t.other, rest)
 	t.before, t.forgottenBefore = maps.Clone(now), forgotten
-	t.choose()
+	t.choose(recent)
 	shown := make(map[string]*clientUse, len(t.named)+1)
 	for a, use := range t.named {
 		one := *use
@@ -98,8 +98,9 @@ func (t *topClients) update(uses func() (map[netip.Addr]rpc.Use, rpc.Use)) map[s
 	return shown
 }
 
-// choose gives places in the metrics to the clients that use most. Their counters begin with 0.
-func (t *topClients) choose() {
+// choose gives places in the metrics to the clients that use most. Their counters begin with 0. recent is what the clients
+// with places have used since the last update: if one loses its place, no metric has shown it yet.
+func (t *topClients) choose(recent map[netip.Addr]rpc.Use) {
 	without := slices.SortedFunc(maps.Keys(t.load), func(a, b netip.Addr) int {
 		return cmp.Or(cmp.Compare(t.load[b], t.load[a]), a.Compare(b))
 	})
@@ -113,6 +114,7 @@ func (t *topClients) choose() {
 				return
 			}
 			delete(t.named, least)
+			add(&t.other, recent[least])
 			t.other.Connections += t.before[least].Connections
 		}
 		t.named[a] = &clientUse{Connections: t.before[a].Connections}
