@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/exports"
+	"github.com/nfsrdmad/nfsrdmad/server/statedir"
 )
 
 // findPorts checks whether the server can listen at addresses. It does not try, so that it disturbs no
@@ -140,7 +141,7 @@ func nameOfProcess(pid int) string {
 // not try to take the lock.
 func lockHolder(stateDir string) int {
 	var st unix.Stat_t
-	if unix.Stat(filepath.Join(stateDir, lockFile), &st) != nil {
+	if unix.Stat(filepath.Join(stateDir, statedir.Lock), &st) != nil {
 		return 0
 	}
 	b, _ := os.ReadFile("/proc/locks")

@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/logline"
+	"github.com/nfsrdmad/nfsrdmad/server/statedir"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
@@ -96,7 +97,7 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	cfg := state.Config{Lease: time.Duration(s.cfg.NFS.LeaseTime), Grace: time.Duration(s.cfg.NFS.GraceTime), Memory: int(s.cfg.Memory.State) * 3 / 8,
 		Event: s.clientEvent}
 	if s.state != nil {
-		file := filepath.Join(s.state.path, recordsFile)
+		file := filepath.Join(s.state.path, statedir.Records)
 		var damage *records.Damaged
 		if s.records, damage, err = records.OpenAnyhow(file); err != nil {
 			return recordsFault(file, err)
@@ -108,7 +109,7 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 		cfg.Records = &toldRecords{Records: s.records, log: s.log}
 	}
 	if s.clients, err = state.New(cfg); err != nil {
-		return recordsFault(filepath.Join(s.cfg.StateDir, recordsFile), err)
+		return recordsFault(filepath.Join(s.cfg.StateDir, statedir.Records), err)
 	}
 	if s.filesystems != nil {
 		s.filesystems.Revoke = func(fs vfs.FileSystem) { s.clients.Revoke(state.DomainOf(fs)) }
@@ -116,9 +117,6 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	}
 	return nil
 }
-
-// recordsFile is the file in the state directory that stores which clients hold state.
-const recordsFile = "clients.db"
 
 func recordsFault(file string, err error) error {
 	if d, ok := errors.AsType[*records.Damaged](err); ok {
@@ -151,7 +149,7 @@ func (r *toldRecords) tell(err error) error {
 		r.last = time.Time{}
 	case err != nil && time.Since(r.last) > tellAgain:
 		r.log.Error(logline.RecordsUnwritten,
-			zap.String("file", recordsFile), zap.Error(config.Cause(err)))
+			zap.String("file", statedir.Records), zap.Error(config.Cause(err)))
 		r.last = time.Now()
 	}
 	return err

@@ -23,13 +23,6 @@ type stateDir struct {
 	lock *os.File
 }
 
-// Files of the state directory: lockFile is locked by the daemon that uses it, keyFile holds the key that seals
-// handles.
-const (
-	lockFile = "lock"
-	keyFile  = "handle.key"
-)
-
 // patience is how long a start waits for a command that looks at the state directory or copies it. Tests change it.
 var patience = 2 * time.Second
 
@@ -40,7 +33,7 @@ func openState(path string) (*stateDir, error) {
 	if err := statedir.CheckDir(path, os.Geteuid()); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(filepath.Join(path, statedir.Lock), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("state directory %s cannot be written: %w; name another with --state-dir", path, config.Cause(err))
 	}
@@ -83,5 +76,5 @@ func (s *stateDir) handleKey() (key [export.KeySize]byte, err error) {
 	if _, err = rand.Read(key[:]); err != nil {
 		return key, err
 	}
-	return key, durable.Write(filepath.Join(s.path, keyFile), key[:])
+	return key, durable.Write(filepath.Join(s.path, statedir.Key), key[:])
 }

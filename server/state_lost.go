@@ -13,14 +13,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/statedir"
 )
 
-// listFile is the file of the state directory with the names of the other files that the directory has had.
-const listFile = "files"
-
 // lostFiles has the files of the state directory whose loss clients notice, and how.
 var lostFiles = []struct{ name, effect string }{
-	{keyFile, "a new key is made, and every client has to unmount and mount again"},
-	{"clients.db", "clients that had files open or locked lose them, and their programs get errors"},
-	{"exports.json", "whatever directories the paths of exports lead to are accepted"},
+	{statedir.Key, "a new key is made, and every client has to unmount and mount again"},
+	{statedir.Records, "clients that had files open or locked lose them, and their programs get errors"},
+	{statedir.Roots, "whatever directories the paths of exports lead to are accepted"},
 }
 
 // warnOfLoss logs which files are missing of those that the state directory has had. It is called before
@@ -29,7 +26,7 @@ var lostFiles = []struct{ name, effect string }{
 func (s *stateDir) warnOfLoss(log *zap.Logger) {
 	had := s.listed()
 	if len(had) == 0 && slices.ContainsFunc(lostFiles, func(f struct{ name, effect string }) bool { return s.has(f.name) }) {
-		had = []string{keyFile}
+		had = []string{statedir.Key}
 	}
 	for _, f := range lostFiles {
 		if slices.Contains(had, f.name) && !s.has(f.name) {
@@ -53,12 +50,12 @@ func (s *stateDir) list() error {
 	if slices.Equal(now, s.listed()) {
 		return nil
 	}
-	return durable.Write(filepath.Join(s.path, listFile), []byte(strings.Join(now, "\n")+"\n"))
+	return durable.Write(filepath.Join(s.path, statedir.List), []byte(strings.Join(now, "\n")+"\n"))
 }
 
 // listed returns the names that list stored.
 func (s *stateDir) listed() []string {
-	b, _ := os.ReadFile(filepath.Join(s.path, listFile))
+	b, _ := os.ReadFile(filepath.Join(s.path, statedir.List))
 	return strings.Fields(string(b))
 }
 

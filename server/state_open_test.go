@@ -19,7 +19,7 @@ func TestStartWaitsForALookAtTheState(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	look, err := os.Create(filepath.Join(dir, lockFile))
+	look, err := os.Create(filepath.Join(dir, statedir.Lock))
 	if err != nil {
 		t.Fatal(err)
 	}

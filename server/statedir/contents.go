@@ -1,5 +1,3 @@
-// Package statedir says what is in a state directory, whether a daemon uses it or not, and copies it. It changes nothing in
-// the directory.
 package statedir
 
 import (
@@ -21,7 +19,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
 )
 
-// Names in a state directory.
+// Names in a state directory. Lock is locked by the daemon that uses the directory, Key has the key that seals handles, and
+// List the names of the files that the directory has had.
 const (
 	Lock    = "lock"
 	Key     = "handle.key"
