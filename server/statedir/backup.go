@@ -24,12 +24,19 @@ var kept = []string{Version, List, Roots, Records, Key}
 // Write writes the files of a backup of dir as a tar archive. copyRecords returns the content of the file of records.
 // What each file contains is of one moment; no file depends on the others. The index of file handles is not in it.
 func Write(w io.Writer, dir string, copyRecords func() ([]byte, error)) error {
+	read := func(name string) ([]byte, error) {
+		file := filepath.Join(dir, name)
+		if name != Records {
+			return os.ReadFile(file)
+		}
+		if _, err := os.Stat(file); err != nil {
+			return nil, err
+		}
+		return copyRecords()
+	}
 	out := tar.NewWriter(w)
 	for _, name := range kept {
-		b, err := os.ReadFile(filepath.Join(dir, name))
-		if name == Records && err == nil {
-			b, err = copyRecords()
-		}
+		b, err := read(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
