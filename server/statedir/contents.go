@@ -47,8 +47,9 @@ type Contents struct {
 
 // A File is a file, or a directory with files, of the state directory.
 type File struct {
-	Name     string    `json:"name"`
-	What     string    `json:"what"`
+	Name string `json:"name"`
+	What string `json:"what"`
+	// Size and Modified are zero if the file is missing, and for the directory itself.
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified"`
 	// Format is the version of the file's format, or 0 if it has only ever had one.

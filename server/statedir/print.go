@@ -3,6 +3,7 @@ package statedir
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -32,7 +33,11 @@ func (c *Contents) Print(out io.Writer) {
 		if f.Problem != "" {
 			what += "; PROBLEM: " + f.Problem
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", plain(f.Name), f.Size, f.Modified.Format(time.DateTime), what)
+		size, changed := "-", "-" // of a file that is missing, and of the directory itself
+		if !f.Modified.IsZero() {
+			size, changed = strconv.FormatInt(f.Size, 10), f.Modified.Format(time.DateTime)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", plain(f.Name), size, changed, what)
 	}
 }
 

@@ -102,6 +102,26 @@ func TestProblemsAreFound(t *testing.T) {
 	}
 }
 
+// A file that is missing is shown without a size and a time.
+func TestAMissingFileHasNoTime(t *testing.T) {
+	dir := directory(t)
+	if err := os.Remove(filepath.Join(dir, Key)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Look(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	c.Print(&out)
+	for line := range strings.Lines(out.String()) {
+		if words := strings.Fields(line); len(words) > 2 && words[0] == Key && words[1]+words[2] == "--" {
+			return
+		}
+	}
+	t.Errorf("show prints\n%s", out.String())
+}
+
 // What is to be done about a mark is said once, and suits what is wrong with it.
 func TestRemediesOfTheMark(t *testing.T) {
 	for content, want := range map[string][2]string{
