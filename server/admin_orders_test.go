@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -11,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
-	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	nlm "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
@@ -139,25 +136,14 @@ func TestReportHasNoSecrets(t *testing.T) {
 func TestReleaseOfALockOfNFSv3(t *testing.T) {
 	d := start(t, "insecure")
 	ctx := testContext(t)
-	c, root := d.mounted(t)
-	name, link := filepath.Join(d.export, "file"), filepath.Join(t.TempDir(), "link")
-	if err := cmp.Or(os.WriteFile(name, nil, 0o600), os.Chmod(name, 0o666), os.Symlink(name, link)); err != nil {
-		t.Fatal(err)
-	}
-	file, err := c.Lookup(ctx, root, "file")
-	if err != nil {
+	c, name, file := d.lockable(t)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(name, link); err != nil {
 		t.Fatal(err)
 	}
 	args := nlm.LockArgs4{Exclusive: true, Lock: nlm.Lock4{CallerName: []byte("a"), FileHandle: nlm.Object(file), SVID: 1}}
-	var res nlm.Res4
-	if err := rpc.Do(ctx, c.Caller, &rpc.Exchange{
-		Program: nlm.Program, Version: nlm.Version, Procedure: uint32(nlm.ProcLock), Cred: c.Cred,
-		Args: args.Encode, MaxArgs: nlm.LockArgs4MaxSize, MaxResults: nlm.Res4MaxSize,
-	}, func(d *xdr.Decoder) error {
-		res.Decode(d)
-		return d.Finish()
-	}); err != nil || res.Stat != nlm.Granted {
-		t.Fatal(res.Stat, err)
+	if stat, err := callNLM(ctx, c, nlm.ProcLock, &args); err != nil || stat != nlm.Granted {
+		t.Fatal(stat, err)
 	}
 	taken := asked[admin.Taken](t, d, "release", "--file", link)
 	if taken.Opens != 1 || len(taken.Clients) != 1 || len(taken.Untold) != 1 || taken.Untold[0] != taken.Clients[0] {

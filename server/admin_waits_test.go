@@ -10,7 +10,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
-	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire3 "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	nlm "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
@@ -106,55 +105,32 @@ func TestCallsShowWhatWaitsForTheGracePeriod(t *testing.T) {
 func TestCallsShowAHostThatDoesNotAnswer(t *testing.T) {
 	d := start(t, "insecure")
 	ctx := testContext(t)
-	c, err := servertest.DialTCP(ctx, d.tcp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	name := filepath.Join(d.export, "file")
-	if err := os.WriteFile(name, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(name, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	root, err := c.Mount(ctx, "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := c.Lookup(ctx, root, "file")
-	if err != nil {
-		t.Fatal(err)
-	}
-	call := func(p nlm.Procedure, most int, encode func(*xdr.Writer)) (res nlm.Res4) {
+	c, name, file := d.lockable(t)
+	call := func(p nlm.Procedure, args interface{ Encode(*xdr.Writer) }) nlm.Stat4 {
 		t.Helper()
-		if err := rpc.Do(ctx, c.Caller, &rpc.Exchange{
-			Program: nlm.Program, Version: nlm.Version, Procedure: uint32(p), Cred: c.Cred, Args: encode, MaxArgs: most, MaxResults: nlm.Res4MaxSize,
-		}, func(d *xdr.Decoder) error {
-			res.Decode(d)
-			return d.Finish()
-		}); err != nil {
+		stat, err := callNLM(ctx, c, p, args)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return res
+		return stat
 	}
 	of := func(host string) nlm.Lock4 {
 		return nlm.Lock4{CallerName: []byte(host), FileHandle: nlm.Object(file), OH: nlm.Object(host), SVID: 1}
 	}
 	first := nlm.LockArgs4{Exclusive: true, Lock: of("first")}
-	if res := call(nlm.ProcLock, nlm.LockArgs4MaxSize, first.Encode); res.Stat != nlm.Granted {
-		t.Fatal(res.Stat)
+	if stat := call(nlm.ProcLock, &first); stat != nlm.Granted {
+		t.Fatal(stat)
 	}
 	second := nlm.LockArgs4{Block: true, Exclusive: true, Lock: of("second")}
-	if res := call(nlm.ProcLock, nlm.LockArgs4MaxSize, second.Encode); res.Stat != nlm.Blocked {
-		t.Fatal(res.Stat)
+	if stat := call(nlm.ProcLock, &second); stat != nlm.Blocked {
+		t.Fatal(stat)
 	}
 	if is := d.awaitCall(t, "lock"); is.Program != "nlm" || is.By == nil {
 		t.Errorf("while the first has it: %+v", is)
 	}
 	unlock := nlm.UnlockArgs4{Lock: of("first")}
-	if res := call(nlm.ProcUnlock, nlm.UnlockArgs4MaxSize, unlock.Encode); res.Stat != nlm.Granted {
-		t.Fatal(res.Stat)
+	if stat := call(nlm.ProcUnlock, &unlock); stat != nlm.Granted {
+		t.Fatal(stat)
 	}
 	is := d.awaitCall(t, "callback")
 	if is.File == nil || is.Path != name || is.Program != "nlm" {

@@ -2,11 +2,8 @@ package server_test
 
 import (
 	"bytes"
-	"cmp"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,34 +14,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nsmwire"
 )
 
-// A client that has restarted says so over UDP, from a port of its system, and loses its locks. No other program is
-// served there, and no answer goes to what is no call.
+// A client that has restarted says so over UDP, from a port of its system, and loses its locks. NFS and MOUNT
+// are not served there, and no answer goes to what is no call.
 func TestStatusMonitorOverUDP(t *testing.T) {
 	d := start(t, "insecure")
 	ctx := testContext(t)
-	c, root := d.mounted(t)
-	name := filepath.Join(d.export, "file")
-	if err := cmp.Or(os.WriteFile(name, nil, 0o600), os.Chmod(name, 0o666)); err != nil {
-		t.Fatal(err)
-	}
-	file, err := c.Lookup(ctx, root, "file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, _, file := d.lockable(t)
 	lock := func(svid int32) nlm.Stat4 {
 		t.Helper()
 		args := nlm.LockArgs4{Exclusive: true, Lock: nlm.Lock4{CallerName: []byte("a"), FileHandle: nlm.Object(file), SVID: svid}}
-		var res nlm.Res4
-		if err := rpc.Do(ctx, c.Caller, &rpc.Exchange{
-			Program: nlm.Program, Version: nlm.Version, Procedure: uint32(nlm.ProcLock), Cred: c.Cred,
-			Args: args.Encode, MaxArgs: nlm.LockArgs4MaxSize, MaxResults: nlm.Res4MaxSize,
-		}, func(d *xdr.Decoder) error {
-			res.Decode(d)
-			return d.Finish()
-		}); err != nil {
+		stat, err := callNLM(ctx, c, nlm.ProcLock, &args)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return res.Stat
+		return stat
 	}
 	if got := lock(1); got != nlm.Granted {
 		t.Fatal(got)

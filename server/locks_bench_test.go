@@ -35,17 +35,10 @@ func BenchmarkLockUnlock(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	do := func(proc nlm.Procedure, enc func(w *xdr.Writer)) error {
-		var res nlm.Res4
-		err := rpc.Do(ctx, c.Caller, &rpc.Exchange{
-			Program: nlm.Program, Version: nlm.Version, Procedure: uint32(proc), Cred: c.Cred,
-			Args: enc, MaxArgs: nlm.LockArgs4MaxSize, MaxResults: nlm.Res4MaxSize,
-		}, func(d *xdr.Decoder) error {
-			res.Decode(d)
-			return d.Finish()
-		})
-		if err == nil && res.Stat != nlm.Granted {
-			err = fmt.Errorf("%v: %v", proc, res.Stat)
+	do := func(proc nlm.Procedure, args interface{ Encode(*xdr.Writer) }) error {
+		stat, err := callNLM(ctx, c, proc, args)
+		if err == nil && stat != nlm.Granted {
+			err = fmt.Errorf("%v: %v", proc, stat)
 		}
 		return err
 	}
@@ -53,10 +46,10 @@ func BenchmarkLockUnlock(b *testing.B) {
 		l := nlm.Lock4{CallerName: []byte("bench"), FileHandle: nlm.Object(file), SVID: int32(owner),
 			OH: fmt.Append(nil, owner), Offset: uint64(owner), Length: 1}
 		lock, unlock := nlm.LockArgs4{Exclusive: true, Lock: l}, nlm.UnlockArgs4{Lock: l}
-		if err := do(nlm.ProcLock, lock.Encode); err != nil {
+		if err := do(nlm.ProcLock, &lock); err != nil {
 			return err
 		}
-		return do(nlm.ProcUnlock, unlock.Encode)
+		return do(nlm.ProcUnlock, &unlock)
 	}
 	b.Run("null", func(b *testing.B) {
 		for b.Loop() {

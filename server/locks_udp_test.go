@@ -2,13 +2,10 @@ package server_test
 
 import (
 	"bytes"
-	"cmp"
 	big "encoding/binary"
 	"io"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,7 +13,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
-	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	nlm "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nlm4wire"
 )
 
@@ -133,24 +129,7 @@ func (p *lockPeer) hears(procedure nlm.Procedure, args interface{ Decode(*xdr.De
 // port that it has called. It is told of a lock for which it waits (NLM-53).
 func TestLocksOverUDP(t *testing.T) {
 	d := start(t, "insecure")
-	ctx := testContext(t)
-	c, err := servertest.DialTCP(ctx, d.tcp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	root, err := c.Mount(ctx, "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := filepath.Join(d.export, "file")
-	if err := cmp.Or(os.WriteFile(name, nil, 0o600), os.Chmod(name, 0o666)); err != nil {
-		t.Fatal(err)
-	}
-	file, err := c.Lookup(ctx, root, "file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, _, file := d.lockable(t)
 	p := newLockPeer(t, d.tcp, file)
 	var res nlm.Res4
 	want := func(procedure nlm.Procedure, cookie string, stat nlm.Stat4) {

@@ -19,14 +19,8 @@ import (
 
 // The daemon exports the metrics in docs/metrics.md, and they count the test's calls.
 func TestMetrics(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics := l.Addr().String()
-	l.Close()
 	ip := ownLoopback()
-	tcp, rdma := servertest.FreePort(t, ip), servertest.FreePort(t, ip)
+	metrics, tcp, rdma := servertest.FreePort(t, ip).String(), servertest.FreePort(t, ip), servertest.FreePort(t, ip)
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf(`
 metrics = %q
 tcp = [%q]
