@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -78,21 +79,18 @@ func (p *peer) add(c *rpc.ConnInfo) {
 		}
 	}
 	for _, of := range c.Programs {
-		switch of[0] {
-		case nfs3wire.Program:
-			if of[1] == nfs3wire.Version {
-				p.version3 = true
-				p.versions = with(p.versions, "3")
-			}
-		case mount3wire.Program:
+		switch {
+		case of == [2]uint32{nfs3wire.Program, nfs3wire.Version}:
 			p.version3 = true
-		}
-		if of[0] == nfs4wire.Program && of[1] == nfs4wire.Version && len(c.Noted) == 0 {
+			p.versions = with(p.versions, "3")
+		case of == [2]uint32{nfs4wire.Program, nfs4wire.Version} && len(c.Noted) == 0:
 			p.versions = with(p.versions, "4") // only NULL
+		case of[0] == mount3wire.Program:
+			p.version3 = true
 		}
 	}
 	for _, minor := range c.Noted {
-		p.versions = with(p.versions, "4."+string(rune('0'+minor)))
+		p.versions = with(p.versions, fmt.Sprint("4.", minor))
 	}
 	if p.principal == "" {
 		p.principal = c.Principal
