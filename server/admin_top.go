@@ -13,8 +13,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// topEntries is the largest number of entries of a list in an admin.Top, and topNames that of the names that are counted:
-// more clients than that count together.
+// topEntries is the largest number of entries of a list in an admin.Top. topNames is that of the exports, clients and
+// operations that are counted: calls of others beyond it count together.
 const (
 	topEntries = 20
 	topNames   = 4096

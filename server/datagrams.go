@@ -24,8 +24,9 @@ type datagrams struct {
 	sockets []*udp.Socket
 }
 
-// openDatagrams opens a UDP socket at each address on which the server listens for TCP, unless rpcbind does not name
-// them to clients. The server can do without one: the locks of a client that crashes then stay until the daemon restarts.
+// openDatagrams opens a UDP socket at each address on which the server listens for TCP. It opens none if the server does
+// not register with rpcbind, because clients could not find the sockets. The server can do without one: the locks of a
+// client that crashes then stay until the daemon restarts.
 func (s *Server) openDatagrams() {
 	if on := s.cfg.Rpcbind; s.nsm == nil || !s.daemon || on != nil && !*on {
 		return
@@ -39,8 +40,7 @@ func (s *Server) openDatagrams() {
 	for _, at := range s.addrs("tcp") {
 		socket, err := udp.Listen(strings.Replace(network(at), "tcp", "udp", 1), at, d.rpc)
 		if err != nil {
-			s.log.Warn(logline.NoMonitorSocket,
-				zap.Stringer("address", at), zap.Error(err))
+			s.log.Warn(logline.NoMonitorSocket, zap.Stringer("address", at), zap.Error(err))
 			continue
 		}
 		d.sockets = append(d.sockets, socket)

@@ -31,8 +31,7 @@ type Client struct {
 	// Confirmed is false for a client that has not finished its introduction.
 	Confirmed bool `json:"confirmed"`
 	// Seen is when the client last renewed its lease; of a host, when it last locked; of an address, when the last call
-	// came, to 5 seconds, or zero. Expired is true if the lease has
-	// run out, so that others may get what the client holds.
+	// came, to 5 seconds, or zero. Expired is true if the lease has run out, so that others may get what the client holds.
 	Seen    time.Time `json:"last_seen"`
 	Expired bool      `json:"expired"`
 	// The numbers of its sessions, calls in progress, open files, lock stateids, locked ranges, ranges for which it waits, and

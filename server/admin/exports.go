@@ -11,8 +11,8 @@ type Export struct {
 	Name string `json:"name"`
 	// Path is the directory on the server; "" if a program provides the file system.
 	Path string `json:"path,omitempty"`
-	// State is "served"; "not served"; "stopped", if the administrator has stopped it; or "kept", if the directory that the export had before is served, because the present
-	// one at its path cannot be opened. Fault says why.
+	// State is "served"; "not served"; "stopped", if the administrator has stopped it; or "kept", if the directory that the
+	// export had before is served, because the present one at its path cannot be opened. Fault says why.
 	State string `json:"state"`
 	Fault string `json:"fault,omitempty"`
 	// Options are all options in force, as the configuration has them. Everybody is true if clients= does not restrict

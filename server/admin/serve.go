@@ -28,8 +28,8 @@ type Daemon interface {
 	// Calls returns the calls in progress.
 	Calls() []*Call
 	Exports() []*Export
-	// Trace shows the calls of a choice of Client and Export that begin after it was called, as they end, until ctx ends. It returns an error if a name in
-	// the choice is not there. If the caller is too slow, it leaves calls out.
+	// Trace returns the calls of a choice of Client and Export that begin from now on, as they end, until ctx ends. It fails
+	// if there is no client or export of that name. If the caller is too slow, it leaves calls out.
 	Trace(context.Context, Choice) (iter.Seq[*Traced], error)
 	// Top says what the daemon does until ctx ends.
 	Top(ctx context.Context) *Top

@@ -24,8 +24,9 @@ type Traced struct {
 	XID       uint32 `json:"xid"`
 	Program   string `json:"program"`
 	Version   uint32 `json:"version"`
-	// Operation is the procedure, or "proc-" and its number if the server does not know it or refused the caller; of NFSv4 the first operation that does more than to choose an object, of those that were
-	// executed, which Operations lists.
+	// Operation is the procedure, or "proc-" and its number if the server does not know it or refused the caller. Of NFSv4,
+	// Operations lists the operations that were executed, and Operation is the first of them that does more than to choose
+	// an object.
 	Operation  string   `json:"operation"`
 	Operations []string `json:"operations,omitempty"`
 	// Status is that of the protocol, such as "NFS3_OK" or "NFS4ERR_NOENT"; if the call has none, that of RPC, such as
@@ -49,8 +50,7 @@ func (c *Traced) line() string {
 	}
 	text := fmt.Sprintf("%s  %9.3fms  %-21s %-4s %s%d %s  %s  %s", c.Time.Local().Format("15:04:05.000"), c.Seconds*1e3, c.Client, c.Transport, c.Program, c.Version, ops, c.Status, path)
 	if c.Dropped > 0 {
-		text = fmt.Sprintf("(%d calls left out: they come faster than they are printed)\n", c.Dropped) + harmless(text)
-		return text
+		return fmt.Sprintf("(%d calls left out: they come faster than they are printed)\n", c.Dropped) + harmless(text)
 	}
 	return harmless(text)
 }
