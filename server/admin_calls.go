@@ -17,6 +17,17 @@ var waits = map[rpc.Wait]string{
 	rpc.WaitMemory: "memory", rpc.WaitGrace: "grace", rpc.WaitShare: "share",
 }
 
+// waitsFor returns what a call waits for, in the words of an admin.Call.
+func waitsFor(s rpc.Stage, w rpc.Wait) string {
+	switch s {
+	case rpc.Executing:
+		return "disk"
+	case rpc.Queued:
+		return "thread"
+	}
+	return waits[w]
+}
+
 // Calls implements admin.Daemon.
 func (a *administration) Calls() []*admin.Call {
 	all := []*admin.Call{}
@@ -25,14 +36,9 @@ func (a *administration) Calls() []*admin.Call {
 		if c.Stage == rpc.PutOff && c.Wait == rpc.WaitGrace && !grace {
 			continue
 		}
-		d := &admin.Call{More: c.More}
-		switch c.Stage {
-		case rpc.Executing:
-			d.Waits, d.Exports = "disk", a.exports.Names(c.Lane)
-		case rpc.Queued:
-			d.Waits, d.Exports = "thread", a.exports.Names(c.Lane)
-		default:
-			d.Waits, d.Again = waits[c.Wait], c.Stage == rpc.PutOff
+		d := &admin.Call{More: c.More, Waits: waitsFor(c.Stage, c.Wait), Again: c.Stage == rpc.PutOff}
+		if c.Stage == rpc.Executing || c.Stage == rpc.Queued {
+			d.Exports = a.exports.Names(c.Lane)
 		}
 		if all = append(all, d); c.More > 0 {
 			continue

@@ -14,13 +14,7 @@ import (
 // callTookLong writes a log line about a call that took longer than the key slow_call. It is the callback
 // rpc.Config.TookLong. The lines of each client are limited in number.
 func (s *Server) callTookLong(d *rpc.Delay) {
-	waited := waits[d.Wait]
-	switch d.Stage {
-	case rpc.Executing:
-		waited = "disk"
-	case rpc.Queued:
-		waited = "thread"
-	}
+	waited := waitsFor(d.Stage, d.Wait)
 	fields := []zap.Field{
 		zap.Stringer("client", d.Conn.Peer), zap.String("transport", d.Conn.Transport), zap.String("program", programName(d.Program)),
 		zap.Uint32("version", d.Version), zap.String("operation", d.Name), zap.Duration("took", d.Took.Round(time.Millisecond)),
