@@ -3,15 +3,10 @@ package rpc
 import (
 	"context"
 	"runtime"
-	"runtime/metrics"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
-	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
 
 // executor runs calls that may block, on a limited number of goroutines, its workers. A lane is the
@@ -54,20 +49,6 @@ type executor struct {
 	lends, replaced uint64
 }
 
-// A lane has the calls for one resource. It exists as long as it has calls.
-type lane struct {
-	queue.Links[lane] // links in executor.waiting
-	key               any
-	line              turns.Line[*Conn, *Call] // it lends workers
-	waits             bool                     // the lane is on executor.waiting
-	late              int                      // running Turns that are late
-	stuck             int                      // stuck workers, while the pace is slowed
-}
-
-// lanePlace is an entry in a lane's line (package turns). The line has an entry for each waiting
-// call. It also has one for each client address, which counts the running calls of that address.
-type lanePlace = turns.Place[*Conn, *Call]
-
 // A worker is a goroutine that runs calls.
 type worker struct {
 	queue.Links[worker]            // links in executor.idle or executor.busy
@@ -108,76 +89,6 @@ func (x *executor) submit(c *Call, key any) {
 		x.settle(l)
 	}
 	x.mu.Unlock()
-}
-
-// enqueue queues c in the lane that key names, and returns that lane.
-func (x *executor) enqueue(c *Call, key any, now time.Time) *lane {
-	st := &c.state
-	st.leaves(now)
-	if st.worker, st.since = nil, now; st.first.IsZero() {
-		st.first = now
-	}
-	l := x.lanes[key]
-	if l == nil {
-		if n := len(x.unused); n > 0 {
-			l, x.unused = x.unused[n-1], x.unused[:n-1]
-		} else {
-			l = new(lane)
-		}
-		l.key, l.stuck = key, 0
-		x.lanes[key] = l
-	}
-	p := &st.place
-	p.Value = c
-	c.Conn.waitsIn(l)
-	l.line.Join(p, c.Conn.client, c.Conn)
-	return l
-}
-
-// mostLanes is the number of lanes at which Conn.waitsIn first drops those without waiting calls.
-const mostLanes = 8
-
-// waitsIn notes that a call of c is about to wait in l. The caller holds executor.mu.
-func (c *Conn) waitsIn(l *lane) {
-	if slices.Contains(c.lanes, l) {
-		return
-	}
-	if len(c.lanes) >= mostLanes && len(c.lanes) == cap(c.lanes) {
-		c.lanes = slices.DeleteFunc(c.lanes, func(l *lane) bool { return !l.line.Waits(c.client, c) })
-	}
-	c.lanes = append(c.lanes, l)
-}
-
-// settle is called after the calls of l have changed. It puts l on the list waiting or takes it off,
-// and removes a lane without calls.
-func (x *executor) settle(l *lane) {
-	queued, running := l.line.Len(), l.line.Held()
-	if waits := queued > 0 && running < x.perLane; waits && !l.waits {
-		l.waits = true
-		x.waiting.Add(l)
-	} else if !waits && l.waits {
-		l.waits = false
-		x.waiting.Remove(l)
-	}
-	if queued+running == 0 {
-		delete(x.lanes, l.key)
-		l.key = nil
-		x.unused = append(x.unused, l)
-	}
-}
-
-// may reports whether a lane may have one more worker. The first worker of a lane is always
-// allowed, even beyond x.workers, so that stalled lanes never stop another lane. Apart from that,
-// lanes share the workers by the rule for units that only their holders give back (fair.Lent). While
-// the pace is slowed, the same rule also holds for pace.most instead of x.workers, without the stuck
-// workers.
-func (x *executor) may(l *lane) bool {
-	share := func(most, all, own int) bool {
-		return all < most && own < int(fair.Lent(int64(most), int64(all-own), x.active))
-	}
-	all, own := x.busy.Len, l.line.Held()
-	return own == 0 || share(x.workers, all, own) &&
-		(!x.slowed() || share(x.pace.most, all-x.pace.stuck, own-l.stuck))
 }
 
 // give makes a worker run the next call of l: the one that became idle last or, if none is idle, a
@@ -386,21 +297,6 @@ func (x *executor) close(ctx context.Context) error {
 	}
 }
 
-// inLanes returns the statistics of each lane.
-func (x *executor) inLanes(now time.Time) []LaneStats {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	oldest := make(map[*lane]time.Duration)
-	for w := x.busy.First; w != nil; w = w.Next {
-		oldest[w.lane] = max(oldest[w.lane], now.Sub(w.since))
-	}
-	all := make([]LaneStats, 0, len(x.lanes))
-	for key, l := range x.lanes {
-		all = append(all, LaneStats{Lane: key, Running: l.line.Held(), Queued: l.line.Len(), Oldest: oldest[l]})
-	}
-	return all
-}
-
 // count sets the executor's counters in st.
 func (x *executor) count(st *Stats) {
 	x.mu.Lock()
@@ -412,90 +308,4 @@ func (x *executor) count(st *Stats) {
 	}
 	st.Waits[ForDisk], st.Waits[ForThread] = x.executed, x.queued
 	st.Waits[ForDisk].Now, st.Waits[ForThread].Now = st.Running, st.Queued
-}
-
-// A pace adapts the number of workers that run calls to the load of the processors. Most calls that
-// may block wait for disks, and need many workers. If they need processors instead, many workers
-// delay each other and every call that arrives. So when more goroutines are ready to run than there
-// are processors, fewer workers run calls, and the other calls wait in their lanes, where clients
-// take turns. When no goroutine is ready to run, more workers run calls again. Threads that use the
-// processors in system calls count as goroutines. executor.mu guards a pace.
-type pace struct {
-	most       int // number of workers that may run calls, without the stuck ones
-	stuck      int // workers whose call has run for longer than stuckAfter
-	processors int
-	ready      func() int // returns the number of goroutines that are ready to run
-	checked    time.Time
-	// beyond is how many threads more than processors were running at counted: see countThreads. It is 0
-	// unless a call has run for longer than stuckAfter. counts is false if Config.Ready is set.
-	beyond  atomic.Int64
-	counted time.Time
-	counts  bool
-}
-
-// stuckAfter is the time after which the executor assumes that a running call waits for something
-// other than a processor. Programs interrupt calls that compute for longer (Call.Resume).
-const stuckAfter = 250 * time.Millisecond
-
-func (p *pace) open(cfg *Config) {
-	p.most, p.processors, p.ready, p.counts = cfg.Workers, cfg.Processors, cfg.Ready, cfg.Ready == nil
-	if p.ready == nil {
-		sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
-		p.ready = func() int {
-			metrics.Read(sample)
-			return int(sample[0].Value.Uint64())
-		}
-	}
-}
-
-// slowed reports whether fewer workers may run calls than Config.Workers allows.
-func (x *executor) slowed() bool { return x.pace.most < x.workers }
-
-// check adapts pace.most to the load of the processors, at most once in watchTick. Its lowest value
-// is the number of processors: if that many calls compute, they use all processors. The caller holds
-// x.mu.
-func (x *executor) check(now time.Time) {
-	p := &x.pace
-	if x.busy.Len <= p.processors && !x.slowed() || now.Sub(p.checked) < watchTick {
-		return
-	}
-	p.checked = now
-	switch oldest := x.busy.First; {
-	case !p.counts:
-	case oldest == nil || now.Sub(oldest.since) <= stuckAfter:
-		p.beyond.Store(0)
-	case now.Sub(p.counted) >= countEvery && !x.closed:
-		p.counted = now
-		x.wg.Add(1)
-		go x.countThreads()
-	}
-	switch ready := p.ready() + int(p.beyond.Load()); {
-	case ready > p.processors:
-		p.most = max(p.processors, min(p.most, x.busy.Len-p.stuck)*3/4)
-	case ready == 0 && x.slowed():
-		p.most = min(x.workers, p.most+max(1, p.most/4))
-	}
-	if x.slowed() {
-		x.countStuck(now)
-		x.beginWatch()
-	}
-}
-
-// countStuck counts the workers whose calls have run for longer than stuckAfter, in each lane and
-// in all lanes together. Calls that use the processors in system calls are not stuck. The executor knows how
-// many these are, but not which, so it takes those that began last.
-func (x *executor) countStuck(now time.Time) {
-	x.pace.stuck = 0
-	for _, l := range x.lanes {
-		l.stuck = 0
-	}
-	late := 0
-	for w := x.busy.First; w != nil && now.Sub(w.since) > stuckAfter; w = w.Next { // the oldest first
-		late++
-	}
-	late -= int(x.pace.beyond.Load())
-	for w := x.busy.First; w != nil && x.pace.stuck < late; w = w.Next {
-		w.lane.stuck++
-		x.pace.stuck++
-	}
 }
