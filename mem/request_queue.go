@@ -30,6 +30,7 @@ type waits struct {
 	unfitLeast int32 // size of the smallest request for which there is no block, in pages
 	fits       int32 // size of the largest block that can become free, in pages
 
+	// Elements for reuse, at most mostUnused in each list.
 	unusedQueues       []*requestQueue
 	unusedClientQueues []*clientQueue
 	unusedRows         []*siteRow
@@ -86,6 +87,7 @@ type waitingPlace struct {
 	reserve                   bool
 	known, blamed             queue.List[siteRow, *siteRow] // the rows of blamed clients come last
 	rows                      map[rowKey]*siteRow
+	grown                     bool // true if rows has had more than mostUnused entries
 }
 
 // A waiter is the pool's bookkeeping of a Request.
@@ -162,7 +164,7 @@ func (p *Pool) dequeueLocked(r *waiter) {
 			s.client.forgetLocked()
 		}
 		*q = requestQueue{}
-		p.unusedQueues = append(p.unusedQueues, q)
+		keep(&p.unusedQueues, q)
 	case wasFirst && q.small && !q.in.row.place.reserve:
 		p.leaveLocked(q)
 		p.joinLocked(&q.group.small, q)
@@ -192,6 +194,17 @@ func unused[T any](list *[]*T) *T {
 	e := (*list)[last]
 	*list = (*list)[:last]
 	return e
+}
+
+// mostUnused is how many elements of one kind the pool keeps for reuse. It leaves others to the garbage collector,
+// so that a crowd that has waited once costs no memory for ever.
+const mostUnused = 1024
+
+// keep puts e into list for reuse, unless the list is full.
+func keep[T any](list *[]*T, e *T) {
+	if len(*list) < mostUnused {
+		*list = append(*list, e)
+	}
 }
 
 // joinLocked puts q behind the other queues of its client in the waitingPlace w. A client that did
@@ -245,10 +258,13 @@ func (p *Pool) leaveLocked(q *requestQueue) {
 		if p.placesLocked(w).Remove(w); !w.reserve {
 			w.group.blocked, w.group.bounded = false, 0
 		}
+		if w.grown { // a map keeps the memory of entries that were deleted
+			w.rows, w.grown = nil, false
+		}
 	}
 	c.client.waits = slices.DeleteFunc(c.client.waits, func(other *clientQueue) bool { return other == c })
 	*c = clientQueue{}
-	p.unusedClientQueues = append(p.unusedClientQueues, c)
+	keep(&p.unusedClientQueues, c)
 }
 
 // servedLocked is called when a request of q was served: q becomes the last of its client's queues

@@ -71,6 +71,7 @@ func (p *Pool) rowLocked(w *waitingPlace, c *Client) *siteRow {
 			w.rows = make(map[rowKey]*siteRow)
 		}
 		w.rows[key] = r
+		w.grown = w.grown || len(w.rows) > mostUnused
 		w.list(r).Add(r)
 	}
 	return r
@@ -87,8 +88,14 @@ func (p *Pool) leaveRowLocked(c *clientQueue) {
 	w.list(r).Remove(r)
 	delete(w.rows, r.key)
 	*r = siteRow{clients: r.clients}
-	p.unusedRows = append(p.unusedRows, r)
+	if cap(r.clients) > mostUnusedClients {
+		r.clients = nil
+	}
+	keep(&p.unusedRows, r)
 }
+
+// mostUnusedClients is the largest capacity of siteRow.clients that an unused row keeps.
+const mostUnusedClients = 64
 
 // add puts c into the row.
 func (r *siteRow) add(c *clientQueue) {
