@@ -132,6 +132,8 @@ type callState struct {
 	waiter waiter
 	// took is the time at which Serve was called. It is set if Config.Observe is not nil, and while there is a trace.
 	took time.Time
+	// event describes the call's end to Config.Observe. It is here so that a call allocates none.
+	event Event
 	// place is data of the executor. worker is the worker that has the call, since when the call began to wait for one, and
 	// first when it did so first or was first detached.
 	place        lanePlace

@@ -305,7 +305,8 @@ func (s *Server) ended(c *Call, how Status) {
 	if s.cfg.Observe == nil && st.traced == nil {
 		return
 	}
-	e := Event{
+	e := &st.event
+	*e = Event{
 		Conn: c.Conn, Status: how,
 		Program: c.Header.Program, Version: c.Header.Version, Procedure: c.Header.Procedure,
 	}
@@ -317,10 +318,10 @@ func (s *Server) ended(c *Call, how Status) {
 		c.Conn.use.nanoseconds.Add(uint64(e.Nanoseconds))
 	}
 	if s.cfg.Observe != nil {
-		s.cfg.Observe(&e)
+		s.cfg.Observe(e)
 	}
 	if st.traced != nil {
-		s.tellTracers(c, &e)
+		s.tellTracers(c, e)
 	}
 }
 
