@@ -35,8 +35,6 @@ type Conn struct {
 	// lanes has every lane in which a call of the connection waits, and may have others.
 	// executor.mu guards it.
 	lanes []*lane
-	use   connUse
-	_     [64]byte // calls write to use, and read what follows: they do not share a cache line
 
 	began      time.Time
 	marks      marks
@@ -50,6 +48,9 @@ type Conn struct {
 	mu   sync.Mutex
 	ends map[*func()]struct{} // the functions registered with OnClose
 	gone atomic.Bool
+
+	_   [64]byte // calls read what comes before, and write to use: they do not share a cache line
+	use connUse
 }
 
 // Caller returns the Caller for calls to the peer. It returns nil if the peer takes no calls, or if
