@@ -136,7 +136,8 @@ func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, entitled bool) {
 		if q == nil {
 			continue
 		}
-		may, within := q.share.client.mayLocked(g, q.need()), q.entitledLocked()
+		within := q.entitledLocked()
+		may := within || q.share.client.mayLocked(g, q.need())
 		if may && !within {
 			if beside := p.besideLocked(r, q, (*requestQueue).entitledLocked); beside != nil {
 				q, within = beside, true
