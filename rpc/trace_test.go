@@ -1,10 +1,7 @@
 package rpc_test
 
 import (
-	"slices"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
@@ -69,95 +66,4 @@ func TestTraceOfAProtectionsCall(t *testing.T) {
 	if len(seen) != 1 || seen[0].Answered || seen[0].Status != rpc.StatusSuccess {
 		t.Errorf("%+v", seen)
 	}
-}
-
-// A call that took long is told when it ends, with the stage in which it was longest.
-func TestCallThatTookLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		told := make(chan rpc.Delay, 4)
-		s, p, conn := newServer(t, rpc.Config{Workers: 8, LaneWorkers: 1, Slow: time.Minute, TookLong: func(d *rpc.Delay) { told <- *d }})
-		defer s.Close()
-		first := stall(conn, 1).Go(s)
-		ended(t, p.Arrived(1))
-		time.Sleep(50 * time.Second)
-		second := stall(conn, 1).Go(s)
-		time.Sleep(40 * time.Second)
-		p.Release(1)
-		ended(t, first.Done)
-		ended(t, second.Done)
-		synctest.Wait()
-		if len(told) != 1 {
-			t.Fatalf("%d calls are told", len(told))
-		}
-		if d := <-told; d.Stage != rpc.Executing || d.Took != 90*time.Second || d.Longest != 90*time.Second || d.Name != "STALL" {
-			t.Errorf("%+v", d)
-		}
-		p.Release(2)
-		ended(t, p.Arrived(1))
-	})
-}
-
-// Conns describes the connections that exist: what they were used for, who called first, and when a call was heard last.
-func TestConns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, p, conn := newServer(t, rpc.Config{})
-		defer s.Close()
-		p.Release(1)
-		other := s.NewConn(peer, local, "tcp", true)
-		began := time.Now()
-		time.Sleep(time.Second)
-		conn.Notes(2)
-		ended(t, stall(conn, 1).Go(s).Done)
-		s.Heard()
-		time.Sleep(time.Hour)
-		all := s.Conns()
-		if len(all) != 2 {
-			t.Fatalf("%+v", all)
-		}
-		slices.SortFunc(all, func(a, b rpc.ConnInfo) int { return int(a.ID) - int(b.ID) })
-		if c := all[0]; c.Conn != conn || len(c.Programs) != 1 || c.Programs[0] != [2]uint32{rpctest.Number, rpctest.LowVersion} || len(c.Flavors) != 1 || !slices.Equal(c.Noted, []uint32{2}) ||
-			!c.Heard.Equal(began.Add(time.Second)) || !c.Began.Equal(began) {
-			t.Errorf("the one that was used: %+v", c)
-		}
-		if c := all[1]; c.Conn != other || c.Programs != nil || c.Flavors != nil || !c.Heard.IsZero() {
-			t.Errorf("the other: %+v", c)
-		}
-		conn.Close()
-		other.Close()
-		if all := s.Conns(); len(all) != 0 {
-			t.Errorf("at the end: %+v", all)
-		}
-	})
-}
-
-// What was put off is listed until its client has not asked for long, once for each thing that clients wait for.
-func TestPutOffCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, p, conn := newServer(t, rpc.Config{})
-		defer s.Close()
-		p.Release(1)
-		call := stall(conn, 1)
-		call.Go(s)
-		ended(t, call.Done)
-		began := time.Now()
-		for range 3 {
-			call.PutOff(rpc.WaitGrace, 5, 6, []byte("object"))
-			time.Sleep(10 * time.Second)
-		}
-		call.PutOff(rpc.WaitShare, 5, 6, nil)
-		all := s.Calls()
-		if len(all) != 2 || all[0].Stage != rpc.PutOff || all[0].Wait != rpc.WaitGrace || all[0].Part != 5 || all[0].Group != 6 || string(all[0].Object) != "object" ||
-			!all[0].First.Equal(began) || !all[0].Since.Equal(began.Add(20*time.Second)) || all[1].Wait != rpc.WaitShare {
-			t.Errorf("%+v", all)
-		}
-		time.Sleep(10 * time.Second)
-		if all := s.Calls(); len(all) != 1 || all[0].Wait != rpc.WaitShare {
-			t.Errorf("10 s later: %+v", all)
-		}
-		conn.Close()
-		s.Heard()
-		if n := s.PutOffs(); n != 0 {
-			t.Errorf("when the client has gone, %d are kept", n)
-		}
-	})
 }
