@@ -20,7 +20,14 @@ func TestConns(t *testing.T) {
 		began := time.Now()
 		time.Sleep(time.Second)
 		conn.Notes(2)
-		ended(t, stall(conn, 1).Go(s).Done)
+		for _, name := range []string{"box", "other"} {
+			cred, err := rpc.AuthSysCred(1, name, 1000, 100, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := rpc.CallHeader{Program: rpctest.Number, Version: rpctest.LowVersion, Procedure: rpctest.NULL, Cred: cred}
+			ended(t, rpctest.NewCall(conn, rpctest.CallMessage(h, nil)).Go(s).Done)
+		}
 		s.Heard()
 		time.Sleep(time.Hour)
 		all := s.Conns()
@@ -28,7 +35,7 @@ func TestConns(t *testing.T) {
 			t.Fatalf("%+v", all)
 		}
 		slices.SortFunc(all, func(a, b rpc.ConnInfo) int { return int(a.ID) - int(b.ID) })
-		if c := all[0]; c.Conn != conn || len(c.Programs) != 1 || c.Programs[0] != [2]uint32{rpctest.Number, rpctest.LowVersion} || len(c.Flavors) != 1 || !slices.Equal(c.Noted, []uint32{2}) ||
+		if c := all[0]; c.Conn != conn || len(c.Programs) != 1 || c.Programs[0] != [2]uint32{rpctest.Number, rpctest.LowVersion} || !slices.Equal(c.Flavors, []string{"sys"}) || c.Machine != "box" || !slices.Equal(c.Noted, []uint32{2}) ||
 			!c.Heard.Equal(began.Add(time.Second)) || !c.Began.Equal(began) {
 			t.Errorf("the one that was used: %+v", c)
 		}

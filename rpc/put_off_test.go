@@ -8,7 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// What was put off is listed until its client has not asked for long, once for each thing that clients wait for.
+// Server.Calls lists a call that was put off until its client has not made it again for a while. It lists calls that
+// wait for the same thing once.
 func TestPutOffCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{})
@@ -36,6 +37,37 @@ func TestPutOffCalls(t *testing.T) {
 		s.Heard()
 		if n := s.PutOffs(); n != 0 {
 			t.Errorf("when the client has gone, %d are kept", n)
+		}
+	})
+}
+
+// The server remembers a bounded number of calls that were put off. Once these are old, others take their places.
+func TestPutOffCallsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{})
+		defer s.Close()
+		p.Release(1)
+		call := stall(conn, 1)
+		call.Go(s)
+		ended(t, call.Done)
+		putOff := func(wait rpc.Wait) {
+			for i := range uint32(1000) {
+				call.PutOff(wait, i, 0, nil)
+			}
+		}
+		putOff(rpc.WaitGrace)
+		if n := s.PutOffs(); n != 256 {
+			t.Errorf("%d are kept", n)
+		}
+		time.Sleep(time.Minute)
+		putOff(rpc.WaitShare)
+		for _, c := range s.Calls() {
+			if c.Wait != rpc.WaitShare {
+				t.Fatalf("an old one has its place: %+v", c)
+			}
+		}
+		if n := s.PutOffs(); n != 256 {
+			t.Errorf("a minute later %d are kept", n)
 		}
 	})
 }

@@ -6,30 +6,55 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A call that took long is told when it ends, with the stage in which it was longest.
+// When a call ends that took long, the server tells how long it took, and the stage in which it was longest.
 func TestCallThatTookLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan rpc.Delay, 4)
 		s, p, conn := newServer(t, rpc.Config{Workers: 8, LaneWorkers: 1, Slow: time.Minute, TookLong: func(d *rpc.Delay) { told <- *d }})
 		defer s.Close()
-		first := stall(conn, 1).Go(s)
+		calls := []*rpctest.Call{stall(conn, 1).Go(s)}
 		ended(t, p.Arrived(1))
-		time.Sleep(50 * time.Second)
-		second := stall(conn, 1).Go(s)
+		for _, later := range []time.Duration{10 * time.Second, 40 * time.Second} {
+			time.Sleep(later)
+			calls = append(calls, stall(conn, 1).Go(s)) // it waits for the worker
+		}
 		time.Sleep(40 * time.Second)
 		p.Release(1)
-		ended(t, first.Done)
-		ended(t, second.Done)
+		for _, c := range calls {
+			ended(t, c.Done)
+		}
 		synctest.Wait()
-		if len(told) != 1 {
+		if len(told) != 2 {
 			t.Fatalf("%d calls are told", len(told))
 		}
 		if d := <-told; d.Stage != rpc.Executing || d.Took != 90*time.Second || d.Longest != 90*time.Second || d.Name != "STALL" {
+			t.Errorf("the first: %+v", d)
+		}
+		if d := <-told; d.Stage != rpc.Queued || d.Took != 80*time.Second || d.Longest != 80*time.Second {
+			t.Errorf("the second: %+v", d)
+		}
+	})
+}
+
+// If a call was detached for most of its time, the server tells what it waited for.
+func TestDetachedCallThatTookLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan rpc.Delay, 1)
+		s := rpc.NewServer(rpc.Config{Slow: time.Minute, TookLong: func(d *rpc.Delay) { told <- *d }})
+		d := &detaching{rpctest.NewProgram(), make(chan func(), 1)}
+		s.Register(d)
+		defer s.Close()
+		c := rpctest.NewCall(s.NewConn(peer, local, "tcp", true), rpctest.Message(7, rpctest.ECHO, func(w *xdr.Writer) { w.String("hello") })).Go(s)
+		resume := ended(t, d.resume)
+		time.Sleep(2 * time.Minute)
+		resume()
+		ended(t, c.Done)
+		if d := ended(t, told); d.Stage != rpc.Detached || d.Wait != rpc.WaitTurn || d.Longest != 2*time.Minute || d.XID != 7 {
 			t.Errorf("%+v", d)
 		}
-		p.Release(2)
-		ended(t, p.Arrived(1))
 	})
 }
