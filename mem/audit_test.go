@@ -254,7 +254,7 @@ func (p *Pool) auditWaits() error {
 			if p.mayIdleLocked(q) {
 				return fmt.Errorf("a small request waits, and the main zone has room for it")
 			}
-			// What the first one may not have, its neighbours may.
+			// A neighbour of the first client may get memory that the first one may not have.
 			for _, c := range r.clients {
 				if q := c.candidate(); len(r.clients) <= besideMost+1 && q != nil && !first && p.mayIdleLocked(q) {
 					return fmt.Errorf("a small request waits behind one that has its part, and the main zone has room for it")

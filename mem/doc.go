@@ -32,12 +32,13 @@
 // and the requestQueues of a client. Of the requests that are first in their groups, the pool serves the
 // one whose site was served least recently. Small requests wait in the same way for the reserve, where
 // of the clients of a site the one that has least of it comes first (request_queue.go, site_row.go).
-// The cost of a grant grows with the number of sites that wait, and of queues that wait for their shares or for a
-// block that cannot become free, not with that of clients. grantLocked serves every request that can be served. A request that waits for
-// its share, or for its group, delays no other share or group. Once a large request is next, it
-// stays next until its block is free, so that small ones cannot starve it (grant.go). If its block
-// cannot become free, because stalled calls hold pages in between, the pool serves other requests
-// until the block can become free (grant.go).
+// The cost of a grant grows with the number of sites that wait, and with the number of queues that wait for their
+// shares or for a block that cannot become free, but only with the logarithm of the number of clients.
+//
+// grantLocked serves every request that can be served. A request that waits for its share, or for its
+// group, delays no other share or group. Once a large request is next, it stays next until its block is
+// free, so that small ones cannot starve it (grant.go). If its block cannot become free, because stalled
+// calls hold pages in between, the pool serves other requests until the block can become free (grant.go).
 //
 // While memory is short, the pool ends connections (Holder.End) whose peers move too few bytes, and
 // begins with the clients that hold the most memory (pressure.go).

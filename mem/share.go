@@ -345,11 +345,11 @@ func (p *Pool) Pressed() bool { return p.pressed.Load() }
 const LeastCalls = 2
 
 // Full reports whether a connection of the share must not begin another call now. calls is the number
-// of its calls under way; a connection may always have LeastCalls. It is full if the charges of its
-// client exceed half of that part of the account (chargesOf) which the charges of the other clients
-// leave, or those of its site seven eighths of what the other sites leave. Then TCP does not read from it. RDMA, which cannot stop messages from arriving, keeps them as
-// received, and grants LeastCalls credits, so that fewer arrive. So all clients together keep no more
-// than the account, LeastCalls calls for each connection, and the RDMA messages for which credits were
+// of its calls under way; a connection may always have LeastCalls. A connection is full if the charges of
+// its client exceed half of what the other clients leave of the account (chargesOf), or if the charges of
+// its site exceed seven eighths of what the other sites leave. Then TCP does not read from it. RDMA, which
+// cannot stop messages from arriving, keeps them as received, and grants LeastCalls credits, so that fewer
+// arrive. So all clients together keep no more than the account, LeastCalls calls for each connection, and the RDMA messages for which credits were
 // granted before. The connection continues when one of its calls ends; its transport also checks every
 // few seconds, because other connections may have released memory. Full takes no lock.
 func (s *Share) Full(calls int64) bool {

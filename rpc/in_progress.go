@@ -42,7 +42,7 @@ const (
 	WaitMemory
 	// The following are only of calls that were put off.
 
-	// WaitGrace: clients of before a restart may reclaim what they held.
+	// WaitGrace: in the grace period after a restart, clients reclaim what they held before.
 	WaitGrace
 	// WaitShare: another owner has the file open and denies the access to others.
 	WaitShare

@@ -43,7 +43,7 @@ func (c *Conn) used(row *procedureRow, cred *Cred) {
 	}
 }
 
-// An introduction is of the first caller of a connection that said who it is.
+// An introduction has the names that the first caller with a name gave on a connection.
 type introduction struct{ principal, machine string }
 
 // Notes remembers a number below 8 that means something to the program, such as a minor version, for Server.Conns.

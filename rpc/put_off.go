@@ -9,7 +9,7 @@ import (
 // This file remembers calls that were answered with "try again", because their clients wait, although no call is in
 // progress.
 
-// putOffFor is the time after which a call that was put off, and did not come again, counts as one for which nobody waits.
+// putOffFor is the time after which a call that was put off, and did not come again, is forgotten.
 // Linux's client tries again after at most 15 s (NFS4_POLL_RETRY_MAX).
 const putOffFor = 17 * time.Second
 
@@ -41,8 +41,8 @@ type putOffs struct {
 	full time.Time
 }
 
-// PutOff tells that the program answers the call in such a way that the client waits and makes it again, and why. The
-// other parameters are as for Doing; the object may be nil. Server.Calls shows it for putOffFor.
+// PutOff tells that the program answers the call with "try again", and what the client then waits for. The other
+// parameters are as for Doing; the object may be nil. Server.Calls shows the call for putOffFor.
 func (c *Call) PutOff(why Wait, number, group uint32, object []byte) {
 	if c.state.server == nil || c.Conn == nil {
 		return
@@ -88,7 +88,7 @@ func (p *putOffs) forget() {
 	p.forgetLocked(time.Now())
 }
 
-// describe returns the calls that clients make again and again, those that were put off first first.
+// describe lists the calls that clients make again and again, in the order in which they were first put off.
 func (p *putOffs) describe() (all []CallInProgress) {
 	p.mu.Lock()
 	p.forgetLocked(time.Now())

@@ -49,12 +49,12 @@ const mostGone = 1024
 type uses struct {
 	mu      sync.Mutex
 	clients map[netip.Addr]*clientUse
-	// ended has what the clients have used that the server has forgotten.
+	// ended is the sum of what forgotten clients have used.
 	ended Use
 	gone  int // number of clients without connections
 }
 
-// A clientUse has the connections of a client address, and what those have used that have ended.
+// A clientUse has the connections of a client address, and the sum of what those that have ended have used.
 type clientUse struct {
 	conns map[*Conn]struct{}
 	ended Use
@@ -88,7 +88,7 @@ func (u *uses) each(do func(*Conn)) {
 	}
 }
 
-// leave is called when a connection has ended. A call that still runs counts no more.
+// leave is called when a connection has ended. What its calls use after that does not count.
 func (u *uses) leave(c *Conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -132,7 +132,8 @@ func (u *uses) forget() {
 	}
 }
 
-// Uses returns what each client address has used that has a connection, or had one recently, and what all others have.
+// Uses returns what each client address has used, if it has a connection or had one recently, and the sum of what all
+// others have used.
 func (s *Server) Uses() (clients map[netip.Addr]Use, others Use) {
 	u := &s.uses
 	u.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// What a client has used is known by its address, over all its connections, also when they have ended.
+// Server.Uses adds up what all connections of a client address have used, those that have ended included.
 func TestUseOfClients(t *testing.T) {
 	s, _, _ := newServer(t, rpc.Config{})
 	dial := func(peer string) *rpc.Conn {
