@@ -134,12 +134,12 @@ func (x *executor) hire(now time.Time) bool {
 func (x *executor) begun(w *worker, l *lane, c *Call, address *lanePlace, now time.Time) {
 	w.lane, w.address, w.since, w.facts = l, address, now, c.facts()
 	w.part.number, w.part.group, w.part.n = 0, 0, 0 // no call uses w yet, and describe holds x.mu
-	if waited := now.Sub(c.state.since); waited > 0 {
+	waited := now.Sub(c.state.since)
+	if waited > 0 { // the call of a Turn has not waited
 		x.queued.end(waited)
 	}
-	c.state.worker = w
-	c.state.was(Queued, WaitUnknown, now.Sub(c.state.since))
-	c.state.since = now
+	c.state.was(Queued, WaitUnknown, waited)
+	c.state.worker, c.state.since = w, now
 	if x.busy.Add(w); l.line.Held() == 1 {
 		x.active++
 	}
