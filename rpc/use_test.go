@@ -3,6 +3,8 @@ package rpc_test
 import (
 	"net/netip"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
@@ -40,6 +42,28 @@ func TestUseOfClients(t *testing.T) {
 	if clients, _ := s.Uses(); len(clients) != 3 { // one is the connection of newServer
 		t.Errorf("a client that has used nothing is remembered: %v", clients)
 	}
+}
+
+// With Config.Observe, the server adds up the time that the calls of a client take. With several connections that is
+// more than the time that has passed.
+func TestTimeOfCallsIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, a := newServer(t, rpc.Config{Workers: 8, LaneWorkers: 4, Observe: func(*rpc.Event) {}})
+		defer s.Close()
+		b := s.NewConn(peer, local, "tcp", true)
+		calls := []*rpctest.Call{stall(a, 1).Go(s), stall(b, 2).Go(s)}
+		time.Sleep(3 * time.Second)
+		p.Release(1)
+		p.Release(2)
+		for _, c := range calls {
+			ended(t, c.Done)
+		}
+		a.Close()
+		clients, _ := s.Uses()
+		if use := clients[peer.Addr()]; use.Took != 6*time.Second || use.Calls != 2 || use.Connections != 1 {
+			t.Errorf("%+v", use)
+		}
+	})
 }
 
 // Of clients without connections the server remembers a bounded number, and nothing that they have used is lost.
