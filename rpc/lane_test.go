@@ -1,90 +1,69 @@
-package rpc_test
+package rpc
 
 import (
+	"context"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
 	"testing"
-
-	"github.com/nfsrdmad/nfsrdmad/mem"
-	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"testing/synctest"
 )
 
-// laned is a program whose Judge sets the lane of each call.
-type laned struct {
-	*rpctest.Program
-	lane any
-}
-
-func (p *laned) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
-	j.Lane = p.lane
-	return rpc.Done
-}
-
-// All calls of one lane have the same memory group, and each lane has a group of its own. Calls
-// without payload memory, or without a lane, have none.
-func TestGroupOfALane(t *testing.T) {
-	pool, err := mem.NewPool(mem.Config{Ceiling: mem.MinCeiling})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	s := rpc.NewServer(rpc.Config{Pool: pool})
-	defer s.Close()
-	p := &laned{Program: rpctest.NewProgram()}
-	s.Register(p)
-	conn := s.NewConn(peer, local, "tcp", true)
-	xid := uint32(0)
-	admit := func(lane any, procedure uint32, args func(*xdr.Writer)) *mem.Group {
-		t.Helper()
-		p.lane = lane
-		xid++
-		plan, ok := s.Admit(&rpctest.NewCall(conn, rpctest.Message(xid, procedure, args)).Call)
-		if !ok {
-			t.Fatal("not admitted")
+// At the end of a connection the executor drops exactly its calls that wait, in whichever lanes, also if
+// lanes were used again for other keys. A connection remembers few lanes in which none of its calls waits.
+func TestConnectionsForgetTheirLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for seed := range uint64(20) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			cfg := Config{Workers: 2, LaneWorkers: 1}
+			cfg.defaults()
+			var dropped []*Call
+			held := make(chan struct{})
+			x := newExecutor(&cfg, func(*Call) { <-held }, func(c *Call) { dropped = append(dropped, c) })
+			waiting := make(map[*Conn][]*Call)
+			var conns []*Conn
+			for i := range 4 {
+				conns = append(conns, &Conn{client: netip.AddrFrom4([4]byte{10, 0, 0, byte(i / 2)})})
+			}
+			for lane := range 40 { // two running calls for each lane
+				x.submit(&Call{Arrived: Arrived{Conn: new(Conn)}}, lane)
+				x.submit(&Call{Arrived: Arrived{Conn: new(Conn)}}, lane)
+			}
+			synctest.Wait()
+			for range 500 {
+				i := r.IntN(len(conns))
+				of := conns[i]
+				if r.IntN(10) > 0 {
+					c := &Call{Arrived: Arrived{Conn: of}}
+					x.submit(c, r.IntN(40))
+					waiting[of] = append(waiting[of], c)
+					continue
+				}
+				dropped = nil
+				of.gone.Store(true)
+				x.forget(of)
+				for _, c := range waiting[of] {
+					if !slices.Contains(dropped, c) {
+						t.Fatal("a waiting call of an ended connection is not dropped")
+					}
+				}
+				if len(dropped) != len(waiting[of]) {
+					t.Fatalf("%d calls are dropped, %d waited", len(dropped), len(waiting[of]))
+				}
+				delete(waiting, of)
+				conns[i] = &Conn{client: of.client}
+			}
+			close(held)
+			synctest.Wait()
+			of := new(Conn)
+			for lane := range 100 {
+				x.submit(&Call{Arrived: Arrived{Conn: of}}, lane)
+				synctest.Wait()
+			}
+			if n := len(of.lanes); n > 2*mostLanes {
+				t.Errorf("a connection remembers %d lanes", n)
+			}
+			x.close(context.Background())
 		}
-		return plan.Group
-	}
-	one := admit(1, rpctest.GET, u32(5000))
-	if one == nil || admit(1, rpctest.GET, u32(1)) != one {
-		t.Error("calls of one lane are not in one group")
-	}
-	if two := admit("two", rpctest.GET, u32(1)); two == nil || two == one {
-		t.Error("two lanes are not in two groups")
-	}
-	if g := admit(nil, rpctest.GET, u32(1)); g != nil {
-		t.Error("a call without a lane is in a group")
-	}
-	if g := admit(1, rpctest.NULL, nil); g != nil {
-		t.Error("a call that needs no memory is in a group")
-	}
-	// If there are many lanes, the server deletes the groups of idle lanes, but not groups whose
-	// memory is in use.
-	held, ok := pool.NewShare().TryGetIn(one, 1)
-	if !ok {
-		t.Fatal("no memory")
-	}
-	two := admit("two", rpctest.GET, u32(1))
-	for lane := range 1000 {
-		admit(float64(lane), rpctest.GET, u32(1))
-	}
-	if admit(1, rpctest.GET, u32(1)) != one {
-		t.Error("a busy lane was forgotten")
-	}
-	if admit("two", rpctest.GET, u32(1)) == two {
-		t.Error("an idle lane was kept")
-	}
-	held.Release()
-}
-
-// Without Config.Pool, calls have no memory group.
-func TestNoGroupsWithoutAPool(t *testing.T) {
-	s := rpc.NewServer(rpc.Config{})
-	defer s.Close()
-	p := &laned{Program: rpctest.NewProgram(), lane: 1}
-	s.Register(p)
-	conn := s.NewConn(peer, local, "tcp", true)
-	plan, ok := s.Admit(&rpctest.NewCall(conn, rpctest.Message(1, rpctest.GET, u32(1))).Call)
-	if !ok || plan.Group != nil {
-		t.Error(ok, plan)
-	}
+	})
 }
