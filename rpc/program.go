@@ -153,8 +153,8 @@ type versionRow struct {
 type procedureRow struct {
 	*Procedure
 	program uint32
-	counts  counts
 	index   uint8 // of the versionRow
+	counts  counts
 }
 
 // maxVersions is how many versions one program may have.
