@@ -54,7 +54,7 @@ var rooms = map[string][]string{
 	"ulb/nfs/nlm":        {"rpc", "vfs", "internal/clientaddr", "ulb/nfs", "ulb/nfs/nlm4wire", "ulb/nfs/nsmwire", "ulb/nfs/export", "ulb/nfs/state"},
 	"ulb/nfs/nfs4": {"rpc", "vfs", "ulb/nfs", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/pseudo", "ulb/nfs/identity",
 		"ulb/nfs/state", "internal/histogram"},
-	"ulb/nfs/nfs40": {"rpc", "internal/fair", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/state"},
+	"ulb/nfs/nfs40": {"rpc", "vfs", "internal/fair", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/state"},
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "internal/fair", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients import the wire types and the binding, and no server code.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/queue", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},

@@ -21,7 +21,7 @@ func accountSite(t *testing.T, minors func(m *state.Manager) [3]nfs4.Minor) *nfs
 }
 
 func knownMinors(m *state.Manager) [3]nfs4.Minor {
-	return [3]nfs4.Minor{newKnown(m, 0), newKnown(m, 1), newKnown(m, 2)}
+	return [3]nfs4.Minor{newNumbered(m), newKnown(m, 1), newKnown(m, 2)}
 }
 
 // An export that requires an account refuses a principal without one. The first operation that

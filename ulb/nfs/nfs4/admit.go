@@ -28,12 +28,13 @@ func (k *Compound) perform(op *Operation) (s Status) {
 		return wire.NFS4ErrROFS
 	}
 	defer k.leave()
-	if k.Minor == 0 {
+	numbers := k.minor.sequencer
+	if numbers != nil {
 		k.given = k.Args.Rest()
 	}
 	if op.Handle {
 		if s := k.ready(op); s != wire.NFS4OK {
-			if k.Minor != 0 || !op.counts() || !counts(s) {
+			if numbers == nil || !numbers.Counts(op.Number, s) {
 				return s
 			}
 			k.postponed = s

@@ -224,7 +224,7 @@ func TestNamesStayDuringGrace(t *testing.T) {
 func TestOpenFilesKeepTheirNames(t *testing.T) {
 	s := treeSiteWith(t, func(cfg *nfs4test.Config) {
 		cfg.Minors = func(m *state.Manager) [3]nfs4.Minor {
-			return [3]nfs4.Minor{newKnown(m, 0), newKnown(m, 1), newKnown(m, 2)}
+			return [3]nfs4.Minor{newNumbered(m), newKnown(m, 1), newKnown(m, 2)}
 		}
 	}, "/data")
 	f := newFiler(t, s, 1)

@@ -86,9 +86,8 @@ type running struct {
 	// uses holds the states whose stateids the operation uses: uses[0] for the current object,
 	// uses[1] for the saved object.
 	uses [2]useOfState
-	// Only minor version 0 uses given, the arguments of the operation and everything after them, and
-	// postponed, the error of an operation that cannot be carried out but must still use up a seqid of its
-	// owner.
+	// Only a Sequencer needs given, the arguments of the operation and everything after them, and postponed, the
+	// error of an operation that cannot be carried out but must still use up a seqid of its owner.
 	given     []byte
 	postponed Status
 	// passes are those of the changes that the operation makes.

@@ -18,7 +18,7 @@ import (
 func managedSite(t *testing.T) (*nfs4test.Site, *groups.Fake) {
 	s := treeSiteWith(t, func(c *nfs4test.Config) {
 		c.Minors = func(m *state.Manager) [3]nfs4.Minor {
-			return [3]nfs4.Minor{newKnown(m, 0), newKnown(m, 1), newKnown(m, 2)}
+			return [3]nfs4.Minor{newNumbered(m), newKnown(m, 1), newKnown(m, 2)}
 		}
 	}, "/data", "/data/dir/below", "/open", "/open/dir/below")
 	known := new(groups.Fake)

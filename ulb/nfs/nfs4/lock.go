@@ -50,7 +50,7 @@ func lockFile(k *Compound, args *wire.Lock4Args) Status {
 		if s := k.mayLockAs(&a, kind); s != wire.NFS4OK {
 			return s
 		}
-		if a.New && k.Minor == 0 {
+		if a.New && k.minor.sequencer != nil {
 			first := &args.Locker.OpenOwner
 			return k.orOfType(k.firstLock(&a, first.LockOwner.Clientid, first.LockSeqid))
 		}
@@ -102,25 +102,18 @@ func (k *Compound) mayLockAs(a *state.LockArgs, kind state.Kind) Status {
 	return wire.NFS4OK
 }
 
-// firstLock takes the first lock of a lock-owner in minor version 0. The request also carries
-// a seqid of the lock-owner (RFC 7530 §9.1.7).
+// firstLock takes the first lock of a lock-owner whose requests are numbered. The request also carries a seqid of the
+// lock-owner (RFC 7530 §9.1.7).
 func (k *Compound) firstLock(a *state.LockArgs, clientID uint64, seqid uint32) Status {
-	m := k.Program.state
 	c, s := k.ClientOf(clientID)
 	if s != wire.NFS4OK {
 		return s
 	}
 	var v state.Verdict
-	if a.LockOwner, v = m.OwnerOf(c, a.OwnerName, true); v != state.Granted {
+	if a.LockOwner, v = k.Program.state.OwnerOf(c, a.OwnerName, true); v != state.Granted {
 		return k.Answer(v)
 	}
-	if !m.Follows(a.LockOwner, seqid) {
-		return wire.NFS4ErrBadSeqID
-	}
-	if s = k.lock(a); counts(s) {
-		m.Number(a.LockOwner, seqid)
-	}
-	return s
+	return k.minor.sequencer.Introduce(a.LockOwner, seqid, func() Status { return k.lock(a) })
 }
 
 // lock takes the lock and writes the result.
@@ -186,7 +179,7 @@ func unlock(k *Compound, args *wire.Locku4Args) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	return k.onState(&args.LockStateid, state.KindLock, args.Seqid, func(r *state.Ref) (state.StateID, state.Verdict) {
+	return k.OnState(&args.LockStateid, state.KindLock, args.Seqid, func(r *state.Ref) (state.StateID, state.Verdict) {
 		return k.Program.state.Unlock(r, args.Offset, args.Length, claimer)
 	})
 }

@@ -26,7 +26,7 @@ func open(k *Compound, args *wire.Open4Args) Status {
 		// try to create the file a second time. So the OPEN does not begin under Try.
 		return k.Block(k.FS().Lane())
 	}
-	if k.Minor == 0 {
+	if k.minor.sequencer != nil {
 		var v state.Verdict
 		if o.owner, v = k.Program.state.OwnerOf(o.client, args.Owner.Owner, false); v != state.Granted {
 			return k.Answer(v)

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -30,6 +32,23 @@ type known struct {
 
 func newKnown(m *state.Manager, minor uint32) *known {
 	return &known{minor: minor, state: m, conns: map[*rpc.Conn]*state.Client{}}
+}
+
+func newNumbered(m *state.Manager) *numbered {
+	return &numbered{known: newKnown(m, 0), Sequencer: nfs40.New(nfs40.Config{State: m})}
+}
+
+// numbered is minor version 0, whose owners number their requests.
+type numbered struct {
+	*known
+	nfs4.Sequencer
+}
+
+// Operations returns the operations on owners.
+func (n *numbered) Operations() []nfs4.Operation {
+	return slices.DeleteFunc(n.Sequencer.(*nfs40.Minor).Operations(), func(op nfs4.Operation) bool {
+		return op.Number != wire.OpOpenConfirm && op.Number != wire.OpReleaseLockOwner
+	})
 }
 
 func (n *known) of(c *rpc.Conn) *state.Client {
@@ -61,12 +80,7 @@ func newClient(m *state.Manager, minor uint32, name string) *state.Client {
 	return x.Client
 }
 
-func (n *known) Operations() []nfs4.Operation {
-	if n.minor == 0 {
-		return nfs4.OwnerOperations()
-	}
-	return nil
-}
+func (n *known) Operations() []nfs4.Operation { return nil }
 
 func (n *known) Before(k *nfs4.Compound, _ *nfs4.Operation) wire.NFSStat4 {
 	if n.minor > 0 {
@@ -95,7 +109,7 @@ func openSite(t testing.TB) *nfs4test.Site { return openSiteOver(t, nil) }
 // openSiteOver is like openSite, over fs. If fs is nil, the file system is in memory.
 func openSiteOver(t testing.TB, fs vfs.FileSystem) *nfs4test.Site {
 	return nfs4test.New(t, nfs4test.Config{FS: fs, Minors: func(m *state.Manager) [3]nfs4.Minor {
-		return [3]nfs4.Minor{newKnown(m, 0), newKnown(m, 1), newKnown(m, 2)}
+		return [3]nfs4.Minor{newNumbered(m), newKnown(m, 1), newKnown(m, 2)}
 	}})
 }
 

@@ -51,6 +51,7 @@ type Program struct {
 // minor is a minor version with its table of operations.
 type minor struct {
 	Minor
+	sequencer  Sequencer // the Minor, or nil
 	operations [lastOperation + 1]*Operation
 }
 
@@ -71,6 +72,7 @@ func New(cfg Config) *Program {
 			continue
 		}
 		m := &minor{Minor: served}
+		m.sequencer, _ = served.(Sequencer)
 		for _, ops := range [...][]Operation{shared, served.Operations()} {
 			for _, op := range ops {
 				if legal(op.Number, uint32(i)) {

@@ -37,7 +37,7 @@ func strictSiteWith(t *testing.T, change func(*nfs4test.Config)) *nfs4test.Site 
 func knownStrictSite(t *testing.T) *nfs4test.Site {
 	return strictSiteWith(t, func(c *nfs4test.Config) {
 		c.Minors = func(m *state.Manager) [3]nfs4.Minor {
-			return [3]nfs4.Minor{newKnown(m, 0), newKnown(m, 1), newKnown(m, 2)}
+			return [3]nfs4.Minor{newNumbered(m), newKnown(m, 1), newKnown(m, 2)}
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package nfs4
 
 import (
-	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -109,9 +108,9 @@ type useOfState struct {
 	by    state.Principal
 }
 
-// onState runs an operation on a stateid of the given kind. run returns the stateid that replaces the old
-// one; onState writes it as the result and makes it the current stateid.
-func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run func(r *state.Ref) (state.StateID, state.Verdict)) Status {
+// OnState runs an operation on a stateid of the given kind. run returns the stateid that replaces the old
+// one; OnState writes it as the result and makes it the current stateid.
+func (k *Compound) OnState(id *wire.StateID4, kind state.Kind, seqid uint32, run func(r *state.Ref) (state.StateID, state.Verdict)) Status {
 	r, s := k.ref(id)
 	if s != wire.NFS4OK {
 		return s
@@ -131,19 +130,6 @@ func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run
 	})
 }
 
-// ownerOf returns the owner whose seqids order the operations on a stateid of the given
-// kind. It returns nil from minor version 1 on.
-func (k *Compound) ownerOf(id *state.StateID, kind state.Kind) (*state.Owner, Status) {
-	if k.Minor != 0 {
-		return nil, wire.NFS4OK
-	}
-	o, v := k.Program.state.OwnerOfState(id, kind)
-	if v == state.Granted {
-		k.Program.state.Renew(o.Client)
-	}
-	return o, k.Answer(v)
-}
-
 // orOfType returns s, the status of an operation with a stateid. But if a LOCK or OPEN_CONFIRM of minor
 // version 0 has a bad stateid and the object is no regular file, the status names the object's type (RFC
 // 7530 §13.2).
@@ -157,47 +143,9 @@ func (k *Compound) orOfType(s Status) Status {
 	return s
 }
 
-// numbered runs an operation that carries a seqid of owner o, in minor version 0 (RFC 7530 §9.1.7). The
-// operations of one owner run one at a time, in the order of their seqids. A repeated one gets the stored
-// reply. In later minor versions, numbered only calls run.
-func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s Status) {
-	if k.Minor != 0 {
-		return run()
-	}
-	m := k.Program.state
-	r := k.request()
-	order, last := m.BeginTurn(o, &r, seqid)
-	switch order {
-	case state.Repeated:
-		return k.again(last)
-	case state.Misordered:
-		if k.Number == wire.OpOpenConfirm {
-			m.Abandon(o)
-		}
-		return wire.NFS4ErrBadSeqID
-	case state.Wait:
-		lane := k.FS().Lane()
-		k.Call.WaitsFor(rpc.WaitTurn)
-		return k.WaitFor(func() {
-			m.AfterTurn(o, func() { k.Resume(lane) })
-		})
-	}
-	at := k.W.Len()
-	var reply *state.Reply
-	// Deferred, so that an operation that panics does not block its owner for ever.
-	defer func() { m.EndTurn(o, seqid, reply) }()
-	if s = k.postponed; s == wire.NFS4OK {
-		s = run()
-	}
-	if counts(s) {
-		reply = k.reply(&r, at, s)
-	}
-	return s
-}
-
 // closeFile is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2).
 func closeFile(k *Compound, args *wire.Close4Args) Status {
-	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, state.Verdict) {
+	return k.OnState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, state.Verdict) {
 		id, v := k.Program.state.CloseOpen(r, k.Op.Try)
 		if k.Minor > 0 {
 			id = state.InvalidID // RFC 8881 §18.2.4
@@ -208,7 +156,7 @@ func closeFile(k *Compound, args *wire.Close4Args) Status {
 
 // openDowngrade is OPEN_DOWNGRADE (RFC 8881 §18.18, RFC 7530 §16.19).
 func openDowngrade(k *Compound, args *wire.OpenDowngrade4Args) Status {
-	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, state.Verdict) {
+	return k.OnState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (state.StateID, state.Verdict) {
 		access, deny, s := shareOf(args.ShareAccess, args.ShareDeny, k.Minor)
 		if s != wire.NFS4OK {
 			return state.StateID{}, state.Invalid

@@ -54,11 +54,13 @@ func (m *Minor) Close() { m.dialer.stopAndWait() }
 
 // Operations implements nfs4.Minor.
 func (m *Minor) Operations() []nfs4.Operation {
-	return append(nfs4.OwnerOperations(), []nfs4.Operation{
+	return []nfs4.Operation{
+		{Number: wire.OpOpenConfirm, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.openConfirm), Handle: true, Once: true, Most: wire.StateID4MaxSize},
+		{Number: wire.OpReleaseLockOwner, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.releaseLockOwner), Once: true},
 		{Number: wire.OpSetClientID, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.setClientID), Once: true, Most: maxSetClientID},
 		{Number: wire.OpSetClientIDConfirm, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.setClientIDConfirm), Once: true},
 		{Number: wire.OpRenew, Gate: nfs4.GateNone, Run: nfs4.WithArgs(m.renew)},
-	}...)
+	}
 }
 
 // Before implements nfs4.Minor. It allows every operation at every position in a compound of a caller that an export

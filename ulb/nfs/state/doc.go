@@ -10,7 +10,7 @@
 // calls no function of a file system, of a protocol package or of the server: it stores such a call in
 // its guard, which makes it after it has released the mutex. A function that needs the mutex has a
 // guard or a piecewise as its receiver or as an argument, or it is a method of a type that the mutex
-// guards (clients, origin, file, opens, openFiles, turn), or Client.hasOpen.
+// guards (clients, origin, file, opens, openFiles), or Client.hasOpen.
 //
 // Manager.Ask, in gate.go, decides about every access to a file.
 package state

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -260,6 +261,11 @@ type Owner struct {
 	key ownerKey
 	// confirmed is false for an open-owner of minor version 0 until its first OPEN is confirmed.
 	confirmed atomic.Bool
+	// once and kept: see Kept. working: see Works. abandoned: see Abandoned.
+	once      sync.Once
+	kept      any
+	working   atomic.Bool
+	abandoned atomic.Uint32
 
 	// Manager.mu guards the fields below.
 
@@ -267,7 +273,6 @@ type Owner struct {
 	states map[place]*State    // opens of an open-owner, by file and export
 	own    map[*State]struct{} // lock states of a lock-owner
 	idle   time.Time           // when the owner lost its last state, or was created
-	turn   turn
 	// closed is the state that the owner's latest CLOSE ended, in minor version 0. Its stateid
 	// stays known until the next CLOSE, because the client may repeat the CLOSE.
 	closed *State
@@ -331,7 +336,7 @@ func (g *guard) prune(c *Client) {
 	for n := len(h.idle); n > 0; n-- {
 		o := h.idle[0]
 		long := time.Since(o.idle) > g.cfg.Lease || g.crowded(c)
-		if !o.holds() && !o.turn.busy && !long {
+		if !o.holds() && !o.working.Load() && !long {
 			return // the later ones in the list became idle later
 		}
 		h.idle[0] = nil
@@ -339,7 +344,7 @@ func (g *guard) prune(c *Client) {
 		switch {
 		case o.holds():
 			o.idle = time.Time{} // the next call of rest appends o to the list again
-		case o.turn.busy:
+		case o.working.Load():
 			h.idle = append(h.idle, o)
 		default:
 			g.forgetOwner(o)

@@ -1,131 +1,20 @@
 package state
 
-import (
-	"github.com/nfsrdmad/nfsrdmad/vfs"
-)
+// The protocol that numbers the requests of an owner keeps the numbers and the replies with the owner (Owner.Kept). This
+// package only knows that the owner works on a request, and how often its opens were abandoned.
 
-// A Request is a numbered request of an owner (minor version 0), so that the Manager can tell a repeated
-// request from another one that has the same sequence number.
-type Request struct {
-	Operation uint32
-	// Opens is true if the request is an OPEN.
-	Opens bool
-	By    Principal
-	// Export and File are the current file handle: a Reply also makes a file handle the current one, so it
-	// is only for callers that may use this export.
-	Export    uint32
-	File      vfs.Handle
-	Arguments uint64 // a hash
+// Kept returns what the protocol keeps with the owner. The first call makes it. It ends with the owner.
+func (o *Owner) Kept(make func() any) any {
+	o.once.Do(func() { o.kept = make() })
+	return o.kept
 }
 
-// A Reply is the reply to a numbered request of an owner (RFC 7530 §9.1.9). It is immutable.
-type Reply struct {
-	To Request
-	// Status is the protocol's status, and Body the encoded reply after it.
-	Status int32
-	Body   []byte
-	// Current is the current file handle after the request, as an nfs4.Object, or nil.
-	Current any
-}
+// Works says whether a request of the owner is executed from now on. The Manager forgets no owner that works.
+func (o *Owner) Works(on bool) { o.working.Store(on) }
 
-// An Order is the result of BeginTurn.
-type Order uint8
-
-// Orders.
-const (
-	// Proceed: the request is the owner's next one. The caller executes it, then calls EndTurn.
-	Proceed Order = iota
-	// Repeated: the request repeats the owner's last one, and gets the same Reply.
-	Repeated
-	// Misordered: the request is neither the next nor the last one, and gets NFS4ERR_BAD_SEQID.
-	Misordered
-	// Wait: an earlier request of the owner still runs. After its end (AfterTurn) the caller tries again.
-	Wait
-)
-
-// turn is the sequence of an owner's numbered requests. The server executes one at a time.
-type turn struct {
-	begun bool // there was a request: seqid is the number of the last one, last its reply
-	seqid uint32
-	last  *Reply
-	// busy is true while the server executes a request. waiting are the functions to call afterwards.
-	busy    bool
-	waiting []func()
-}
-
-// precedes reports whether seqid is the next number. After the largest number comes 1 (RFC 7530
-// §9.1.3), or 0 from clients that simply count on.
-func (t *turn) precedes(seqid uint32) bool {
-	next := t.seqid + 1
-	return seqid == next || next == 0 && seqid == 1
-}
-
-// BeginTurn decides what to do with the request r of o, whose sequence number is seqid. With Repeated
-// it also returns the Reply to the earlier request.
-func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Order, *Reply) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	t := &o.turn
-	switch {
-	case t.busy:
-		return Wait, nil
-	case !t.begun:
-	case seqid == t.seqid && t.last != nil && t.last.To == *r:
-		return Repeated, t.last
-	case !o.Confirmed() && r.Opens:
-		// An unconfirmed owner starts again, with any number (RFC 7530 §16.18.5).
-	case !t.precedes(seqid):
-		return Misordered, nil
-	}
-	t.busy = true
-	return Proceed, nil
-}
-
-// AfterTurn calls again once, when the current request of o has ended; perhaps before AfterTurn returns.
-func (m *Manager) AfterTurn(o *Owner, again func()) {
-	m.mu.Lock()
-	if o.turn.busy {
-		o.turn.waiting = append(o.turn.waiting, again)
-		again = func() {}
-	}
-	m.mu.Unlock()
-	again()
-}
-
-// EndTurn ends a request for which BeginTurn returned Proceed, and stores the request's sequence
-// number and reply. reply is nil if the request does not count: the client then sends its next
-// request with the same sequence number (RFC 7530 §9.1.7).
-func (m *Manager) EndTurn(o *Owner, seqid uint32, reply *Reply) {
-	m.mu.Lock()
-	t := &o.turn
-	t.busy = false
-	waiting := t.waiting
-	t.waiting = nil
-	if reply != nil {
-		t.begun, t.seqid, t.last = true, seqid, reply
-	}
-	m.mu.Unlock()
-	for _, again := range waiting {
-		again()
-	}
-}
-
-// Follows reports whether seqid is the next number of the lock-owner o, or o has no number yet. If
-// o holds no locks, every number is accepted: clients reuse the names of lock-owners, and the
-// RELEASE_LOCKOWNER for the former lock-owner of this name may still be on its way.
-func (m *Manager) Follows(o *Owner, seqid uint32) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return !o.turn.begun || o.turn.precedes(seqid) || !o.locksRanges()
-}
-
-// Number sets the sequence number of the last request of the lock-owner o. It is for the LOCK with
-// which an open-owner introduces o: that request counts for both owners (RFC 7530 §9.1.7).
-func (m *Manager) Number(o *Owner, seqid uint32) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	o.turn.begun, o.turn.seqid, o.turn.last = true, seqid, nil
-}
+// Abandoned returns how often the opens of an open-owner were ended because it was not confirmed. A reply that is older
+// tells of an open that is gone.
+func (o *Owner) Abandoned() uint32 { return o.abandoned.Load() }
 
 // OwnerOfState returns the owner of a stateid of minor version 0 that is of the given kind. It also
 // finds the stateid that the owner closed last, because the client may repeat the CLOSE.
@@ -174,7 +63,13 @@ func (m *Manager) ReleaseLockOwner(c *Client, name []byte) Verdict {
 	return Granted
 }
 
-// locksRanges reports whether the lock-owner o has locked any range.
+// HoldsRanges reports whether the lock-owner o has locked any range.
+func (m *Manager) HoldsRanges(o *Owner) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return o.locksRanges()
+}
+
 func (o *Owner) locksRanges() bool {
 	for s := range o.own {
 		if len(s.held.Ranges()) > 0 {
@@ -186,7 +81,7 @@ func (o *Owner) locksRanges() bool {
 
 // abandon ends the opens of an unconfirmed open-owner. A repeated OPEN then opens the file again.
 func (g *guard) abandon(o *Owner) {
-	o.turn.last = nil
+	o.abandoned.Add(1)
 	delete(g.files.unconfirmed, o)
 	for _, s := range o.states {
 		g.drop(s)
@@ -209,7 +104,7 @@ func (m *Manager) sweepUnconfirmed() {
 	defer g.release()
 	now := g.now()
 	for o, since := range g.files.unconfirmed {
-		if now-since > g.cfg.Lease && !o.turn.busy {
+		if now-since > g.cfg.Lease && !o.working.Load() {
 			g.abandon(o)
 			g.forgetOwner(o)
 		}
