@@ -53,6 +53,9 @@ type version2 struct {
 	released bool
 	// running is true while a message in parts is sent, up to the last part.
 	running bool
+	// surplus is how many messages more than it should the peer may send, because one message has ended two calls
+	// (brokenReply). The next calls of this side take that back.
+	surplus int
 	// reverse is true if the peer takes calls that it does not send itself.
 	reverse bool
 	// blocked is true if a call waits because mayCall has not permitted it.

@@ -191,7 +191,7 @@ func (v *version2) readPart(m *inbound, p wire.Prefix2) {
 	if v.sequence.Add(p, len(part), h.Remaining).Refused() {
 		v.endRun()
 		if p.Type.IsReply() {
-			v.brokenReply(m)
+			v.brokenReply(m, false)
 		} else {
 			v.refuse(m, p, faultContinuation)
 		}

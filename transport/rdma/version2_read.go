@@ -66,6 +66,8 @@ func (v *version2) inOrder(m *inbound, p wire.Prefix2) bool {
 	switch {
 	case step.Drop:
 		drop(m, faultBrokenRun)
+	case step.Refused() && p.Type.IsReply():
+		v.brokenReply(m, ended)
 	case step.Refused() && ended:
 		m.recv.Release()
 		v.sendError(m, faultContinuation, 0) // this message takes the place of the reply
@@ -247,7 +249,7 @@ func (v *version2) readReply(m *inbound, p wire.Prefix2) {
 	m.kind, m.external = kindReply, p.Type == wire.TypeReplyExternal
 	m.offer, m.size = wire.Offer{Writes: h.Writes, Reply: h.Reply}, h.Size
 	if !m.external && !v.complete(m, p) {
-		v.brokenReply(m)
+		v.brokenReply(m, false)
 		return
 	}
 	m.refusal = errBrokenReply
@@ -276,14 +278,23 @@ func (v *version2) badReply(m *inbound) {
 	v.k.note(faultHeader, answerDrop, m.xid)
 }
 
-// brokenReply handles a message that breaks the order of a reply in parts. As in badReply, a call that ends
-// has permitted the message. The peer gets an error all the same (§6.3.9).
-func (v *version2) brokenReply(m *inbound) {
+// brokenReply handles a reply, or a part of one, that breaks the order of messages. As in badReply, a call that ends has
+// permitted the message. If interrupted is true, the message has also ended a call whose reply was not complete. The
+// peer gets an error all the same (§6.3.9).
+func (v *version2) brokenReply(m *inbound, interrupted bool) {
 	permits := 1
+	if interrupted {
+		permits--
+	}
 	if v.failReply(m.xid) {
-		permits = 0
+		permits--
 	}
 	m.kind = kindDone
 	m.recv.Release()
-	v.sendError(m, faultContinuation, permits)
+	if permits < 0 {
+		v.mu.Lock()
+		v.surplus++
+		v.mu.Unlock()
+	}
+	v.sendError(m, faultContinuation, max(permits, 0))
 }

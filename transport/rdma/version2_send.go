@@ -220,7 +220,13 @@ func (v *version2) unqueueLocked(before *outbound) *outbound {
 // countLocked counts a message that is about to be posted, and tells the peer in it what it may send. Only now
 // does an answer permit another message: a peer that takes no answers must not go on to call.
 func (v *version2) countLocked(o *outbound, withheld uint32) {
-	v.k.promise(o.permits)
+	ready := o.permits
+	if v.surplus > 0 && o.role == roleCall && ready > 0 {
+		v.surplus--
+		v.may-- // post adds it again
+		ready--
+	}
+	v.k.promise(ready)
 	stamp(o, v.credits2.post(o.role, o.permits, withheld))
 	o.permits = 0
 	v.running, v.owed = o.middle, false

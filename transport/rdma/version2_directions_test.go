@@ -1,0 +1,97 @@
+package rdma
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// bothWays connects a scripted client of version 2 that takes calls of the server.
+func bothWays(t *testing.T) (b *bench, p *peer2, caller rpc.Caller) {
+	t.Helper()
+	b, n := withBackchannel(t, benchConfig{server: Config{Version2: true}})
+	p = b.peer2()
+	own := wire.DefaultProperties()
+	own.Reverse = wire.ReverseSimple
+	p.send(properties2(7, own, wire.PropReverse))
+	p.next()
+	p.alive()
+	return b, p, n.last().Caller()
+}
+
+// called lets the server make a call, and returns its XID and its outcome.
+func (p *peer2) called(caller rpc.Caller) (xid uint32, done chan error) {
+	p.t.Helper()
+	done = make(chan error, 1)
+	x := null()
+	x.Done = func(x *rpc.Exchange) { done <- x.Err }
+	caller.Start(x)
+	q, m := p.next()
+	if q.Type != wire.TypeCallInline {
+		p.t.Fatalf("the server calls with % x", m)
+	}
+	return q.XID, done
+}
+
+// A reply that comes between the parts of a call is refused, and the call that it answers ends, whatever the XID of the
+// call in parts is: nothing else will answer it (§7.1.4). Each message makes room for one.
+func TestReplyBetweenTheParts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		other  uint32 // what the XID of the call in parts is beyond that of the server's call
+		middle bool   // the reply comes in parts, too
+	}{{"the same XID", 0, false}, {"another XID", 9, false}, {"a part, the same XID", 0, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			_, p, caller := bothWays(t)
+			xid, done := p.called(caller)
+			call := echo(xid+c.other, 400)
+			p.send(part(wire.TypeCallMiddle, xid+c.other, len(call)-100, call[:100]))
+			if c.middle {
+				p.send(part(wire.TypeReplyMiddle, xid, 12, success(xid)[:12]))
+			} else {
+				p.send(message2(wire.TypeReplyInline, xid, nil, success(xid)))
+			}
+			if c.other != 0 {
+				p.wantError2(xid+c.other, wire.Version2, wire.Err2InvalCont)
+			}
+			p.wantError2(xid, wire.Version2, wire.Err2InvalCont)
+			if err := ended(t, done); err != errBrokenReply {
+				t.Errorf("the call ends with %v", err)
+			}
+			p.send(message2(wire.TypeCallInline, xid+c.other, nil, call[100:])) // dropped: its first part is lost
+			p.alive()
+			receivesKept(t, p.p, DefaultCredits)
+		})
+	}
+}
+
+// A reply that comes between the parts of another one ends both calls. The peer gets no room for more messages by
+// that.
+func TestReplyBetweenThePartsOfAnother(t *testing.T) {
+	s, _ := newScript2(t, DialConfig{}, accepts2(64))
+	first, second := s.start(null()), s.start(null())
+	q, _ := s.next2()
+	r, _ := s.next2()
+	s.sendRaw(permits(part(wire.TypeReplyMiddle, q.XID, 12, success(q.XID)[:12]), 64))
+	s.sendRaw(permits(message2(wire.TypeReplyInline, r.XID, nil, success(r.XID)), 64))
+	for _, xid := range []uint32{q.XID, r.XID} {
+		e, m := s.next2()
+		if body, ok := wire.ParseErrorBody2(m); !ok || e.XID != xid || body.Code != wire.Err2InvalCont {
+			t.Errorf("the client answers % x", m)
+		}
+	}
+	if r := ended(t, first); r.err != errBrokenReply {
+		t.Errorf("the first call ends with %v", r.err)
+	}
+	if r := ended(t, second); r.err != errBrokenReply {
+		t.Errorf("the second call ends with %v", r.err)
+	}
+	third := s.start(null())
+	q, _ = s.next2()
+	s.sendRaw(permits(message2(wire.TypeReplyInline, q.XID, nil, opaqueReply(q.XID, pattern(4))), 64))
+	if r := ended(t, third); r.err != nil {
+		t.Errorf("the third call ends with %v", r.err)
+	}
+	wantPromised(t, s.p, spareReceives+window2)
+}
