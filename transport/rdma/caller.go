@@ -3,6 +3,7 @@ package rdma
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
@@ -13,7 +14,7 @@ import (
 type caller struct {
 	mu sync.Mutex
 	// xid and order are the numbers of the call that was started last. A retransmission keeps its
-	// XID (RFC 8166 §4.5.5).
+	// XID (RFC 8166 §4.5.5). Before the first call, xid is a random number.
 	xid   uint32
 	order uint64
 	// answered is true if a call was answered since the Client last connected.
@@ -26,9 +27,6 @@ type caller struct {
 
 // numberLocked returns a new exchange for x, with the next XID.
 func (c *caller) numberLocked(x *rpc.Exchange) *exchange {
-	if c.order == 0 {
-		c.xid = rand.Uint32()
-	}
 	c.xid++
 	c.order++
 	return newExchange(x, c.xid, c.order)
@@ -68,6 +66,8 @@ func (c *caller) Cancel(x *rpc.Exchange, err error) {
 type backchannel struct {
 	caller
 	q *requester
+	// last is the caller's xid, for keepAway.
+	last atomic.Uint32
 }
 
 var _ rpc.Caller = (*backchannel)(nil)
@@ -76,6 +76,8 @@ var _ rpc.Caller = (*backchannel)(nil)
 // calls requests.
 func newBackchannel(k *connection, credits int) *backchannel {
 	b := &backchannel{}
+	b.xid = rand.Uint32()
+	b.last.Store(b.xid)
 	b.takeOver = b.lose
 	b.q = newRequester(k, &b.caller, credits)
 	b.q.shortOnly = true
@@ -86,6 +88,7 @@ func newBackchannel(k *connection, credits int) *backchannel {
 func (b *backchannel) Start(x *rpc.Exchange) {
 	b.mu.Lock()
 	e := b.numberLocked(x)
+	b.last.Store(e.xid)
 	if b.q.ended {
 		why := b.q.why
 		b.mu.Unlock()
@@ -95,6 +98,28 @@ func (b *backchannel) Start(x *rpc.Exchange) {
 	next := b.q.enqueueLocked(e)
 	b.mu.Unlock()
 	b.q.pump(next)
+}
+
+// nearXIDs is how far the XIDs of a backchannel keep away from those of the peer.
+const nearXIDs = 1 << 20
+
+// near reports whether the XIDs a and b differ by less than nearXIDs.
+func near(a, b uint32) bool { return a-b+nearXIDs < 2*nearXIDs }
+
+// keepAway is called with the XID of each call of the peer. If the next calls of b could get the same XID, they get
+// XIDs that are 2^31 away. Each direction has XIDs of its own (RFC 8167 §2.4.1), but some messages do not tell their
+// direction: an RDMA_ERROR, and a message of version 1 with a faulty header. Those are taken for answers to b's calls.
+// A peer numbers its calls consecutively, so two calls under way have the same XID only if the peer does not.
+func (b *backchannel) keepAway(xid uint32) {
+	if !near(xid, b.last.Load()) {
+		return // nearly always
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if near(xid, b.xid) {
+		b.xid += 1 << 31
+		b.last.Store(b.xid)
+	}
 }
 
 // lose ends an exchange with an error, because only the peer can make a new connection.

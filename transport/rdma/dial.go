@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"time"
@@ -127,7 +128,7 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 		SendSize:           config.InlineSend,
 		ReceiveSize:        config.InlineReceive,
 	}
-	c.takeOver = c.lose
+	c.xid, c.takeOver = rand.Uint32(), c.lose
 	c.life, c.end = context.WithCancel(context.Background())
 	k, err := c.connect(ctx)
 	if err != nil {

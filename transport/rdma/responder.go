@@ -26,6 +26,7 @@ type responder struct {
 	noChunks bool
 	failed   *failedPart
 	written  written
+	back     *backchannel // for calls in the other direction; nil if the other direction is that of a Client
 	// blamed is true once an RDMA operation of a call has failed and so ended the connection. Then
 	// responder.blame does not look for another call as the cause.
 	blamed atomic.Bool
@@ -112,6 +113,9 @@ func (s *responder) full() bool {
 // (full), arrived holds m instead. A call with a faulty header goes the same way, because until its
 // RDMA_ERROR is sent it occupies as much memory as another call.
 func (s *responder) arrived(m *inbound) {
+	if s.back != nil {
+		s.back.keepAway(m.xid)
+	}
 	if s.full() && s.hold(m) {
 		return
 	}

@@ -141,7 +141,8 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 		to.grant(s.config.Credits - s.config.StrangerCredits)
 	})
 	seat.Hold((*seated)(k), &k.moved)
-	to.conn.SetCaller(newBackchannel(k, s.config.callbackCredits))
+	to.back = newBackchannel(k, s.config.callbackCredits)
+	to.conn.SetCaller(to.back)
 	k.start()
 
 	s.mu.Lock()

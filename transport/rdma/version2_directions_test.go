@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -94,4 +95,60 @@ func TestReplyBetweenThePartsOfAnother(t *testing.T) {
 		t.Errorf("the third call ends with %v", r.err)
 	}
 	wantPromised(t, s.p, spareReceives+window2)
+}
+
+// A call of a server does not get the XID of a call of the client, even if the client numbers its calls as the server
+// does, and before it: an error for that XID would end the server's call. The server keeps away from the XIDs that come
+// next, too.
+func TestXIDsKeepAway(t *testing.T) {
+	for version := range 2 {
+		b, p2, caller := bothWays(t)
+		p := p2.p
+		call := func(xid uint32) {
+			p2.send(call2(xid, rpctest.NULL))
+			p2.next()
+		}
+		called := func() uint32 {
+			xid, done := p2.called(caller)
+			p2.send(message2(wire.TypeReplyInline, xid, nil, success(xid)))
+			if err := ended(t, done); err != nil {
+				t.Error(err)
+			}
+			return xid
+		}
+		if version == 0 {
+			var n *noted
+			b, n = withBackchannel(t, benchConfig{})
+			p = b.peer()
+			b.alive(p)
+			call = func(xid uint32) {
+				b.call(p, message{xid: xid, payload: rpctest.Message(xid, rpctest.NULL, nil)})
+			}
+			called = func() uint32 {
+				x := null()
+				done := make(chan error, 1)
+				x.Done = func(x *rpc.Exchange) { done <- x.Err }
+				n.last().Caller().Start(x)
+				h, _ := wire.ParsePrefix(p.Receive().Bytes)
+				p.Send(message{xid: h.XID, credits: 1, payload: success(h.XID)}.bytes())
+				if err := ended(t, done); err != nil {
+					t.Error(err)
+				}
+				return h.XID
+			}
+		}
+		first := called()
+		if next := called(); next != first+1 {
+			t.Errorf("version %d: XID %#x follows %#x though the client uses none near it", version+1, next, first)
+		}
+		for range 3 {
+			for _, away := range []uint32{1, -nearXIDs / 2 & 0xffffffff} { // the client may yet come to the server's XIDs
+				own := called() + away
+				call(own)
+				if xid := called(); near(xid, own) {
+					t.Errorf("version %d: a call of the server has XID %#x beside %#x of the client", version+1, xid, own)
+				}
+			}
+		}
+	}
 }
