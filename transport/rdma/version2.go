@@ -53,6 +53,10 @@ type version2 struct {
 	released bool
 	// running is true while a message in parts is sent, up to the last part.
 	running bool
+	// inParts are XIDs of the latest replies that this side has sent in parts; nextInParts is the entry that the next
+	// one replaces.
+	inParts     [8]partedReply
+	nextInParts int
 	// surplus is how many messages more than it should the peer may send, because one message has ended two calls
 	// (brokenReply). The next calls of this side take that back.
 	surplus int

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -151,4 +152,41 @@ func TestXIDsKeepAway(t *testing.T) {
 			}
 		}
 	}
+}
+
+// INVAL_CONT for the XID of a reply that went in parts does not end the server's call with that XID, which went in one
+// Send and so cannot be out of order. What the peer may send stays the same.
+func TestErrorAboutAReply(t *testing.T) {
+	b, p, caller := bothWays(t)
+	xid, done := p.called(caller)
+	v := b.connection().framing.(*version2)
+	refuse := message2(wire.TypeError, xid, []uint32{uint32(wire.Err2InvalCont)}, nil)
+	for range 2 {
+		p.send(message2(wire.TypeCallInline, xid, nil, rpctest.Message(xid, rpctest.GET, count(9000))))
+		if _, n := p.whole(xid); n < 2 {
+			t.Fatalf("the reply has %d messages", n)
+		}
+		p.send(append([]byte(nil), refuse...))
+		p.alive()
+		v.mu.Lock()
+		if v.calls != 1 {
+			t.Errorf("%d calls of the server are counted", v.calls)
+		}
+		v.mu.Unlock()
+	}
+	p.send(message2(wire.TypeReplyInline, xid, nil, success(xid)))
+	if err := ended(t, done); err != nil {
+		t.Errorf("the call ends with %v", err)
+	}
+	// Without such a reply the error is about the call.
+	xid, done = p.called(caller)
+	p.send(message2(wire.TypeCallInline, xid+1, nil, rpctest.Message(xid+1, rpctest.GET, count(9000))))
+	p.whole(xid + 1)
+	p.send(message2(wire.TypeError, xid, []uint32{uint32(wire.Err2InvalCont)}, nil))
+	var refused *Refused2Error
+	if err := ended(t, done); !errors.As(err, &refused) {
+		t.Errorf("the call ends with %v", err)
+	}
+	p.alive()
+	receivesKept(t, p.p, DefaultCredits)
 }

@@ -52,6 +52,12 @@ func (v *version2) sendAll(o *outbound) bool {
 	return v.send(o)
 }
 
+// A partedReply is the XID of a reply in parts, if sent is true.
+type partedReply struct {
+	xid  uint32
+	sent bool
+}
+
 // parts are the messages before the last one of an RPC message that is sent in parts.
 type parts struct {
 	messages []outbound

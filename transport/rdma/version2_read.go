@@ -3,6 +3,7 @@ package rdma
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
@@ -27,7 +28,11 @@ func (v *version2) read(r *rdmacm.Recv) (m inbound) {
 			v.settle()
 		}
 	}
-	if over := v.arrive(p, f == faultNone); over > 1 { // one more is tolerated, for a grant (§4.2.1.1)
+	var about refusedKind
+	if f == faultNone && p.Type == wire.TypeError {
+		about = v.refusedBy(p, r.Bytes)
+	}
+	if over := v.arrive(p, f == faultNone, about == refusedCall); over > 1 { // one more is tolerated, for a grant (§4.2.1.1)
 		r.Release()
 		v.k.endConnection(faultOverrun, fmt.Errorf("%w: %d messages", errOverrun, over))
 		return m
@@ -49,6 +54,8 @@ func (v *version2) read(r *rdmacm.Recv) (m inbound) {
 	case p.Type == wire.TypeGrant:
 		r.Release()
 		v.forgive(false, false)
+	case about == refusedReply:
+		drop(&m, faultStrayError)
 	default:
 		m.kind = kindError
 		if body, ok := wire.ParseErrorBody2(r.Bytes); ok {
@@ -92,8 +99,9 @@ func versionFault(p wire.Prefix2) Fault {
 
 // arrive counts a message of the peer. The second message of a client shows that the client has this side's limit
 // (§4.3). If believed is true, the message has version 2, and arrive also applies the limit in it, and takes the steps of
-// the set-up that are due with the peer's first messages. The result is that of credits2.take.
-func (v *version2) arrive(p wire.Prefix2, believed bool) (over int32) {
+// the set-up that are due with the peer's first messages. refuses is true if the message is an RDMA2_ERROR that ends a
+// call. The result is that of credits2.take.
+func (v *version2) arrive(p wire.Prefix2, believed, refuses bool) (over int32) {
 	v.k.stats.versions.received.Add(1)
 	v.mu.Lock()
 	over = v.take()
@@ -105,7 +113,9 @@ func (v *version2) arrive(p wire.Prefix2, believed bool) (over int32) {
 	v.limit = p.Limit
 	switch p.Type {
 	case wire.TypeReplyInline, wire.TypeReplyExternal, wire.TypeError:
-		v.answered()
+		if refuses || p.Type != wire.TypeError {
+			v.answered()
+		}
 		v.owed = v.owed || v.starved() // an answer brings the peer no credit: its call has done that
 	case wire.TypeCallMiddle, wire.TypeCallInline, wire.TypeCallExternal:
 		v.alone = 2 // the client is ready for its answer
@@ -131,6 +141,42 @@ func (v *version2) arrive(p wire.Prefix2, believed bool) (over int32) {
 		v.resume()
 	}
 	return over
+}
+
+// A refusedKind says what an RDMA2_ERROR refuses.
+type refusedKind uint8
+
+const (
+	refusedOther refusedKind = iota // no call of this side that waits
+	refusedCall
+	refusedReply
+)
+
+// refusedBy says what an RDMA2_ERROR refuses. The error names an XID, but no direction (§7), and a call of this side and
+// a reply to the peer may have the same one. A peer takes exception to the order of messages (INVAL_CONT) only if an
+// RPC message came in several Sends (§6.3.6, §6.3.9). So if the reply did, the reply is meant: a client sends no
+// replies in parts, and a server no calls (call.longest, backchannel). All other errors are about calls.
+func (v *version2) refusedBy(p wire.Prefix2, message []byte) refusedKind {
+	body, ok := wire.ParseErrorBody2(message)
+	switch q := v.k.requester; {
+	case !ok || q == nil:
+	case body.Code == wire.Err2InvalCont && v.repliedInParts(p.XID):
+		return refusedReply
+	case q.waits(p.XID):
+		return refusedCall
+	}
+	return refusedOther
+}
+
+// repliedInParts reports whether this side has lately sent a reply with this XID in parts, and forgets that.
+func (v *version2) repliedInParts(xid uint32) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if i := slices.Index(v.inParts[:], partedReply{xid, true}); i >= 0 {
+		v.inParts[i].sent = false
+		return true
+	}
+	return false
 }
 
 // resume lets the requester send calls for which there were no credits.

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"encoding/binary"
 	"errors"
 	"time"
 
@@ -156,6 +157,10 @@ func (v *version2) sendRun(parts []outbound, o *outbound) {
 		v.mu.Unlock()
 		v.k.send(o)
 		return
+	}
+	if o.role == roleAnswer {
+		v.inParts[v.nextInParts] = partedReply{binary.BigEndian.Uint32(o.head), true}
+		v.nextInParts = (v.nextInParts + 1) % len(v.inParts)
 	}
 	for i := range parts {
 		v.queueLocked(&parts[i])
