@@ -293,6 +293,31 @@ func TestFirstMessageIsACall(t *testing.T) {
 	}
 }
 
+// Until the client has sent a second message, the server sends one, although the client permits more (V2-13). Here it
+// announces its properties, and the refusal of the client's waits.
+func TestOneMessageBeforeTheVersionIsSettled(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Version2: true}})
+	p := b.peer2()
+	p.send(message2(wire.TypeConnpropFinal, 7, []uint32{1, uint32(wire.PropSendSize), 3, 0x00100000}, nil))
+	if q, _ := p.next(); q.Type != wire.TypeConnpropFinal {
+		t.Errorf("the server begins with %v", q.Type)
+	}
+	v := b.connection().framing.(*version2)
+	await.Until(t, "the refusal waits, or is sent", func() bool {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.sent > 1 {
+			t.Fatalf("the server has sent %d messages", v.sent)
+		}
+		return v.waiting == 1
+	})
+	p.send(call2(8, rpctest.NULL))
+	p.wantError2(7, wire.Version2, wire.Err2BadPropval)
+	if q, _ := p.next(); q.Type != wire.TypeReplyInline || q.XID != 8 {
+		t.Errorf("%v for XID %d", q.Type, q.XID)
+	}
+}
+
 // The answer to a first message that is a call may come in parts.
 func TestFirstMessageIsACallWithALongReply(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Version2: true}})
