@@ -191,6 +191,12 @@ func TestValuesAreShownAsTheyAreRead(t *testing.T) {
 			t.Errorf("%q is read as %d and shown as %q, %v", text, got, got, err)
 		}
 	}
+	for _, text := range []string{"9223372036854775807K", "4611686018427387905", "4503599627370497K", "4194305T", "-1", "1X", "K", ""} {
+		got := Size(7)
+		if err := got.UnmarshalText([]byte(text)); err == nil || got != 7 {
+			t.Errorf("%q is read as %d, %v", text, int64(got), err)
+		}
+	}
 	for text, want := range map[string]time.Duration{
 		"0s": 0, "100ms": 100 * time.Millisecond, "30s": 30 * time.Second, "1m": time.Minute, "1m30s": 90 * time.Second,
 		"24h": 24 * time.Hour, "1h1m": 61 * time.Minute, "10h0m1s": 10*time.Hour + time.Second, "10m": 10 * time.Minute,
