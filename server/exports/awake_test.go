@@ -61,3 +61,17 @@ func TestPlacesOfOpenMountsAreShared(t *testing.T) {
 		}
 	}
 }
+
+// The mounts below exports get their descriptors from those of the exports: together they never have more than before.
+// A second start of the watch takes nothing more.
+func TestMountsTakeTheirPartFromTheExports(t *testing.T) {
+	all := NewFilesystems(t.TempDir(), zap.NewNop(), descriptors)
+	w := newMounts(zap.NewNop(), &export.Table{}, all)
+	t.Cleanup(func() { w.stop() })
+	for range 2 {
+		w.startWatch()
+		if mounts, exports := w.descriptors.Limit(), all.Descriptors.Limit(); mounts != descriptors/mountsPart || mounts+exports != descriptors {
+			t.Errorf("mounts may hold %d descriptors, exports %d: %d together", mounts, exports, descriptors)
+		}
+	}
+}
