@@ -35,12 +35,17 @@ func thisMachine() *deviceTree {
 	return &deviceTree{root: "/", library: func() error { return providers.Ready(providers.Verbs) }, addresses: addressesOf, memlock: config.Memlock}
 }
 
-func addressesOf(name string) (found []string) {
+func addressesOf(name string) []string {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
 		return nil
 	}
 	all, _ := i.Addrs()
+	return offered(all)
+}
+
+// offered returns the addresses of an interface that the daemon offers to clients: all but link-local ones.
+func offered(all []net.Addr) (found []string) {
 	for _, a := range all {
 		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLinkLocalUnicast() {
 			found = append(found, n.IP.String())

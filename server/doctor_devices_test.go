@@ -3,8 +3,10 @@ package server
 import (
 	"errors"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,5 +132,20 @@ func TestDoctorOfDevices(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The doctor names the addresses of a device at which the daemon serves clients: no link-local ones.
+func TestDoctorNamesNoLinkLocalAddress(t *testing.T) {
+	var all []net.Addr
+	for _, text := range []string{"192.0.2.1/24", "169.254.7.7/16", "2001:db8::1/64", "fe80::1/64"} {
+		ip, n, err := net.ParseCIDR(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, &net.IPNet{IP: ip, Mask: n.Mask})
+	}
+	if got, want := offered(all), []string{"192.0.2.1", "2001:db8::1"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
