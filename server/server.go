@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -169,10 +170,13 @@ func (s *Server) open(ctx context.Context) (err error) {
 }
 
 // openExports opens the directories of the configuration. It returns an error if it can open none, or,
-// with the key strict, if it cannot open all. It waits for a directory that has not answered if the daemon
+// with the key strict, if it cannot open all; those that the administrator has stopped do not count. It waits for a directory that has not answered if the daemon
 // cannot start without it: a disk that is slow when the machine starts is no fault of the configuration.
 func (s *Server) openExports(ctx context.Context) error {
 	s.offer = exports.NewOffer(s.log, s.exports, s.filesystems, s.exportsAtFault)
+	if err := s.offer.Recall(); err != nil {
+		return err
+	}
 	s.enters("opening the directories of exports")
 	if _, err := s.offer.Serve(ctx, s.cfg.Exports); err != nil {
 		return err
@@ -201,8 +205,9 @@ func (s *Server) openExports(ctx context.Context) error {
 // needed returns an export without which the daemon does not start: fault if its directory cannot be opened,
 // late if the directory has not answered yet. It returns nil for both if the daemon can start.
 func (s *Server) needed() (fault, late *exports.Fault) {
-	faults := s.offer.Faults()
-	if len(faults) == 0 || len(faults) < len(s.cfg.Exports) && !s.cfg.Strict {
+	faults := slices.DeleteFunc(slices.Clone(s.offer.Faults()), func(f exports.Fault) bool { return f.Stopped })
+	stopped := len(s.offer.Faults()) - len(faults)
+	if len(faults) == 0 || len(faults) < len(s.cfg.Exports)-stopped && !s.cfg.Strict {
 		return nil, nil
 	}
 	for i := range faults {
@@ -357,9 +362,7 @@ func (s *Server) announce() {
 		names = append(names, e.Name)
 	}
 	if s.state != nil {
-		if err := s.state.list(); err != nil {
-			s.log.Warn(logline.StateListUnwritten, zap.Error(err))
-		}
+		s.listState()
 	}
 	options, open := servedOptions(s.exports.Table)
 	s.log.Info(logline.Serving,

@@ -18,6 +18,7 @@ var lostFiles = []struct{ name, effect string }{
 	{statedir.Key, "a new key is made, and every client has to unmount and mount again"},
 	{statedir.Records, "clients that had files open or locked lose them, and their programs get errors"},
 	{statedir.Roots, "whatever directories the paths of exports lead to are accepted"},
+	{statedir.Stopped, "exports that the administrator had stopped are served again, from whatever is at their paths"},
 }
 
 // warnOfLoss logs which files are missing of those that the state directory has had. It is called before
@@ -33,6 +34,13 @@ func (s *stateDir) warnOfLoss(log *zap.Logger) {
 			log.Warn(logline.LostStateFile, zap.String("file", filepath.Join(s.path, f.name)), zap.String("effect", f.effect),
 				zap.String("remedy", "if the file was left out when the directory was moved or restored, stop the daemon, put the file back, and start again"))
 		}
+	}
+}
+
+// listState calls list, and logs its error.
+func (s *Server) listState() {
+	if err := s.state.list(); err != nil {
+		s.log.Warn(logline.StateListUnwritten, zap.Error(err))
 	}
 }
 

@@ -23,8 +23,8 @@ func stateCommand() *cobra.Command {
 
 func stateShowCommand() *cobra.Command {
 	return stateLookCommand("show", "Show what is in a state directory", `Show what is in a state directory, or in a backup of one: its files, the clients that
-may reclaim what they hold after a restart, and the exports that it remembers. A
-daemon may use the directory meanwhile. Without DIR, it is the configured one.`,
+may reclaim what they hold after a restart, and the exports that it remembers and that
+are stopped. A daemon may use the directory meanwhile. Without DIR, it is the configured one.`,
 		func(c *statedir.Contents) error { c.Print(os.Stdout); return nil })
 }
 

@@ -17,8 +17,10 @@ func stopCommand() *cobra.Command {
 		Long: `Stop an export of the running daemon, and wait until no call uses its file system
 any more, so that it can be unmounted. Programs on clients get "Stale file handle",
 and lose what they had open and locked there. Other exports are served as before.
-A reload does not serve the export again: 'nfsrdmad exports start' does, and the next
-start of the daemon.`,
+Neither a reload nor a restart of the daemon serves the export again: 'nfsrdmad exports
+start' does. If the stop cannot be recorded for the next start, because the disk of the
+state directory is full for example, the command fails, and the export is stopped as
+long as the daemon runs.`,
 		Args: oneArgument("one export: a NAME of 'nfsrdmad exports'"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return flags.ask("POST", "/exports/stop", url.Values{"name": args}, admin.PrintOne[admin.ExportStopped](os.Stdout))

@@ -105,7 +105,7 @@ func (o *Offer) dropNow(w *wanted) (done <-chan struct{}) {
 	return o.drop(e.FS)
 }
 
-// applyLocked uses the results of opening directories, and updates the Set and the stored roots.
+// applyLocked uses the results of opening directories, and updates the Set, and the stored roots and stops.
 func (o *Offer) applyLocked() (Change, error) {
 	var fresh []*wanted
 	for _, w := range o.wanted {
@@ -158,12 +158,13 @@ func (o *Offer) applyLocked() (Change, error) {
 	if err := served.update(o.filesystems.state); err != nil {
 		o.log.Error(logline.DirectoriesUnrecorded, zap.Error(err))
 	}
+	o.recordLocked()
 	var faults []Fault
 	for i, w := range o.wanted {
 		o.tell(w)
 		switch {
 		case w.stopped:
-			faults = append(faults, Fault{Name: w.name, Err: errStopped, Stopped: true, Index: i})
+			faults = append(faults, Fault{Name: w.name, Err: o.stopFaultLocked(), Stopped: true, Index: i})
 		case w.err != nil:
 			_, late := errors.AsType[*unanswered](w.err)
 			faults = append(faults, Fault{Name: w.name, Err: w.err, Served: w.now != nil, Late: late, Index: i})

@@ -19,14 +19,16 @@ import (
 // state directory, because clients could read the key that signs file handles, and then forge
 // handles of any file. It also checks with keepExportsApart that the exports do not weaken each
 // other. It runs before the server creates anything in the state directory, which may not exist
-// yet.
+// yet. It does not look at stopped exports, because their directories may hang, and other file systems may be at their
+// paths; the opening of an export checks the same.
 func KeepApart(c *config.Config) error {
 	dir, whole := Existing(c.StateDir)
 	state, err := locate(dir)
 	if err != nil {
 		return nil // opening the state directory will fail with an explanation
 	}
-	at := locateExports(c.Exports)
+	stopped, _ := ReadStopped(c.StateDir) // Offer.Recall explains the error
+	at := locateExports(c.Exports, stopped)
 	for i, root := range at {
 		if root == nil {
 			continue

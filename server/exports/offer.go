@@ -9,7 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/durable"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -40,6 +42,14 @@ type Offer struct {
 	// busy has the directories that are being opened. So at most one goroutine waits for a directory
 	// that does not answer.
 	busy map[key]bool
+
+	// recalled are the names of the exports that were stopped before the start. The first Serve uses them.
+	recalled []string
+	// recorded are the names of the stopped exports that the state directory has. unrecorded is nil, or why it could not
+	// be written at the latest attempt; then it may have other names. write is durable.Write. A test has one that fails.
+	recorded   []string
+	unrecorded error
+	write      func(file string, content []byte) error
 }
 
 // A key identifies an export's directory in the configuration.
@@ -92,18 +102,21 @@ func (e *unanswered) Error() string {
 // changed is called when other exports than before are at fault, or for other reasons. It must not
 // block or call the Offer.
 func NewOffer(log *zap.Logger, set *Set, fs *Filesystems, changed func([]Fault)) *Offer {
-	return &Offer{set: set, filesystems: fs, log: log, changed: changed, busy: make(map[key]bool)}
+	return &Offer{set: set, filesystems: fs, log: log, changed: changed, busy: make(map[key]bool), write: durable.Write}
 }
 
-// Begin logs the faults, from now on, and those that there are already. The server calls it when it is
-// sure to start: until then the error of the start says what is wrong.
+// Begin logs the faults, from now on, and those that there are already, and which exports are still stopped. The server
+// calls it when the exports let it start: until then the error of the start says what is wrong.
 func (o *Offer) Begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.begun = true
 	for _, w := range o.wanted {
-		o.tell(w)
+		if o.tell(w); w.stopped {
+			o.log.Warn(logline.StillStopped, zap.String("export", w.name), zap.String("path", w.Path.Path), zap.String("remedy", "'nfsrdmad exports start "+w.name+"' serves it again"))
+		}
 	}
+	o.recordLocked()
 }
 
 // Faults returns the exports whose directories could not be opened at the latest attempt.
@@ -228,6 +241,7 @@ func (o *Offer) inheritLocked(next []*wanted) error {
 		if j := o.indexLocked(w.name); j >= 0 && before[j].stopped {
 			w.stopped, w.at = true, before[j].at
 		}
+		w.stopped = w.stopped || slices.Contains(o.recalled, w.name)
 		if was[i] == nil {
 			continue
 		}
@@ -242,7 +256,7 @@ func (o *Offer) inheritLocked(next []*wanted) error {
 			o.dropNow(w)
 		}
 	}
-	o.wanted = next
+	o.wanted, o.recalled = next, nil
 	return nil
 }
 

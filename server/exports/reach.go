@@ -34,14 +34,18 @@ func (l *location) through(inner *location) *reached {
 
 // locateExports returns the location of each export's directory, in the order of the argument, with
 // the mounts that are part of the export. A location is nil if the directory cannot be opened, or not
-// within locateWithin.
-func locateExports(all []config.Export) []*location {
+// within locateWithin, or if the export's name is in stopped.
+func locateExports(all []config.Export, stopped []string) []*location {
 	type located struct {
 		i  int
 		at *location
 	}
 	each := make(chan located, len(all))
 	for i := range all {
+		if isStopped(&all[i], stopped) {
+			each <- located{i, nil}
+			continue
+		}
 		go func() {
 			at, _ := locate(all[i].Path.Path)
 			each <- located{i, at}

@@ -360,7 +360,7 @@ func TestWayToAnExport(t *testing.T) {
 		{"a/out", "a", "", ""}, {"a/in", "toA", "", ""}, {"a/in/c", "a", "", ""}, {"d/up", "d", "", ""}, {"d/up", "a", "a/b", "a"},
 	} {
 		all := []config.Export{{Path: config.Dir{Path: at(c.dir)}}, {Path: config.Dir{Path: at(c.other)}}}
-		w := &ways{all: all, at: locateExports(all)}
+		w := &ways{all: all, at: locateExports(all, nil)}
 		fd, in, err := w.walk(0)
 		if err != nil {
 			if lost := (*lostRoot)(nil); c.is != "" || errors.As(err, &lost) == (c.other == "d" && c.dir != "d/up") {

@@ -8,7 +8,7 @@ type Served struct {
 	// Export is what is served; nil if nothing is.
 	Export *export.Export
 	// Fault says why the directory cannot be opened, or is "". If Export is not nil as well, the export is served with
-	// the directory that it had before.
+	// the directory that it had before. Of a stopped export Fault says why the next start may serve it.
 	Fault string
 	// Stopped is true if the administrator has stopped the export.
 	Stopped bool
@@ -20,8 +20,11 @@ func (o *Offer) Served() (all []Served) {
 	defer o.mu.Unlock()
 	for _, w := range o.wanted {
 		s := Served{Name: w.name, Path: w.Path.Path, Export: w.now, Stopped: w.stopped}
-		if w.err != nil {
+		switch {
+		case w.err != nil:
 			s.Fault = w.err.Error()
+		case w.stopped && o.unrecorded != nil:
+			s.Fault = "the next start of the daemon may serve it, because " + o.unrecorded.Error()
 		}
 		all = append(all, s)
 	}

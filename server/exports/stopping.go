@@ -25,8 +25,9 @@ type Stopped struct {
 }
 
 // Stop ends the serving of the export with a name, until Start. Later calls get the error of a removed export
-// (NFS3ERR_STALE, NFS4ERR_STALE), and what clients hold by the export is revoked. A change of the configuration does
-// not serve it again, unless it removes the export; then the order is forgotten.
+// (NFS3ERR_STALE, NFS4ERR_STALE), and what clients hold by the export is revoked. Neither a change of the configuration
+// nor a restart serves it again, unless the configuration does not have the export any more; then the order is forgotten.
+// If the order cannot be recorded, it holds until the end of the daemon all the same: see Unrecorded.
 //
 // Stop returns when its file system, and the mounts below it, are closed, so that the directory can be unmounted unless
 // Others use it. If ctx ends first, because calls hang in the file system, the export is not served all the same, and
@@ -49,8 +50,8 @@ func (o *Offer) Stop(ctx context.Context, name string) (s Stopped, err error) {
 		dropped = []<-chan struct{}{o.dropResult(w), o.dropNow(w)}
 		w.stopped, w.err, w.told = true, nil, ""
 		o.log.Warn(logline.ExportStopped, zap.String("export", name), zap.String("path", s.Path))
-		_, err = o.applyLocked()
 	}
+	_, err = o.applyLocked() // of a stopped export it records the order, if that has failed before
 	if w.at != nil {
 		s.Others = o.usersLocked(w.at.mount)
 	}
@@ -69,7 +70,8 @@ func (o *Offer) Stop(ctx context.Context, name string) (s Stopped, err error) {
 }
 
 // Start serves an export again that was stopped, or tries again to open the directory of one that is at fault. It waits
-// for the directory as Serve does, and returns what is wrong with it.
+// for the directory as Serve does, and returns what is wrong with it. Unrecorded says whether the next start knows of the
+// order.
 func (o *Offer) Start(ctx context.Context, name string) error {
 	o.mu.Lock()
 	i := o.indexLocked(name)
@@ -79,11 +81,13 @@ func (o *Offer) Start(ctx context.Context, name string) error {
 	}
 	w := o.wanted[i]
 	if w.now != nil && w.err == nil {
+		o.recordLocked()
 		o.mu.Unlock()
 		return nil
 	}
 	if w.stopped {
 		w.stopped = false
+		o.recordLocked()
 		o.log.Warn(logline.ExportStarted, zap.String("export", name), zap.String("path", w.Path.Path))
 	}
 	p := o.beginLocked([]*wanted{w})

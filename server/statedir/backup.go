@@ -19,7 +19,7 @@ import (
 )
 
 // kept are the files of a backup, in their order. The key comes last, so that a backup with a key is whole.
-var kept = []string{Version, List, Roots, Records, Key}
+var kept = []string{Version, List, Roots, Stopped, Records, Key}
 
 // Write writes the files of a backup of dir as a tar archive. copyRecords returns the content of the file of records.
 // What each file contains is of one moment; no file depends on the others. The index of file handles is not in it.

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/server/exports"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
 )
@@ -26,6 +27,7 @@ const (
 	Key     = "handle.key"
 	Records = "clients.db"
 	Roots   = "exports.json"
+	Stopped = "stopped.json"
 	List    = "files"
 	Version = "format"
 	Index   = "index"
@@ -43,6 +45,8 @@ type Contents struct {
 	Starts  uint32   `json:"starts"`
 	// Exports are the paths whose directories the daemon remembers.
 	Exports []string `json:"exports"`
+	// Stopped are the names of the exports that the administrator has stopped.
+	Stopped []string `json:"stopped"`
 }
 
 // A File is a file, or a directory with files, of the state directory.
@@ -73,7 +77,7 @@ func Look(dir string) (*Contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Contents{Dir: dir, Clients: []Client{}, Exports: []string{}}
+	c := &Contents{Dir: dir, Clients: []Client{}, Exports: []string{}, Stopped: []string{}}
 	if c.Used, err = used(dir); err != nil {
 		return nil, err
 	}
@@ -113,6 +117,9 @@ func (c *Contents) look(f *File, path string) {
 	case Roots:
 		f.What = "the directories of the exports"
 		c.lookAtRoots(f, path)
+	case Stopped:
+		f.What = "the exports that the administrator has stopped"
+		c.lookAtStopped(f)
 	case Version:
 		f.What = "the format of the directory"
 		n, err := Format(filepath.Dir(path))
@@ -202,6 +209,19 @@ func (c *Contents) lookAtRoots(f *File, path string) {
 		paths[r.Path] = true
 	}
 	c.Exports = slices.Sorted(maps.Keys(paths))
+}
+
+func (c *Contents) lookAtStopped(f *File) {
+	names, err := exports.ReadStopped(c.Dir)
+	unusable, is := errors.AsType[*exports.UnusableStops](err)
+	switch {
+	case is:
+		f.Problem, f.Remedy = "it "+unusable.Why, unusable.Remedy
+	case err != nil:
+		f.wrong(err)
+	default:
+		c.Stopped = append(c.Stopped, names...)
+	}
 }
 
 // missing adds an entry for each file that the directory has had, and has no more.

@@ -20,6 +20,7 @@ func (c *Contents) Print(out io.Writer) {
 	line("in use", map[bool]string{true: "yes, by a daemon", false: "no"}[c.Used])
 	line("starts so far", c.Starts)
 	line("exports remembered", len(c.Exports), strings.Join(c.Exports, ", "))
+	line("exports stopped", len(c.Stopped), plain(strings.Join(c.Stopped, ", ")))
 	line("clients that may reclaim", len(c.Clients))
 	for _, one := range c.Clients {
 		line("", one.Kind, one.Address, one.Name)

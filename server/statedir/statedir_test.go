@@ -23,7 +23,8 @@ func directory(t *testing.T) string {
 	}
 	write(t, dir, Key, strings.Repeat("k", 32))
 	write(t, dir, Roots, `{"/a": {"path": "/srv/a", "fsid": "1", "handle": "2"}}`)
-	write(t, dir, List, Key+"\n"+Records+"\n"+Roots+"\n")
+	write(t, dir, Stopped, `{"version": 1, "exports": ["/a", "/b\u001b[2J"]}`)
+	write(t, dir, List, Key+"\n"+Records+"\n"+Roots+"\n"+Stopped+"\n")
 	write(t, dir, Lock, "")
 	if err := Mark(dir); err != nil {
 		t.Fatal(err)
@@ -50,12 +51,12 @@ func write(t *testing.T, dir, name, content string) {
 func TestProblemsAreFound(t *testing.T) {
 	dir := directory(t)
 	c, err := Look(dir)
-	if err != nil || len(c.Problems()) > 0 || c.Used || len(c.Clients) != 1 || len(c.Exports) != 1 || c.Exports[0] != "/srv/a" {
+	if err != nil || len(c.Problems()) > 0 || c.Used || len(c.Clients) != 1 || len(c.Exports) != 1 || c.Exports[0] != "/srv/a" || len(c.Stopped) != 2 || c.Stopped[0] != "/a" {
 		t.Fatalf("a whole directory: %+v, %v", c, err)
 	}
 	var out bytes.Buffer
 	c.Print(&out)
-	if strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "a client") {
+	if strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "a client") || !strings.Contains(out.String(), "2 \"/a, /b") {
 		t.Errorf("show prints %q", out.String())
 	}
 	whole, err := os.ReadFile(filepath.Join(dir, Records))
@@ -75,6 +76,10 @@ func TestProblemsAreFound(t *testing.T) {
 		{".", "mode 0777", func(p string) error { return os.Chmod(p, 0o777) }},
 		{Roots, "missing", os.Remove},
 		{Roots, "JSON", func(p string) error { return os.Truncate(p, 10) }},
+		{Stopped, "missing", os.Remove},
+		{Stopped, "damaged", func(p string) error { return os.Truncate(p, 10) }},
+		{Stopped, "later version", func(p string) error { return os.WriteFile(p, []byte(`{"version": 2}`), 0o600) }},
+		{Stopped, "symbolic links", func(p string) error { return errors.Join(os.Remove(p), os.Symlink(p, p)) }},
 		{Records, "empty", func(p string) error { return os.Truncate(p, 0) }},
 		{Records, "cut short", func(p string) error { return os.Truncate(p, int64(len(whole)-10)) }},
 		{Records, "mode 0664", func(p string) error { return os.Chmod(p, 0o664) }},
