@@ -36,6 +36,10 @@ func Check(w io.Writer, cfg *config.Config) (missing int, err error) {
 			fmt.Fprintf(w, "%-8s %-28s %v\n", "no", what, c.Err)
 			continue
 		}
+		if c.Stopped {
+			fmt.Fprintf(w, "%-8s %-28s stopped by the administrator, and not served until 'nfsrdmad exports start %s'; %s is not looked at\n", "warning", what, name, e.Path.Path)
+			continue
+		}
 		var as export.Export
 		e.Options.Apply(&as)
 		to := "to every client"

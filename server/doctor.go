@@ -183,7 +183,10 @@ func checkState(cfg *config.Config) error {
 	if err := statedir.CheckDir(dir, statedir.User(cfg.StateDir)); err != nil {
 		return err
 	}
-	if _, err := statedir.ReadKey(dir, statedir.User(dir)); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+	if _, err := statedir.ReadKey(dir, statedir.User(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if _, err := exports.ReadStopped(dir); !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return nil

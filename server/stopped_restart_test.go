@@ -199,7 +199,7 @@ func TestAStopIsForgottenWithItsExport(t *testing.T) {
 }
 
 // The daemon does not start with a record of stopped exports that it cannot read: it would serve an export that was
-// stopped. It names the file and what to do, as `state check` does. Without the file it starts,
+// stopped. It names the file and what to do, as `state check`, `doctor` and `serve --check` do. Without the file it starts,
 // and says that the file is lost and what that means.
 func TestDamagedRecordOfStops(t *testing.T) {
 	exports := []string{t.TempDir() + " /disk rw", t.TempDir() + " /other rw"}
@@ -225,7 +225,7 @@ func TestDamagedRecordOfStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused(t, nfsrdmad(t, "serve", "--config", d.config), 1, file, c.says, c.remedy, "remove")
-		for _, args := range [][]string{{"state", "check", d.stateDir()}} {
+		for _, args := range [][]string{{"state", "check", d.stateDir()}, {"doctor", "--config", d.config}, {"serve", "--check", "--config", d.config}} {
 			p := nfsrdmad(t, args...)
 			if status := p.Wait(); status == 0 || !strings.Contains(p.Output(), "stopped.json") || !strings.Contains(p.Output(), c.says) || !strings.Contains(p.Output(), c.remedy) {
 				t.Errorf("%q with %q: status %d:\n%s", args, c.content, status, p.Output())
@@ -321,7 +321,8 @@ func TestStopOnAFullDisk(t *testing.T) {
 	d.isStopped("after a start that was recorded at its repetition", "/disk", false)
 }
 
-// The commands about the state directory show stopped exports, and a backup has them.
+// The commands about the state directory show stopped exports, and a backup has them. `serve --check` does not look for
+// the directory of a stopped export.
 func TestStoppedExportsAreInTheBackup(t *testing.T) {
 	base := t.TempDir()
 	disk := filepath.Join(base, "disk")
@@ -347,6 +348,10 @@ func TestStoppedExportsAreInTheBackup(t *testing.T) {
 	}
 	d.Signal(syscall.SIGTERM)
 	d.Wait()
+	p := nfsrdmad(t, "serve", "--check", "--config", d.config)
+	if status := p.Wait(); status != 0 || !strings.Contains(p.Output(), "exports start /disk") {
+		t.Errorf("serve --check: status %d:\n%s", status, p.Output())
+	}
 	d.Process = nfsrdmad(t, "serve", "--config", d.config, "--state-dir", backup)
 	d.AwaitLine("serving")
 	if !strings.Contains(d.AwaitLine(stillStopped), "/disk") {

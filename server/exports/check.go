@@ -15,6 +15,8 @@ import (
 type Checked struct {
 	// Err is why the export cannot be served, or nil. It names the place in the configuration.
 	Err error
+	// Stopped is true if the administrator has stopped the export. Check has not looked at its directory then.
+	Stopped bool
 	// Warnings has a sentence for each thing that may surprise a user who serves the export.
 	Warnings []string
 }
@@ -33,7 +35,13 @@ func Check(cfg *config.Config) []Checked {
 		err error
 	}
 	each := make(chan looked, len(all))
+	stopped, _ := ReadStopped(cfg.StateDir) // the check of the state directory tells the error
+	waiting := len(all)
 	for i := range all {
+		if all[i].Stopped = isStopped(&cfg.Exports[i], stopped); all[i].Stopped {
+			waiting--
+			continue
+		}
 		dir := cfg.Exports[i].Path.Path
 		all[i].Err = fmt.Errorf("%s does not answer within %v: see whether its disk, or its server, is slow or hangs", dir, checkWithin)
 		go func() {
@@ -42,7 +50,7 @@ func Check(cfg *config.Config) []Checked {
 		}()
 	}
 	late := time.After(checkWithin)
-	for waiting := len(all); waiting > 0; waiting-- {
+	for ; waiting > 0; waiting-- {
 		select {
 		case one := <-each:
 			at[one.i], all[one.i].Err = one.at, one.err
@@ -60,7 +68,9 @@ func Check(cfg *config.Config) []Checked {
 			c.Err = cfg.At(c.Err, config.PathKey(i), config.ExportKey(i))
 			continue
 		}
-		c.Warnings = warnings(cfg, at, i)
+		if !c.Stopped {
+			c.Warnings = warnings(cfg, at, i)
+		}
 	}
 	return all
 }
