@@ -155,7 +155,7 @@ func checkOwners(s *vfs.SetAttr) error {
 // kernel would refuse another. The kernel still checks each part.
 func (fs *FS) maySetAttr(op *vfs.Op, n *node, is *look, s *vfs.SetAttr, judged bool) error {
 	c := op.Cred
-	owner := c.UID == 0 || fs.owns(c, &is.Stat_t)
+	owner := c.UID == 0 || fs.identity.owns(c, &is.Stat_t)
 	switch {
 	case s.SetMode && !owner,
 		s.SetUID && c.UID != 0 && !(owner && s.UID == is.Uid),
@@ -200,7 +200,7 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		return nil
 	}
 	c := *op.Cred
-	if c.UID == 0 && fs.canSwitch && (markOnly(st.Mode) || s.SetMode && s.Mode&unix.S_ISGID != 0) {
+	if c.UID == 0 && fs.identity.canSwitch && (markOnly(st.Mode) || s.SetMode && s.Mode&unix.S_ISGID != 0) {
 		// Without CAP_FSETID even root may keep or set set-gid only for a group that it is in.
 		// Root may be in any group. So add the file's present group and its new one.
 		c.Groups = append(slices.Clone(c.Groups), st.Gid)
@@ -216,7 +216,7 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		gid = s.GID
 	}
 	n.inode.modes.Lock()
-	err := fs.as(&c, func() error {
+	err := fs.identity.as(&c, func() error {
 		if s.SetUID || s.SetGID {
 			if err := uninterrupted(func() error { return unix.Fchownat(n.fd, "", int(uid), int(gid), unix.AT_EMPTY_PATH) }); err != nil {
 				return err
@@ -232,7 +232,7 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		return err
 	}
 	times := [2]unix.Timespec{timeToSet(s.AtimeHow, s.Atime), timeToSet(s.MtimeHow, s.Mtime)}
-	if owner := c.UID == 0 || fs.owns(&c, st); !owner && times[0].Nsec != times[1].Nsec {
+	if owner := c.UID == 0 || fs.identity.owns(&c, st); !owner && times[0].Nsec != times[1].Nsec {
 		// A caller that may write, but is not the owner, may set both times to now. The kernel
 		// allows this only for both together. If the caller wants to set only one of them, the
 		// daemon tries that with its own rights. If the daemon may not, both are set below.
@@ -243,7 +243,7 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 	}
 	// Set the times with the caller's identity. This works even if the code above gave the file to
 	// another user: only root may do that, and root may set the times of any file.
-	return fs.as(op.Cred, func() error { return utimens(n.fd, &times) })
+	return fs.identity.as(op.Cred, func() error { return utimens(n.fd, &times) })
 }
 
 // truncate sets the size through the daemon's descriptor, because NFS lets the owner change the data
@@ -254,14 +254,14 @@ func (fs *FS) truncate(op *vfs.Op, n *node, was *unix.Stat_t, size int64) error 
 		return err
 	}
 	defer f.put()
-	err = fs.asWriter(fs.writesAs(op.Cred, was, 0), func() error {
+	err = fs.identity.asWriter(fs.writesAs(op.Cred, was, 0), func() error {
 		return uninterrupted(func() error { return unix.Ftruncate(f.fd, size) })
 	})
 	if err != nil {
 		return err
 	}
 	n.wrote()
-	fs.clearSetID(op.Cred, f.fd, was)
+	clearSetID(op.Cred, f.fd, was)
 	return nil
 }
 

@@ -89,7 +89,7 @@ func (fs *FS) dirToChange(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, err
 // switched; and there is no index to write to.
 func (fs *FS) namesInMemory(op *vfs.Op) bool {
 	_, byKernel := fs.resolver.(kernelResolver)
-	return fs.volatile && byKernel && fs.asIs(op.Cred)
+	return fs.volatile && byKernel && fs.identity.asIs(op.Cred)
 }
 
 // newName returns nil if an object with this name can be made, and the error otherwise.
@@ -145,7 +145,7 @@ func (fs *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, inMe
 func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, f func(dir int, mode uint32) error) (vfs.Object, vfs.Change, error) {
 	return fs.make(op, dir, name, s, false, func(c *dirChange) error {
 		d, s := c.d, fs.masked(c.d, s)
-		err := fs.as(op.Cred, func() error { return c.call(func() error { return f(d.fd, modeOf(s)) }) })
+		err := fs.identity.as(op.Cred, func() error { return c.call(func() error { return f(d.fd, modeOf(s)) }) })
 		if err != nil {
 			return err
 		}
@@ -333,7 +333,7 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 		if how.Mode == vfs.Exclusive {
 			return fs.makeMarked(op, c, name, attr, exclusiveTimes(how.Verifier))
 		}
-		fd, err := callAs(fs, op.Cred, func() (int, error) { return c.openNew(name, attr) })
+		fd, err := callAs(&fs.identity, op.Cred, func() (int, error) { return c.openNew(name, attr) })
 		if op.Try && outOfDescriptors(err) {
 			err = vfs.ErrWouldBlock
 		}
@@ -457,7 +457,7 @@ func exclusiveMatches(st *unix.Stat_t, v [8]byte) bool {
 // without unnamed files (O_TMPFILE) the file gets its name before its times.
 func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s *vfs.SetAttr, times [2]unix.Timespec) (fd int, err error) {
 	d := c.d
-	err = fs.as(op.Cred, func() (err error) {
+	err = fs.identity.as(op.Cred, func() (err error) {
 		if !fs.noUnnamed.Load() {
 			// Look up the name first, so that a repeated create never makes another file.
 			var st unix.Stat_t

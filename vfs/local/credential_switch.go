@@ -22,34 +22,48 @@ import (
 // capabilities are the two to switch back and those in keep (asWith). The system calls that switch it
 // are raw, because the functions of Go and C would change every thread of the process.
 
+// identity is the daemon's own identity. Through it, threads act as callers. It knows no FS: its methods need
+// no file.
+type identity struct {
+	self      vfs.Cred
+	canSwitch bool   // see CanSwitch
+	unmapped  uint32 // user ID of all unmapped users; see owns
+	// switches counts the attempts to switch a thread, failures the failed ones, and retired the threads
+	// that ended because they could not be switched back.
+	switches, failures, retired atomic.Uint64
+}
+
+// init reads the identity of the process.
+func (i *identity) init() { i.self, i.unmapped, i.canSwitch = Identity(), unmappedUser(), CanSwitch() }
+
 // as runs f with c's identity, and returns its error. EPERM: this process cannot act as c,
 // and f did not run. f may only make system calls: it starts no goroutine and waits for none.
 //
 // If a switch is needed, f runs on another goroutine, whose thread is switched. If the thread's
 // identity cannot be restored afterwards, that goroutine keeps its thread locked, and the runtime
 // ends the thread with the goroutine.
-func (fs *FS) as(c *vfs.Cred, f func() error) error { return fs.asWith(c, 0, f) }
+func (i *identity) as(c *vfs.Cred, f func() error) error { return i.asWith(c, 0, f) }
 
-// asWith runs f like FS.as. The argument keep is a set of capabilities; the thread also keeps
+// asWith runs f like as. The argument keep is a set of capabilities; the thread also keeps
 // those of them that the process is permitted to have.
-func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
-	if fs.asIs(c) {
+func (i *identity) asWith(c *vfs.Cred, keep uint64, f func() error) error {
+	if i.asIs(c) {
 		return f()
 	}
-	if !fs.canSwitch {
+	if !i.canSwitch {
 		return syscall.EPERM
 	}
 	result := make(chan error, 1)
 	onSwitched(func() (restored bool) {
-		fs.stats.switches.Add(1)
+		i.switches.Add(1)
 		err := error(syscall.EPERM)
-		if switchThread(c, &fs.self, keep) {
+		if switchThread(c, &i.self, keep) {
 			err = f()
 		} else {
-			fs.stats.switchFailures.Add(1)
+			i.failures.Add(1)
 		}
-		if restored = restoreThread(c, &fs.self); !restored {
-			fs.stats.threadsRetired.Add(1)
+		if restored = restoreThread(c, &i.self); !restored {
+			i.retired.Add(1)
 		}
 		result <- err
 		return restored
@@ -57,9 +71,9 @@ func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 	return <-result
 }
 
-// callAs runs f like FS.as, and returns its results.
-func callAs[T any](fs *FS, c *vfs.Cred, f func() (T, error)) (result T, err error) {
-	err = fs.as(c, func() (err error) {
+// callAs runs f like identity.as, and returns its results.
+func callAs[T any](i *identity, c *vfs.Cred, f func() (T, error)) (result T, err error) {
+	err = i.as(c, func() (err error) {
 		result, err = f()
 		return err
 	})
@@ -69,11 +83,17 @@ func callAs[T any](fs *FS, c *vfs.Cred, f func() (T, error)) (result T, err erro
 // asIs reports whether a thread can act as c without a switch: its identity is exactly c's, and it
 // has no more capabilities than c would have. If the process cannot switch threads, it is enough
 // that c has the daemon's user and group, and no group that the daemon lacks.
-func (fs *FS) asIs(c *vfs.Cred) bool {
-	if !within(c, &fs.self) {
+func (i *identity) asIs(c *vfs.Cred) bool {
+	if !within(c, &i.self) {
 		return false
 	}
-	return !fs.canSwitch || within(&fs.self, c) && (c.UID == 0 || unswitched.Load().effective&fileCaps == 0)
+	return !i.canSwitch || within(&i.self, c) && (c.UID == 0 || unswitched.Load().effective&fileCaps == 0)
+}
+
+// owns reports whether c owns a file with attributes st. In a user namespace all unmapped owners have the
+// same ID; that ID owns nothing.
+func (i *identity) owns(c *vfs.Cred, st *unix.Stat_t) bool {
+	return c.UID == st.Uid && c.UID != i.unmapped
 }
 
 // switchThread makes the calling thread act as c. The thread is locked to its goroutine, and the
@@ -295,7 +315,7 @@ func (d capData) sets() capSets {
 	}
 }
 
-// unswitched holds the capabilities of a thread that does not act as a caller (see FS.as). init
+// unswitched holds the capabilities of a thread that does not act as a caller (see identity.as). init
 // reads them before any thread can be switched.
 var unswitched atomic.Pointer[capSets]
 
@@ -359,37 +379,4 @@ func dropByExec(c capSets) error {
 		return err
 	}
 	return syscall.Exec(exe, os.Args, append(os.Environ(), again+"=1"))
-}
-
-// openAsOwner opens a file whose mode denies access to its owner, because NFS lets the owner read
-// and write it nevertheless. It is for a daemon that cannot override modes: acting as the owner,
-// it adds the right to the mode for a moment.
-func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
-	n.inode.modes.Lock()
-	defer n.inode.modes.Unlock()
-	var st unix.Stat_t
-	if err = sysFstat(n.fd, &st); err != nil {
-		return -1, err
-	}
-	if !fs.owns(op.Cred, &st) {
-		return -1, syscall.EACCES
-	}
-	mode := st.Mode & 0o7777
-	n.inode.version.before()
-	defer n.inode.version.after(true, nil)
-	err = fs.as(op.Cred, func() error {
-		err := fs.chmod(n.fd, mode|unix.S_IRUSR|unix.S_IWUSR)
-		if err != nil {
-			return syscall.EACCES
-		}
-		if fd, err = fs.reopen(n.fd, flags); err != nil {
-			fd = -1
-		}
-		if back := fs.chmod(n.fd, mode); back != nil && err == nil {
-			unix.Close(fd)
-			fd, err = -1, back
-		}
-		return err
-	})
-	return fd, err
 }

@@ -98,7 +98,7 @@ func (fs *FS) openDir(op *vfs.Op, d *node) (int, error) {
 	fs.makeRoomToOpen()
 	fd, err := fs.reopenWithRoom(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err == syscall.EACCES {
-		fd, err = callAs(fs, op.Cred, func() (int, error) { return fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY) })
+		fd, err = callAs(&fs.identity, op.Cred, func() (int, error) { return fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY) })
 	}
 	return fd, err
 }

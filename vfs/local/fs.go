@@ -70,17 +70,15 @@ type FS struct {
 	moves atomic.Uint32
 	// covers is the inode number of the directory that the mount at the root covers, or 0 if no call
 	// has asked for it yet. It is not read in New, because that takes a listing of the parent.
-	covers    atomic.Uint64
-	kind      fsKind
-	handles   *handleKind
-	scope     vfs.Scope
-	resolver  resolver
-	self      vfs.Cred
-	canSwitch bool // see CanSwitch
+	covers   atomic.Uint64
+	kind     fsKind
+	handles  *handleKind
+	scope    vfs.Scope
+	resolver resolver
+	identity identity
 	// reopens is true if the daemon may open each regular file of which it has an O_PATH descriptor,
 	// whatever the mode, and even if the file has no name any more.
-	reopens  bool
-	unmapped uint32 // user ID of all unmapped users; see owns
+	reopens bool
 
 	descriptors *Descriptors
 	allowed     atomic.Int64 // number of descriptors that the FS may have (Descriptors.divide)
@@ -172,7 +170,7 @@ func (fs *FS) open() error {
 	fs.mountID, fs.bounded, fs.volume = on.ID, top && on.Root == "/", unique.Make(on.Device)
 	fs.device = devices.join(fs)
 	fs.whole.confirmed = fs.device.failures.Load()
-	fs.self, fs.unmapped, fs.canSwitch = Identity(), unmappedUser(), CanSwitch()
+	fs.identity.init()
 	fs.reopens = fs.kind.memory && unswitched.Load().effective&(1<<unix.CAP_DAC_OVERRIDE) != 0
 	fs.verifier.Store(rand.Uint64())
 	syscall.Umask(0)

@@ -89,7 +89,7 @@ func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) error {
 
 // mayOpen checks the caller's rights for an Open of n, whose attributes the caller has just read.
 func (fs *FS) mayOpen(op *vfs.Op, n *node, is *look, access vfs.OpenAccess) error {
-	if access&vfs.OpenOwner != 0 && fs.owns(op.Cred, &is.Stat_t) {
+	if access&vfs.OpenOwner != 0 && fs.identity.owns(op.Cred, &is.Stat_t) {
 		return nil
 	}
 	const toRead = mayRead | mayExec

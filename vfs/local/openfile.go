@@ -138,7 +138,7 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if err == syscall.EACCES || err == syscall.EPERM {
 		// The daemon may act as callers, but may not read every file itself. A descriptor opened as one
 		// caller may serve all, because each caller's rights are checked before it uses a descriptor.
-		again, asErr := callAs(fs, op.Cred, func() (int, error) { return fs.reopen(n.fd, flags) })
+		again, asErr := callAs(&fs.identity, op.Cred, func() (int, error) { return fs.reopen(n.fd, flags) })
 		if asErr == nil {
 			fd, err = again, nil
 		} else if err == syscall.EACCES {

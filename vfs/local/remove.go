@@ -37,7 +37,7 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 			return vfs.ErrWouldBlock
 		}
 		victim.before()
-		err := fs.as(op.Cred, func() error {
+		err := fs.identity.as(op.Cred, func() error {
 			return c.call(func() error { return uninterrupted(func() error { return unix.Unlinkat(d.fd, string(name), flags) }) })
 		})
 		victim.after(err == nil)
@@ -206,7 +206,7 @@ func (fs *FS) move(op *vfs.Op, r *renaming, call func(func() error) error) error
 	r.to.idle = r.from.idle
 	moved.before()
 	victim.before()
-	err := fs.as(op.Cred, func() error {
+	err := fs.identity.as(op.Cred, func() error {
 		return call(func() error {
 			return uninterrupted(func() error { return unix.Renameat2(r.f.fd, string(r.fromName), r.t.fd, string(r.toName), 0) })
 		})
@@ -278,7 +278,7 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 	md, mn := d.mark(), n.mark()
 	n.inode.version.before()
 	err = c.run(op, func() error {
-		return fs.asWith(op.Cred, linkCaps(&is.Stat_t), func() error {
+		return fs.identity.asWith(op.Cred, linkCaps(&is.Stat_t), func() error {
 			return c.call(func() error { return fs.link(n.fd, d.fd, name) })
 		})
 	})

@@ -51,14 +51,14 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	}
 	var ch vfs.Change
 	c := fs.before(n, &is, &ch)
-	err = fs.asWriter(fs.writesAs(op.Cred, &is.Stat_t, int(min(bytes, math.MaxInt32))), func() error { return do(data.fd) })
+	err = fs.identity.asWriter(fs.writesAs(op.Cred, &is.Stat_t, int(min(bytes, math.MaxInt32))), func() error { return do(data.fd) })
 	if err == nil {
 		n.wrote()
 	}
 	if op.Cred.UID == 0 {
-		fs.restoreSetID(data.fd, &is.Stat_t)
+		fs.identity.restoreSetID(data.fd, &is.Stat_t)
 	} else {
-		fs.clearSetID(op.Cred, data.fd, &is.Stat_t)
+		clearSetID(op.Cred, data.fd, &is.Stat_t)
 	}
 	_ = c.after(true, &is) // true: even a failed call may have changed a part
 	return err

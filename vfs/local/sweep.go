@@ -84,13 +84,12 @@ func (fs *FS) sweepNode(n *node) uint32 {
 
 // counters counts what is open and remembered, in order to limit it, and some events, for tests.
 type counters struct {
-	open                                     atomic.Int64  // files open for data
-	pinnedNodes, pinnedData                  atomic.Int64  // descriptors that cannot be closed: see FS.maxPinned
-	streams                                  atomic.Int64  // open listings of directories
-	nameBytes                                atomic.Int64  // see nameMemory
-	switches, switchFailures, threadsRetired atomic.Uint64 // of threads to callers' identities
-	verdicts, verdictsRemembered             atomic.Uint64
-	syncs, syncFailures                      atomic.Uint64
-	climbs                                   atomic.Uint64
-	wholeReads                               atomic.Uint64 // of directories, by namesAhead
+	open                         atomic.Int64 // files open for data
+	pinnedNodes, pinnedData      atomic.Int64 // descriptors that cannot be closed: see FS.maxPinned
+	streams                      atomic.Int64 // open listings of directories
+	nameBytes                    atomic.Int64 // see nameMemory
+	verdicts, verdictsRemembered atomic.Uint64
+	syncs, syncFailures          atomic.Uint64
+	climbs                       atomic.Uint64
+	wholeReads                   atomic.Uint64 // of directories, by namesAhead
 }

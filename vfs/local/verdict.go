@@ -123,17 +123,17 @@ func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 		fs.stats.verdictsRemembered.Add(1)
 		return has & want, nil
 	}
-	if op.Try && !(fs.kind.memory && n.verdicts.asked.Load() && fs.asIs(op.Cred)) {
+	if op.Try && !(fs.kind.memory && n.verdicts.asked.Load() && fs.identity.asIs(op.Cred)) {
 		return 0, vfs.ErrWouldBlock
 	}
 	said := verdict{caller: by, round: fs.nodes.round.Load(), change: is.change, known: want}
 	last := is.still && fs.settled(is)
 	fs.stats.verdicts.Add(1)
 	var err error
-	if fs.asIs(op.Cred) { // without callAs, nothing is allocated
+	if fs.identity.asIs(op.Cred) { // without callAs, nothing is allocated
 		has, err = fs.askKernel(n.fd, want)
 	} else {
-		has, err = callAs(fs, op.Cred, func() (right, error) { return fs.askKernel(n.fd, want) })
+		has, err = callAs(&fs.identity, op.Cred, func() (right, error) { return fs.askKernel(n.fd, want) })
 	}
 	if err != nil {
 		return 0, err

@@ -103,11 +103,11 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 		if as == nil {
 			done, err = fs.store(op, f.fd, offset, data)
 		} else {
-			done, err = callAs(fs, as, func() (int, error) { return fs.store(op, f.fd, offset, data) })
+			done, err = callAs(&fs.identity, as, func() (int, error) { return fs.store(op, f.fd, offset, data) })
 		}
 		if done > 0 {
 			n.wrote()
-			fs.clearSetID(op.Cred, f.fd, &is.Stat_t)
+			clearSetID(op.Cred, f.fd, &is.Stat_t)
 		}
 	}
 	_ = c.after(done > 0, &is)
@@ -272,28 +272,28 @@ func keepsMark(c *vfs.Cred, st *unix.Stat_t) bool { return c.UID == 0 || member(
 // attributes st, or for a truncation (bytes 0). nil means the daemon's own identity.
 func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 	switch {
-	case !fs.canSwitch:
+	case !fs.identity.canSwitch:
 		return nil // every call acts with the daemon's identity
 	case markOnly(st.Mode) && keepsMark(c, st):
 		return &vfs.Cred{UID: c.UID, GID: st.Gid, Groups: c.Groups}
-	case bytes > 0 && c.UID != fs.self.UID && fs.nearsReserve(bytes):
+	case bytes > 0 && c.UID != fs.identity.self.UID && fs.nearsReserve(bytes):
 		return c
 	}
 	return nil
 }
 
 // asWriter runs f with the identity c, which writesAs returned.
-func (fs *FS) asWriter(c *vfs.Cred, f func() error) error {
+func (i *identity) asWriter(c *vfs.Cred, f func() error) error {
 	if c == nil {
 		return f()
 	}
-	return fs.as(c, f)
+	return i.as(c, f)
 }
 
 // clearSetID clears the set-id bits that the kernel would clear if c itself wrote to the file. The
 // last argument holds the file's attributes before the write. The call is needed if the process
 // still has CAP_FSETID (see DropCapabilities), because the kernel then keeps the bits.
-func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
+func clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
 	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || sysFstat(fd, &st) != nil {
 		return
@@ -310,7 +310,7 @@ func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 // restoreSetID sets the set-id bits again that the kernel cleared when user 0 allocated or freed
 // storage or copied a range. For a local program of user 0, which has CAP_FSETID, the kernel does
 // not clear them. Nor does it for Linux's NFS server. The caller holds inode.modes.
-func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
+func (i *identity) restoreSetID(fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
 	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || sysFstat(fd, &st) != nil {
 		return
@@ -320,8 +320,8 @@ func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 		return
 	}
 	chmod := func() error { return unix.Fchmod(fd, (st.Mode|lost)&0o7777) }
-	if fs.canSwitch {
-		_ = fs.as(&vfs.Cred{GID: st.Gid}, chmod) // a member of the file's group may set the bit
+	if i.canSwitch {
+		_ = i.as(&vfs.Cred{GID: st.Gid}, chmod) // a member of the file's group may set the bit
 		return
 	}
 	_ = chmod()

@@ -67,7 +67,7 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 	if len(room) == 0 {
 		room = make([]byte, 1)
 	}
-	got, err = callAs(fs, op.Cred, func() (int, error) {
+	got, err = callAs(&fs.identity, op.Cred, func() (int, error) {
 		return again(func() (int, error) { return unix.Getxattr(n.procPath(), full, room) })
 	})
 	if err == nil && got > len(buf) {
@@ -174,7 +174,7 @@ func (n *node) changeXattr(op *vfs.Op, ch *vfs.Change, do func() error) error {
 		return err
 	}
 	c := n.fs.before(n, &is, ch)
-	err := n.fs.as(op.Cred, do)
+	err := n.fs.identity.as(op.Cred, do)
 	_ = c.after(err == nil, &is)
 	return err
 }
