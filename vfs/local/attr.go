@@ -110,14 +110,14 @@ func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time)
 	if s.IsZero() {
 		return ch, nil
 	}
-	return ch, fs.durable(op, m)
+	return ch, fs.syncer.durable(op, m)
 }
 
 // setAttr applies s to n. judged is true if s sets only the size and the caller has n open for
 // writing; then setAttr checks no rights.
 func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *vfs.Change, judged bool) error {
 	if s.SetSize {
-		if err := fs.makeRoomForData(op, n); err != nil {
+		if err := fs.syncer.makeRoomForData(op, n); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 		n.unchanged(&is, ch)
 		return err
 	}
-	c := fs.before(n, &is, ch)
+	c := n.before(&is, ch)
 	err = fs.apply(op, n, &is.Stat_t, s)
 	_ = c.after(!s.IsZero(), &is)
 	return err

@@ -74,7 +74,7 @@ func (fs *FS) below(dir int, st *unix.Stat_t) error {
 		return err
 	}
 	// Keep the parent in the cache, for knownBelow when another directory in it is checked.
-	p := fs.nodes.adopt(up, &upStat, h, nil)
+	p := fs.keepNode(up, &upStat, h, nil)
 	p.confinedAt.Store(moves)
 	p.put()
 	return nil

@@ -65,7 +65,7 @@ func (c *dirChange) call(f func() error) error {
 		return syscall.ESTALE
 	}
 	c.called = true
-	only := c.d.fs.before(c.d, &is, c.ch)
+	only := c.d.before(&is, c.ch)
 	err := f()
 	_ = only.after(err == nil && !c.idle, &is)
 	return err
@@ -89,7 +89,7 @@ func (fs *FS) dirToChange(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, err
 // switched; and there is no index to write to.
 func (fs *FS) namesInMemory(op *vfs.Op) bool {
 	_, byKernel := fs.resolver.(kernelResolver)
-	return fs.volatile && byKernel && fs.identity.asIs(op.Cred)
+	return fs.syncer.volatile && byKernel && fs.identity.asIs(op.Cred)
 }
 
 // newName returns nil if an object with this name can be made, and the error otherwise.
@@ -135,7 +135,7 @@ func (fs *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, inMe
 	case c.object.Created:
 		err = fs.durableName(op, c.n, m, c.file, c.apart)
 	case s.SetSize:
-		err = fs.durable(op, c.file)
+		err = fs.syncer.durable(op, c.file)
 	}
 	return c.object, *c.ch, err
 }
@@ -165,12 +165,12 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 func (fs *FS) durableName(op *vfs.Op, n *node, dir, file mark, apart bool) error {
 	regular := n.typ == vfs.Regular || n.typ == vfs.Directory
 	if !apart && (fs.kind.logged || fs.kind.withDirs && !regular) {
-		return fs.durable(op, dir)
+		return fs.syncer.durable(op, dir)
 	}
 	if !regular {
-		return fs.durable(op, file) // by syncAll, which includes the directory
+		return fs.syncer.durable(op, file) // by syncAll, which includes the directory
 	}
-	return fs.durable(op, dir, file)
+	return fs.syncer.durable(op, dir, file)
 }
 
 // dress applies the attributes in s beyond the mode to c.n, a new object with the attributes in is,

@@ -22,7 +22,7 @@ import (
 // capabilities are the two to switch back and those in keep (asWith). The system calls that switch it
 // are raw, because the functions of Go and C would change every thread of the process.
 
-// identity is the daemon's own identity. Through it, threads act as callers. It knows no FS: its methods need
+// An identity is the daemon's own. Through it, threads act as callers. It knows no FS: its methods need
 // no file.
 type identity struct {
 	self      vfs.Cred

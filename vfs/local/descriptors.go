@@ -175,7 +175,7 @@ func (fs *FS) openName(d *node, name []byte) (int, error) {
 // or listing is idle, it syncs one of the files with the oldest unsynced data, to close it.
 func (fs *FS) makeRoom() {
 	if fs.closeSome(1024) == 0 {
-		fs.syncOldest()
+		fs.syncer.syncOldest()
 	}
 	fs.nodes.shrink(64, 2, 1, 0)
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"container/list"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -35,35 +36,82 @@ type durability struct {
 // nothing left to do. Therefore any failure after the mark counts as a failure of the change, even
 // if the sync call was made for another caller.
 type mark struct {
+	by     *syncer
 	d      *durability
-	n      *node // the node of d; nil if d is FS.whole, which is for objects that cannot be synced alone
+	n      *node // the node of d; nil if d is syncer.whole, which is for objects that cannot be synced alone
 	failed *SyncError
 }
 
+// A syncer makes the changes through one FS durable. It knows what is not on stable storage, when to sync
+// it, and what a failure means. Its disk makes the sync calls.
+type syncer struct {
+	disk   disk
+	device *device
+	always bool // Config.Sync
+	// volatile is true if the file system loses everything with the machine's memory, so that a
+	// sync makes nothing durable.
+	volatile bool
+	whole    durability // for objects that cannot be synced alone, such as symlinks
+	unsynced unsyncedFiles
+	verifier atomic.Uint64
+	flushNow chan struct{}
+	stop     chan struct{} // closed when the FS is closed
+}
+
+// A disk is what a syncer needs from the file system and from the FS.
+type disk interface {
+	// syncNode syncs all changes so far of n, whose durability is d, or of the whole file system if n is
+	// nil. It returns the call that it made.
+	syncNode(n *node, d *durability) (SyncCall, error)
+	// syncWriter syncs n, whose durability is d, through its writable descriptor, if it has one.
+	syncWriter(n *node, d *durability) error
+	// closeIdle closes the descriptors of n for data and listings that nothing needs.
+	closeIdle(n *node)
+	// If more than manyUnsynced files have data that is not on stable storage, the flusher syncs some. If
+	// mostUnsynced have, a writer does.
+	manyUnsynced() int64
+	mostUnsynced() int64
+}
+
+func (s *syncer) init(d disk, sync bool, stop chan struct{}) {
+	s.disk, s.always, s.stop, s.flushNow = d, sync, stop, make(chan struct{}, 1)
+}
+
+// start is called when it is known on which device the files are.
+func (s *syncer) start(d *device, volatile bool) {
+	s.device, s.volatile = d, volatile
+	s.whole.confirmed = d.failures.Load()
+	s.verifier.Store(rand.Uint64())
+}
+
+// newVerifier changes the verifier. The new verifier tells clients that data which they wrote and
+// did not commit may be lost.
+func (s *syncer) newVerifier() { s.verifier.Add(1) }
+
 // mark returns a mark for a change of n. It is called before the change.
 func (n *node) mark() mark {
-	m := mark{d: &n.inode.durability, n: n}
+	m := mark{by: n.cache.syncer, d: &n.inode.durability, n: n}
 	if n.typ != vfs.Regular && n.typ != vfs.Directory {
-		m.d, m.n = &n.fs.whole, nil
+		m.d, m.n = &m.by.whole, nil
 	}
 	m.failed = m.d.failed.Load()
 	return m
 }
 
 // durable makes one change durable, and waits for that. If Config.Sync is false, op.Async is set or
-// fs.volatile is true, it does nothing. The marks, which the caller took before the change, say what
+// the file system is volatile, it does nothing. The marks, which the caller took before the change, say what
 // to sync: the directories of a removal or a rename; the directory of a creation, and also the new
 // file, unless the file system's log holds both in one transaction. The caller has references to the
 // marks' nodes.
-func (fs *FS) durable(op *vfs.Op, first mark, others ...mark) error {
-	if !fs.cfg.Sync || op.Async || fs.volatile {
+func (s *syncer) durable(op *vfs.Op, first mark, others ...mark) error {
+	if !s.always || op.Async || s.volatile {
 		return nil
 	}
 	errs := make(chan error, 2)
 	for _, m := range others {
-		go func() { errs <- fs.syncChange(m) }()
+		go func() { errs <- m.syncChange() }()
 	}
-	err := fs.syncChange(first)
+	err := first.syncChange()
 	for range others {
 		if other := <-errs; err == nil {
 			err = other
@@ -74,15 +122,15 @@ func (fs *FS) durable(op *vfs.Op, first mark, others ...mark) error {
 
 // syncChange makes a change of attributes or names durable. It first counts the change as new,
 // because a sync call that already runs may miss it.
-func (fs *FS) syncChange(m mark) error {
+func (m mark) syncChange() error {
 	m.d.mu.Lock()
 	m.d.changes++
 	m.d.mu.Unlock()
-	return fs.syncSince(m)
+	return m.sync()
 }
 
-// syncSince makes all changes so far of m's inode durable, or returns a failure since the mark.
-func (fs *FS) syncSince(m mark) error {
+// sync makes all changes so far of m's inode durable, or returns a failure since the mark.
+func (m mark) sync() error {
 	d := m.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,13 +149,13 @@ func (fs *FS) syncSince(m mark) error {
 			d.waiting--
 			continue
 		}
-		fs.syncLocked(m)
+		m.by.syncLocked(m)
 	}
 }
 
 // syncLocked syncs all changes so far of m's inode: first through m.n, then through the other nodes
 // in d.writers. The caller holds d.mu, which is unlocked during the sync calls.
-func (fs *FS) syncLocked(m mark) {
+func (s *syncer) syncLocked(m mark) {
 	d := m.d
 	running, upTo := make(chan struct{}), d.changes
 	d.running = running
@@ -118,13 +166,10 @@ func (fs *FS) syncLocked(m mark) {
 		}
 	}
 	d.mu.Unlock()
-	call, err := fs.syncNode(m.n, d)
+	call, err := s.disk.syncNode(m.n, d)
 	for _, n := range others {
-		if f := n.held(true); f != nil {
-			if otherErr := n.fs.syncAndConfirm(Fsync, f.fd, d, n, f.fd); otherErr != nil {
-				call, err = Fsync, otherErr
-			}
-			f.put()
+		if otherErr := n.cache.syncer.disk.syncWriter(n, d); otherErr != nil {
+			call, err = Fsync, otherErr
 		}
 		n.put()
 	}
@@ -136,10 +181,10 @@ func (fs *FS) syncLocked(m mark) {
 		if m.n != nil {
 			failed.File = m.n.handle
 		}
-		fs.device.lost()
+		s.device.lost()
 		for _, w := range d.writers { // of FSs that count as another device, if mountinfo misses a mount
-			if w.fs.device != fs.device {
-				w.fs.device.lost()
+			if other := w.cache.syncer.device; other != s.device {
+				other.lost()
 			}
 		}
 		d.failed.Store(failed)
@@ -155,27 +200,28 @@ func (fs *FS) syncLocked(m mark) {
 
 // wrote records that data was stored through n and is not synced yet.
 func (n *node) wrote() {
-	if n.fs.volatile {
+	s := n.cache.syncer
+	if s.volatile {
 		return
 	}
 	d := &n.inode.durability
 	d.mu.Lock()
 	d.changes++
-	n.unsynced.lastWrite.Store(n.fs.nodes.round.Load())
+	n.unsynced.lastWrite.Store(n.cache.round.Load())
 	if !n.unsynced.listed.Load() {
 		d.writers = append(d.writers, n)
-		n.fs.unsynced.add(n)
+		s.unsynced.add(n)
 	}
 	d.mu.Unlock()
-	if n.fs.unsynced.count.Load() > n.fs.manyUnsynced() {
-		n.fs.wakeFlusher()
+	if s.unsynced.count.Load() > s.disk.manyUnsynced() {
+		s.wakeFlusher()
 	}
 }
 
 // unlistLocked empties d.writers. It is called when nothing is left to sync.
 func (d *durability) unlistLocked() {
 	for _, n := range d.writers {
-		n.fs.unsynced.remove(n)
+		n.cache.syncer.unsynced.remove(n)
 	}
 	clear(d.writers)
 	d.writers = d.writers[:0]
@@ -192,7 +238,7 @@ func (n *node) forgetData() {
 		d.unlistLocked()
 	} else if i := slices.Index(d.writers, n); i >= 0 {
 		d.writers = slices.Delete(d.writers, i, i+1)
-		n.fs.unsynced.remove(n)
+		n.cache.syncer.unsynced.remove(n)
 	}
 }
 
@@ -272,39 +318,39 @@ func (u *unsyncedFiles) idle() (all []*node) {
 
 // unwritten returns the number of the sweeper's rounds since the last write to n.
 func (n *node) unwritten() uint32 {
-	return roundsSince(n.fs.nodes.round.Load(), n.unsynced.lastWrite.Load())
+	return roundsSince(n.cache.round.Load(), n.unsynced.lastWrite.Load())
 }
 
 // syncOldest syncs the node that oldest returns and closes its idle descriptors, or returns false.
-func (fs *FS) syncOldest() bool {
-	n := fs.unsynced.oldest()
+func (s *syncer) syncOldest() bool {
+	n := s.unsynced.oldest()
 	if n == nil {
 		return false
 	}
-	fs.syncAndClose(n)
+	s.syncAndClose(n)
 	return true
 }
 
 // syncAndClose syncs n, closes its idle descriptors and releases a reference to n. If the sync
 // fails, the write verifier (FS.Verifier) changes.
-func (fs *FS) syncAndClose(n *node) {
-	_ = fs.syncSince(n.mark())
-	n.dropIdle(0, false)
+func (s *syncer) syncAndClose(n *node) {
+	_ = n.mark().sync()
+	s.disk.closeIdle(n)
 	n.put()
 }
 
 // makeRoomForData is called before a write to n. If n has no unsynced data, and mostUnsynced files
 // or more have such data, it syncs the oldest of these, at most 16 (the constant closely), until
 // fewer have such data. If op.Try is set, it returns ErrWouldBlock instead.
-func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
-	if fs.unsynced.count.Load() < fs.mostUnsynced() || n.unsynced.listed.Load() {
+func (s *syncer) makeRoomForData(op *vfs.Op, n *node) error {
+	if s.unsynced.count.Load() < s.disk.mostUnsynced() || n.unsynced.listed.Load() {
 		return nil
 	}
 	if op.Try {
 		return vfs.ErrWouldBlock
 	}
 	for range closely {
-		if fs.unsynced.count.Load() < fs.mostUnsynced() || !fs.syncOldest() {
+		if s.unsynced.count.Load() < s.disk.mostUnsynced() || !s.syncOldest() {
 			break
 		}
 	}
@@ -313,37 +359,43 @@ func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
 
 // flusher is a goroutine of its own, so that the sweeper does not wait for a slow disk. It syncs files
 // whose data has been unsynced for too long, and the oldest files if too many have unsynced data.
-func (fs *FS) flusher() {
+func (s *syncer) flusher() {
 	for {
 		select {
-		case <-fs.stop:
+		case <-s.stop:
 			return
-		case <-fs.flushNow:
-			fs.flush()
+		case <-s.flushNow:
+			s.flush()
 		}
 	}
 }
 
 // wakeFlusher makes the flusher goroutine call flush.
-func (fs *FS) wakeFlusher() {
+func (s *syncer) wakeFlusher() {
 	select {
-	case fs.flushNow <- struct{}{}:
+	case s.flushNow <- struct{}{}:
 	default:
 	}
 }
 
-func (fs *FS) flush() {
-	for fs.unsynced.count.Load() > fs.manyUnsynced() && !fs.closed.Load() && fs.syncOldest() {
+func (s *syncer) flush() {
+	for s.unsynced.count.Load() > s.disk.manyUnsynced() && !s.stopped() && s.syncOldest() {
 	}
-	for _, n := range fs.unsynced.idle() {
-		if fs.closed.Load() {
+	for _, n := range s.unsynced.idle() {
+		if s.stopped() {
 			n.put()
 			continue
 		}
-		fs.syncAndClose(n)
+		s.syncAndClose(n)
 	}
 }
 
-// Unsynced returns the number of files with written data that is not known to be on stable
-// storage. Their clients have to commit it, or send it again after a restart. It does not block.
-func (fs *FS) Unsynced() (files int) { return int(fs.unsynced.count.Load()) }
+// stopped reports whether the FS is closed.
+func (s *syncer) stopped() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}

@@ -39,13 +39,13 @@ func (d *Daemon) Counts() (switches, failures, retired uint64) {
 }
 
 // SetClock replaces the clock by which the FS finds the age of a ctime.
-func (fs *FS) SetClock(now func() time.Time) { fs.now = now }
+func (fs *FS) SetClock(now func() time.Time) { fs.clock = now }
 
 // Sweep runs n rounds of the sweeper at once. Normally a round takes place every second.
 func (fs *FS) Sweep(n int) {
 	for range n {
 		fs.sweepOnce()
-		fs.flush()
+		fs.syncer.flush()
 	}
 }
 
@@ -147,7 +147,7 @@ func (fs *FS) Stats() Stats {
 		searches, forgotten = x.Stats()
 	}
 	return Stats{
-		Nodes: fs.nodes.count.Load(), OpenFiles: c.open.Load(), Listings: c.streams.Load(), Unsynced: fs.unsynced.count.Load(),
+		Nodes: fs.nodes.count.Load(), OpenFiles: c.open.Load(), Listings: c.streams.Load(), Unsynced: fs.syncer.unsynced.count.Load(),
 		Pinned:   c.pinnedNodes.Load() + c.pinnedData.Load(),
 		Switches: fs.identity.switches.Load(), SwitchFailures: fs.identity.failures.Load(), ThreadsRetired: fs.identity.retired.Load(),
 		Verdicts: c.verdicts.Load(), VerdictsRemembered: c.verdictsRemembered.Load(),
@@ -200,8 +200,8 @@ func UUIDOfDevice(dir string, dev uint64) string { return uuidOfDevice(dir, dev)
 func (fs *FS) Apart() {
 	devices.mu.Lock()
 	defer devices.mu.Unlock()
-	delete(fs.device.shown, fs)
-	fs.device = &device{shown: map[*FS]struct{}{fs: {}}}
+	delete(fs.syncer.device.shown, &fs.syncer)
+	fs.syncer.device = &device{shown: map[*syncer]*FS{&fs.syncer: fs}}
 }
 
 // Bounded reports whether the mount has nothing outside of the tree.
@@ -290,7 +290,7 @@ func (fs *FS) Alone(h vfs.Handle, do func() error) (bool, error) {
 		return false, err
 	}
 	var ch vfs.Change
-	c := fs.before(n, &is, &ch)
+	c := n.before(&is, &ch)
 	doErr := do()
 	_ = c.after(true, &is)
 	return ch.Atomic, doErr
@@ -397,7 +397,7 @@ func (w *Watched) Undisturbed(ctime, now time.Time) bool {
 		v.beginLook(&is)
 		v.tell(&is)
 	}
-	return w.i.version.undisturbed(&w.fs)
+	return w.i.version.undisturbed(host{&w.fs})
 }
 
 // noFile returns the handle of the ith of many files that do not exist.

@@ -3,7 +3,6 @@ package local
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os/signal"
 	"strconv"
 	"sync"
@@ -83,12 +82,8 @@ type FS struct {
 	descriptors *Descriptors
 	allowed     atomic.Int64 // number of descriptors that the FS may have (Descriptors.divide)
 	nodes       nodeCache
-	unsynced    unsyncedFiles
+	syncer      syncer
 	reserveLeft atomic.Int64 // number of bytes that may be written until lookAtReserve has to be called again
-	flushNow    chan struct{}
-	whole       durability // for objects that cannot be synced alone, such as symlinks
-	device      *device
-	verifier    atomic.Uint64
 
 	stop chan struct{}
 	// sweeping is locked during a round of the sweeper. It guards swept, the round before.
@@ -99,17 +94,13 @@ type FS struct {
 	stats    counters
 	// xattrs is true if the file system keeps extended attributes of users.
 	xattrs bool
-	// volatile is true if the file system loses everything with the machine's memory, so that a
-	// sync makes nothing durable. If Config.SyncHook is set, volatile is false, because the hook
-	// shall see syncs on every file system.
-	volatile bool
 	// noTryReads and noTryWrites are true if the file system does not support RWF_NOWAIT.
 	noTryReads, noTryWrites atomic.Bool
 	noUnnamed               atomic.Bool   // true if the file system has no O_TMPFILE
 	reads                   atomic.Uint32 // readKind of the mount, which a remount changes
 	refusedAt               atomic.Uint32 // see mountIsReadOnly
 	closing                 closing
-	now                     func() time.Time
+	clock                   func() time.Time
 }
 
 var _ vfs.FileSystem = (*FS)(nil)
@@ -117,9 +108,10 @@ var _ vfs.FileSystem = (*FS)(nil)
 // New opens the directory that cfg names. If the machine lacks something that the FS needs, the
 // error names it.
 func New(cfg Config) (*FS, error) {
-	fs := &FS{cfg: cfg, readOnly: cfg.ReadOnly, mount: -1, proc: -1, now: time.Now,
-		stop: make(chan struct{}), descriptors: cfg.Descriptors, flushNow: make(chan struct{}, 1)}
-	fs.nodes.init(fs)
+	fs := &FS{cfg: cfg, readOnly: cfg.ReadOnly, mount: -1, proc: -1, clock: time.Now,
+		stop: make(chan struct{}), descriptors: cfg.Descriptors}
+	fs.syncer.init(host{fs}, cfg.Sync, fs.stop)
+	fs.nodes.init(host{fs}, inodes, &fs.syncer)
 	if fs.descriptors == nil {
 		fs.descriptors = processDescriptors()
 	}
@@ -128,7 +120,7 @@ func New(cfg Config) (*FS, error) {
 		return nil, fmt.Errorf("vfs/local: %s: %w", cfg.Root, err)
 	}
 	fs.running.Go(fs.sweep)
-	fs.running.Go(fs.flusher)
+	fs.running.Go(fs.syncer.flusher)
 	return fs, nil
 }
 
@@ -165,14 +157,13 @@ func (fs *FS) open() error {
 	fs.kind = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0)
 	fs.xattrs = keepsXattrs(fs.mount)
 	fs.reads.Store(uint32(readKindOf(&sfs)))
-	fs.volatile = fs.kind.pages && fs.cfg.SyncHook == nil
 	on, top := fs.mountOfRoot()
 	fs.mountID, fs.bounded, fs.volume = on.ID, top && on.Root == "/", unique.Make(on.Device)
-	fs.device = devices.join(fs)
-	fs.whole.confirmed = fs.device.failures.Load()
+	// A hook shall see syncs on every file system.
+	fs.syncer.start(devices.join(fs), fs.kind.pages && fs.cfg.SyncHook == nil)
+	fs.nodes.memory, fs.nodes.rawAttr = fs.kind.memory, fs.kind.rawAttr
 	fs.identity.init()
 	fs.reopens = fs.kind.memory && unswitched.Load().effective&(1<<unix.CAP_DAC_OVERRIDE) != 0
-	fs.verifier.Store(rand.Uint64())
 	syscall.Umask(0)
 	signal.Ignore(syscall.SIGXFSZ) // beyond RLIMIT_FSIZE a write returns EFBIG
 
@@ -200,7 +191,8 @@ func (fs *FS) open() error {
 		}
 		fs.resolver = x
 	}
-	fs.root = fs.nodes.adopt(rootFD, &fs.rootStat, h, nil) // Close releases this reference
+	fs.root = fs.keepNode(rootFD, &fs.rootStat, h, nil) // Close releases this reference
+	fs.nodes.root = fs.root
 	return nil
 }
 
@@ -254,6 +246,21 @@ func (fs *FS) release() error {
 	return err
 }
 
+var _ vfs.Shared = (*FS)(nil)
+
+// Volume implements vfs.Shared. A volume is a file system's device number in mountinfo (proc(5)). All
+// subvolumes of a btrfs have the same; a handle says which subvolume its file is on.
+func (fs *FS) Volume() any { return fs.volume }
+
+// Root implements vfs.FileSystem.
+func (fs *FS) Root() vfs.Handle { return fs.root.handle }
+
+// Lane implements vfs.FileSystem. FSs on one file system share a lane, because they stall together.
+func (fs *FS) Lane() any { return fs.syncer.device }
+
+// now returns the time.
+func (fs *FS) now() time.Time { return fs.clock() }
+
 // reopen opens the file of an O_PATH descriptor once more, with the given flags. ErrDelay: with
 // O_NONBLOCK, another process first has to give up its lease on the file. ESTALE: it was removed.
 func (fs *FS) reopen(fd, flags int) (again int, err error) {
@@ -272,8 +279,8 @@ func (fs *FS) reopen(fd, flags int) (again int, err error) {
 
 // A device is a file system. Several FSs of the process may show it.
 type device struct {
-	failures atomic.Uint64    // number of failed syncs
-	shown    map[*FS]struct{} // the FSs that show it
+	failures atomic.Uint64   // number of failed syncs
+	shown    map[*syncer]*FS // the FSs that show it
 }
 
 // deviceTable holds the devices of all open FSs, by FS.volume. The subvolumes of a btrfs are one device,
@@ -291,10 +298,10 @@ func (t *deviceTable) join(fs *FS) *device {
 	defer t.mu.Unlock()
 	d := t.m[fs.volume]
 	if d == nil {
-		d = &device{shown: make(map[*FS]struct{})}
+		d = &device{shown: make(map[*syncer]*FS)}
 		t.m[fs.volume] = d
 	}
-	d.shown[fs] = struct{}{}
+	d.shown[&fs.syncer] = fs
 	return d
 }
 
@@ -303,8 +310,8 @@ func (t *deviceTable) join(fs *FS) *device {
 func (t *deviceTable) leave(fs *FS) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if d := fs.device; d != nil {
-		if delete(d.shown, fs); len(d.shown) == 0 && t.m[fs.volume] == d {
+	if d := fs.syncer.device; d != nil {
+		if delete(d.shown, &fs.syncer); len(d.shown) == 0 && t.m[fs.volume] == d {
 			delete(t.m, fs.volume)
 		}
 	}
@@ -316,7 +323,7 @@ func (t *deviceTable) leave(fs *FS) {
 func (t *deviceTable) moved(by *FS) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for fs := range by.device.shown {
+	for _, fs := range by.syncer.device.shown {
 		if fs != by && !fs.bounded {
 			fs.moves.Add(1)
 		}
@@ -327,7 +334,7 @@ func (t *deviceTable) moved(by *FS) {
 func (d *device) lost() {
 	devices.mu.Lock()
 	defer devices.mu.Unlock()
-	for fs := range d.shown {
-		fs.newVerifier()
+	for s := range d.shown {
+		s.newVerifier()
 	}
 }

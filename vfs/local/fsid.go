@@ -36,6 +36,20 @@ func (fs *FS) fsid(fd int, st *unix.Stat_t, near *node) uint64 {
 	return id
 }
 
+// An origin is the FS that a node is of, and the identity of the node's file there.
+type origin struct {
+	fs     *FS
+	fsid   uint64
+	fileID uint64 // see FS.fileID
+}
+
+// keepNode returns the node of h with a reference, which has fd, or closes fd: see nodeCache.adopt. near is
+// an open node, probably of the same device, or nil.
+func (fs *FS) keepNode(fd int, st *unix.Stat_t, h vfs.Handle, near *node) *node {
+	fsid := fs.fsid(fd, st, near)
+	return fs.nodes.adopt(fd, st, h, origin{fs, fsid, fs.fileID(fsid, st)})
+}
+
 const (
 	// subvolumeRoot is the inode number of the root of each subvolume (BTRFS_FIRST_FREE_OBJECTID).
 	subvolumeRoot = 256

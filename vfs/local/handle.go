@@ -324,3 +324,80 @@ func (t indexedTree) Names(dir int, each func(name []byte) bool) error {
 	}
 	return nil
 }
+
+// node returns the node of h with a reference. It makes sure that a directory lies below the root.
+func (fs *FS) node(op *vfs.Op, h vfs.Handle) (*node, error) {
+	n := fs.nodes.cached(&h)
+	if n == nil {
+		return fs.findNode(op, h)
+	}
+	if n.typ == vfs.Directory && n.confinedAt.Load() != fs.moves.Load() {
+		if err := fs.confine(op, n); err != nil {
+			fs.giveBack(op, n)
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
+	if err := checkHandle(&h); err != nil {
+		return nil, err
+	}
+	if op.Try {
+		return nil, vfs.ErrWouldBlock
+	}
+	moves := fs.moves.Load()
+	fd, err := fs.withRoom(func() (int, error) { return fs.resolver.Open(h) })
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err = sysFstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	n := fs.keepNode(fd, &st, h, nil)
+	n.confinedAt.Store(moves)
+	return n, nil
+}
+
+// dir returns the node of a directory, with a reference. For another file it returns ENOTDIR.
+func (fs *FS) dir(op *vfs.Op, h vfs.Handle) (*node, error) {
+	n, err := fs.node(op, h)
+	if err == nil && n.typ != vfs.Directory {
+		n.put()
+		return nil, syscall.ENOTDIR
+	}
+	return n, err
+}
+
+func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == syscall.ENFILE }
+
+// lookAt returns the node of h with a reference, and reads its attributes into the last argument.
+func (fs *FS) lookAt(op *vfs.Op, h vfs.Handle, is *look) (*node, error) {
+	n, err := fs.node(op, h)
+	if err == nil {
+		if err = fs.look(op, n, is); err != nil {
+			fs.giveBack(op, n)
+		}
+	}
+	return n, err
+}
+
+// look reads n's attributes. ESTALE: the file has no name any more and no caller has it open; then
+// look removes n from the cache, so that the file's space becomes free.
+func (fs *FS) look(op *vfs.Op, n *node, l *look) error {
+	if op.Try && !fs.kind.memory {
+		return vfs.ErrWouldBlock
+	}
+	err := n.stat(l)
+	if err == syscall.ENOENT { // FUSE, of a file that was removed
+		fs.nodes.forget(n)
+		return syscall.ESTALE
+	}
+	if err == nil && l.Nlink == 0 && fs.kind.links && fs.nodes.forget(n) {
+		err = syscall.ESTALE
+	}
+	return err
+}

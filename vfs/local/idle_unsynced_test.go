@@ -7,15 +7,15 @@ import "testing"
 func TestUnsyncedDataIsDueAfterThePatience(t *testing.T) {
 	var u unsyncedFiles
 	const written = 1<<32 - 10 // round numbers wrap around to 0 here
-	var fs FS
-	n, gone := &node{fs: &fs}, &node{fs: &fs}
+	var cache nodeCache
+	n, gone := &node{cache: &cache}, &node{cache: &cache}
 	n.refs.Store(1)
 	for _, n := range []*node{n, gone} {
 		n.unsynced.lastWrite.Store(written)
 		u.add(n)
 	}
 	for i := range uint32(syncAfter + 2) {
-		fs.nodes.round.Store(written + i)
+		cache.round.Store(written + i)
 		due := u.idle()
 		if want := i >= syncAfter; (len(due) == 1 && due[0] == n) != want || len(due) > 1 {
 			t.Errorf("%d rounds after the write: %d nodes are due", i, len(due))

@@ -232,7 +232,7 @@ func (fs *FS) adopt(fd int, near *node) (*node, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return fs.nodes.adopt(fd, &st, h, near), nil
+	return fs.keepNode(fd, &st, h, near), nil
 }
 
 func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {

@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
-	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,9 +19,8 @@ type node struct {
 	handle            vfs.Handle
 	fd                int // opened with O_PATH
 	typ               vfs.Type
-	fsid              uint64
 	ino               uint64
-	fileID            uint64 // see FS.fileID
+	origin
 
 	refs atomic.Int32  // one for each user, and one while the node is in the cache
 	used atomic.Uint32 // round of the sweeper (one a second) at the last use
@@ -43,7 +42,7 @@ type node struct {
 	streams  dirStreams
 	memory   dirMemory
 	quiet    quietReads
-	fs       *FS
+	cache    *nodeCache
 }
 
 // put releases a reference. If it was the last one, put closes n's descriptors, which may block;
@@ -62,7 +61,7 @@ func (n *node) release() bool {
 		return false
 	}
 	if n.unsynced.listed.Load() && !n.inode.gone.Load() {
-		n.fs.newVerifier()
+		n.cache.syncer.newVerifier()
 	}
 	return true
 }
@@ -70,16 +69,39 @@ func (n *node) release() bool {
 func (n *node) close() {
 	n.forgetData()
 	n.closeAll()
-	n.memory.forget(n.fs)
-	inodes.giveBack(n.inode)
-	unix.Close(n.fd)
+	n.cache.inodes.giveBack(n.inode)
+	n.cache.host.close(n)
+}
+
+// A nodeHost is what a nodeCache and its nodes need from the file system and from the FS. Their tests have
+// another one, without a file system.
+type nodeHost interface {
+	now() time.Time
+	// fstat reads the attributes of the file that is open on fd.
+	fstat(fd int) (unix.Stat_t, error)
+	// close closes a node's descriptor when the node has no reference left. It may block.
+	close(n *node)
+	// closeFD closes a descriptor that no node needs.
+	closeFD(fd int)
+	// maxNodes returns the limit of nodes in the cache.
+	maxNodes() int64
+	// pin counts one more node that callers have open. ErrDelay: the limit is reached.
+	pin() error
+	// unpin undoes pin.
+	unpin()
 }
 
 const nodeShards = 16
 
 // nodeCache maps handles to nodes and limits the number of nodes.
 type nodeCache struct {
-	fs      *FS
+	host   nodeHost
+	inodes *inodeTable
+	syncer *syncer
+	root   *node // stays in the cache until drain; nil while there is none
+	// memory is true if no other machine and no program changes the attributes of open files (see fsKind).
+	memory  bool
+	rawAttr bool // see fsKind
 	seed    maphash.Seed
 	count   atomic.Int64
 	round   atomic.Uint32 // rounds of the sweeper so far, one a second
@@ -93,8 +115,8 @@ type nodeShard struct {
 	turns sweepTurns
 }
 
-func (c *nodeCache) init(fs *FS) {
-	c.fs = fs
+func (c *nodeCache) init(host nodeHost, t *inodeTable, s *syncer) {
+	c.host, c.inodes, c.syncer = host, t, s
 	c.seed = maphash.MakeSeed()
 	for i := range c.shards {
 		c.shards[i].m = make(map[vfs.Handle]*node)
@@ -119,41 +141,39 @@ func (c *nodeCache) cached(h *vfs.Handle) *node {
 }
 
 // adopt returns the node of h with a reference: the one in the cache, or else a new one. fd is an
-// O_PATH descriptor of that file, with attributes st; near is an open node, probably of the same
-// device, or nil. A new node keeps fd; if the cache has a node already, adopt closes fd. If the cache
-// then has too many nodes, adopt removes idle ones.
-func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle, near *node) *node {
-	fsid := c.fs.fsid(fd, st, near)
+// O_PATH descriptor of that file, with attributes st. A new node keeps fd; if the cache has a node
+// already, adopt closes fd. If the cache then has too many nodes, adopt removes idle ones.
+func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle, from origin) *node {
 	s := c.shard(&h)
 	s.mu.Lock()
 	if n := s.m[h]; n != nil {
 		n.refs.Add(1)
 		n.used.Store(c.round.Load())
 		s.mu.Unlock()
-		unix.Close(fd)
+		c.host.closeFD(fd)
 		return n
 	}
-	n := &node{fs: c.fs, handle: h, fd: fd, typ: typeOf(st.Mode), fsid: fsid, ino: st.Ino,
-		fileID: c.fs.fileID(fsid, st), inode: inodes.acquire(inodeKey{st.Dev, h}, st, c.fs.device)}
+	n := &node{cache: c, handle: h, fd: fd, typ: typeOf(st.Mode), ino: st.Ino, origin: from,
+		inode: c.inodes.acquire(inodeKey{st.Dev, h}, st, c.syncer.device)}
 	n.refs.Store(2)
 	n.used.Store(c.round.Load())
 	s.m[h] = n
 	s.turns.add(n, c.round.Load()+lookEveryRound)
 	s.mu.Unlock()
-	if most := c.fs.maxNodes(); c.count.Add(1) > most {
+	if most := c.host.maxNodes(); c.count.Add(1) > most {
 		c.shrink(int(most/32+1), 2, 1, 0)
 	}
 	return n
 }
 
 // full reports whether adding one more node would remove another.
-func (c *nodeCache) full() bool { return c.count.Load() >= c.fs.maxNodes() }
+func (c *nodeCache) full() bool { return c.count.Load() >= c.host.maxNodes() }
 
 // removeLocked removes n from s, unless a caller uses n or n has unsynced data. The caller holds
 // s.mu, and closes n afterwards. While n has 0 references, no other goroutine can get one: hold
 // fails, and s is locked. So unsynced cannot change before n is removed.
 func (c *nodeCache) removeLocked(s *nodeShard, n *node) bool {
-	if n == c.fs.root || !n.refs.CompareAndSwap(1, 0) {
+	if n == c.root || !n.refs.CompareAndSwap(1, 0) {
 		return false
 	}
 	if n.unsynced.listed.Load() {
@@ -206,7 +226,7 @@ func (c *nodeCache) shrink(want int, patiences ...uint32) {
 // the file open, forget returns false, and n stays until the last of them closes the file. If n is
 // the root, forget returns true, but n stays.
 func (c *nodeCache) forget(n *node) bool {
-	if n == c.fs.root {
+	if n == c.root {
 		return true
 	}
 	s := c.shard(&n.handle)
@@ -253,13 +273,13 @@ func (c *nodeCache) open(n *node) (there bool, err error) {
 	if !there {
 		return false, nil
 	}
-	if err = c.fs.pinOne(&c.fs.stats.pinnedNodes); err != nil {
+	if err = c.host.pin(); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if there = s.m[n.handle] == n; !there || n.opens > 0 {
-		c.fs.stats.pinnedNodes.Add(-1) // another caller has counted n meanwhile
+		c.host.unpin() // another caller has counted n meanwhile
 	}
 	if there {
 		n.opens++
@@ -274,7 +294,7 @@ func (c *nodeCache) close(n *node) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n.opens--; n.opens == 0 {
-		c.fs.stats.pinnedNodes.Add(-1)
+		c.host.unpin()
 	}
 	return n.opens == 0 && n.nameless
 }
@@ -312,110 +332,11 @@ func (c *nodeCache) drain() {
 		for _, n := range out {
 			c.count.Add(-1)
 			n.put()
-			if n == c.fs.root {
+			if n == c.root {
 				n.put() // the reference that FS.open took
 			}
 		}
 	}
-}
-
-var _ vfs.Shared = (*FS)(nil)
-
-// Volume implements vfs.Shared. A volume is a file system's device number in mountinfo (proc(5)). All
-// subvolumes of a btrfs have the same; a handle says which subvolume its file is on.
-func (fs *FS) Volume() any { return fs.volume }
-
-// Root implements vfs.FileSystem.
-func (fs *FS) Root() vfs.Handle { return fs.root.handle }
-
-// Lane implements vfs.FileSystem. FSs on one file system share a lane, because they stall together.
-func (fs *FS) Lane() any { return fs.device }
-
-// node returns the node of h with a reference. It makes sure that a directory lies below the root.
-func (fs *FS) node(op *vfs.Op, h vfs.Handle) (*node, error) {
-	n := fs.nodes.cached(&h)
-	if n == nil {
-		return fs.findNode(op, h)
-	}
-	if n.typ == vfs.Directory && n.confinedAt.Load() != fs.moves.Load() {
-		if err := fs.confine(op, n); err != nil {
-			fs.giveBack(op, n)
-			return nil, err
-		}
-	}
-	return n, nil
-}
-
-func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
-	if err := checkHandle(&h); err != nil {
-		return nil, err
-	}
-	if op.Try {
-		return nil, vfs.ErrWouldBlock
-	}
-	moves := fs.moves.Load()
-	fd, err := fs.withRoom(func() (int, error) { return fs.resolver.Open(h) })
-	if err != nil {
-		return nil, err
-	}
-	var st unix.Stat_t
-	if err = sysFstat(fd, &st); err != nil {
-		unix.Close(fd)
-		return nil, err
-	}
-	n := fs.nodes.adopt(fd, &st, h, nil)
-	n.confinedAt.Store(moves)
-	return n, nil
-}
-
-// dir returns the node of a directory, with a reference. For another file it returns ENOTDIR.
-func (fs *FS) dir(op *vfs.Op, h vfs.Handle) (*node, error) {
-	n, err := fs.node(op, h)
-	if err == nil && n.typ != vfs.Directory {
-		n.put()
-		return nil, syscall.ENOTDIR
-	}
-	return n, err
-}
-
-func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == syscall.ENFILE }
-
-// lookAt returns the node of h with a reference, and reads its attributes into the last argument.
-func (fs *FS) lookAt(op *vfs.Op, h vfs.Handle, is *look) (*node, error) {
-	n, err := fs.node(op, h)
-	if err == nil {
-		if err = fs.look(op, n, is); err != nil {
-			fs.giveBack(op, n)
-		}
-	}
-	return n, err
-}
-
-// look reads n's attributes. ESTALE: the file has no name any more and no caller has it open; then
-// look removes n from the cache, so that the file's space becomes free.
-func (fs *FS) look(op *vfs.Op, n *node, l *look) error {
-	if op.Try && !fs.kind.memory {
-		return vfs.ErrWouldBlock
-	}
-	err := n.stat(l)
-	if err == syscall.ENOENT { // FUSE, of a file that was removed
-		fs.nodes.forget(n)
-		return syscall.ESTALE
-	}
-	if err == nil && l.Nlink == 0 && fs.kind.links && fs.nodes.forget(n) {
-		err = syscall.ESTALE
-	}
-	return err
-}
-
-// stat reads n's attributes like n.look, but does not check the link count.
-func (n *node) stat(l *look) error {
-	n.inode.version.beginLook(l)
-	err := n.fs.kind.fstat(n.fd, &l.Stat_t)
-	if err == nil {
-		n.inode.version.tell(l)
-	}
-	return err
 }
 
 // roundsSince returns by how many rounds now is later than was. It returns 0 if now is earlier, which

@@ -319,5 +319,5 @@ func (f *file) SetSize(op *vfs.Op, size uint64) (ch vfs.Change, err error) {
 	if err = fs.setAttr(op, f.n, &vfs.SetAttr{SetSize: true, Size: size}, nil, &ch, true); err != nil {
 		return ch, err
 	}
-	return ch, fs.durable(op, m)
+	return ch, fs.syncer.durable(op, m)
 }

@@ -28,6 +28,11 @@ func (k *fsKind) fstat(fd int, st *unix.Stat_t) error {
 	if !k.rawAttr {
 		return sysFstat(fd, st)
 	}
+	return rawFstat(fd, st)
+}
+
+// rawFstat is fstat for the file systems of which fsKind.rawAttr is true.
+func rawFstat(fd int, st *unix.Stat_t) error {
 	_, _, e := syscall.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
 	return errnoErr(e)
 }

@@ -371,7 +371,7 @@ func (l *listing) sight(h vfs.Handle, dir int, name []byte, is *look) bool {
 	if is.change = stamp(&is.Stat_t); g.ctimeSays(key) {
 		return true
 	}
-	i := inodes.acquire(key, &is.Stat_t, l.fs.device)
+	i := inodes.acquire(key, &is.Stat_t, l.fs.syncer.device)
 	defer inodes.giveBack(i)
 	i.version.beginLook(is)
 	if fstatAt(dir, name, &is.Stat_t) != nil || is.Dev != key.dev {

@@ -53,7 +53,7 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 	if err != nil {
 		return ch, err
 	}
-	return ch, fs.durable(op, m)
+	return ch, fs.syncer.durable(op, m)
 }
 
 // A named is the file to which a name belongs just before the name is removed or renamed.
@@ -168,9 +168,9 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 	case err != nil:
 		return from, to, err
 	case r.within():
-		return from, to, fs.durable(op, mf)
+		return from, to, fs.syncer.durable(op, mf)
 	}
-	return from, to, fs.durable(op, mf, mt)
+	return from, to, fs.syncer.durable(op, mf, mt)
 }
 
 // A renaming is one Rename of fromName in f to toName in t. from and to are the changes of the two

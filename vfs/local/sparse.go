@@ -31,7 +31,7 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 		return vfs.ErrWouldBlock
 	}
 	fs, n := f.n.fs, f.n
-	if err := fs.makeRoomForData(op, n); err != nil {
+	if err := fs.syncer.makeRoomForData(op, n); err != nil {
 		return err
 	}
 	data, err := fs.file(op, n, true)
@@ -50,7 +50,7 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 		return err
 	}
 	var ch vfs.Change
-	c := fs.before(n, &is, &ch)
+	c := n.before(&is, &ch)
 	err = fs.identity.asWriter(fs.writesAs(op.Cred, &is.Stat_t, int(min(bytes, math.MaxInt32))), func() error { return do(data.fd) })
 	if err == nil {
 		n.wrote()
@@ -73,7 +73,7 @@ func (f *file) fallocate(op *vfs.Op, mode uint32, offset, length, bytes uint64) 
 	if err != nil {
 		return err
 	}
-	return f.n.fs.durable(op, m)
+	return f.n.fs.syncer.durable(op, m)
 }
 
 // notSupported translates the kernel's errors for a missing operation to vfs.ErrNotSupported.
@@ -311,7 +311,7 @@ func (fs *FS) CloneRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fi
 	})
 	switch err {
 	case nil:
-		return fs.durable(op, m)
+		return fs.syncer.durable(op, m)
 	case syscall.ENOTTY:
 		return vfs.ErrNotSupported
 	}

@@ -28,7 +28,7 @@ func (fs *FS) sweep() {
 			return
 		case <-t.C:
 			fs.sweepOnce()
-			fs.wakeFlusher()
+			fs.syncer.wakeFlusher()
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 	err := fs.callSync(what, fd)
 	if err != nil {
 		fs.stats.syncFailures.Add(1)
-		fs.device.failures.Add(1)
+		fs.syncer.device.failures.Add(1)
 		if fs.cfg.SyncFailed != nil {
 			fs.cfg.SyncFailed(what, err)
 		}
@@ -146,7 +146,7 @@ func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, open
 // confirm sets the atime of n, which is open on opened, to its present value and syncs that
 // change. That fails if the log cannot be written, but not if only the data of one file was lost.
 func (fs *FS) confirm(d *durability, n *node, opened int) error {
-	failures := fs.device.failures.Load()
+	failures := fs.syncer.device.failures.Load()
 	if d.confirmed == failures {
 		return nil
 	}

@@ -272,13 +272,13 @@ func (v *version) foreignChange(ctime uint64) {
 func (v *version) made() { v.foreign.Store(0) }
 
 // undisturbed reports whether no other process is known to have changed the inode lately.
-func (v *version) undisturbed(fs *FS) bool {
+func (v *version) undisturbed(clock nodeHost) bool {
 	last := int64(v.foreign.Load())
-	return last == 0 || fs.now().Sub(time.Unix(0, last)) >= time.Duration(v.quiet.Load())+grainOf(last%1e9)
+	return last == 0 || clock.now().Sub(time.Unix(0, last)) >= time.Duration(v.quiet.Load())+grainOf(last%1e9)
 }
 
 // A change is one change of a file by this process that is reported in a vfs.Change. It begins with
-// FS.before and ends with change.after. A change that is not reported, for example of the link count
+// node.before and ends with change.after. A change that is not reported, for example of the link count
 // when a name is removed, calls only version.before and version.after.
 type change struct {
 	n     *node
@@ -288,11 +288,11 @@ type change struct {
 }
 
 // before begins a change of n and stores l, the attributes of n just read, in ch.Before.
-func (fs *FS) before(n *node, l *look, ch *vfs.Change) change {
+func (n *node) before(l *look, ch *vfs.Change) change {
 	n.fill(&ch.Before, l)
 	ch.HasBefore = true
 	c := change{n: n, ch: ch, moves: l.moves + moveSeen}
-	c.alone = fs.kind.memory && l.still && n.inode.version.undisturbed(fs)
+	c.alone = n.cache.memory && l.still && n.inode.version.undisturbed(n.cache.host)
 	n.inode.version.before()
 	return c
 }
@@ -318,7 +318,7 @@ func (c *change) after(changed bool, l *look) error {
 func (n *node) after(changed bool, l *look) error {
 	v := &n.inode.version
 	v.beginLook(l)
-	err := n.fs.kind.fstat(n.fd, &l.Stat_t)
+	err := n.fstat(l)
 	if err != nil {
 		v.after(changed, nil)
 		return err
@@ -326,6 +326,26 @@ func (n *node) after(changed bool, l *look) error {
 	if !v.after(changed, l) {
 		err = n.stat(l)
 	}
+	return err
+}
+
+// stat reads n's attributes like FS.look, but does not check the link count.
+func (n *node) stat(l *look) error {
+	n.inode.version.beginLook(l)
+	err := n.fstat(l)
+	if err == nil {
+		n.inode.version.tell(l)
+	}
+	return err
+}
+
+// fstat reads n's attributes. It asks the kernel without the host if that is a raw call: most calls of
+// clients make one, and the host would return the attributes by value.
+func (n *node) fstat(l *look) (err error) {
+	if n.cache.rawAttr {
+		return rawFstat(n.fd, &l.Stat_t)
+	}
+	l.Stat_t, err = n.cache.host.fstat(n.fd)
 	return err
 }
 

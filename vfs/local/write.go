@@ -43,10 +43,10 @@ func (fs *FS) writeAndSync(op *vfs.Op, n *node, offset uint64, data [][]byte, st
 	if offset > math.MaxInt64 || offset+uint64(total) > math.MaxInt64 {
 		return 0, 0, ch, syscall.EFBIG
 	}
-	if op.Try && (stable != vfs.Unstable && !fs.volatile || fs.noTryWrites.Load()) {
+	if op.Try && (stable != vfs.Unstable && !fs.syncer.volatile || fs.noTryWrites.Load()) {
 		return 0, 0, ch, vfs.ErrWouldBlock
 	}
-	if err = fs.makeRoomForData(op, n); err != nil {
+	if err = fs.syncer.makeRoomForData(op, n); err != nil {
 		return 0, 0, ch, err
 	}
 	m := n.mark()
@@ -59,7 +59,7 @@ func (fs *FS) writeAndSync(op *vfs.Op, n *node, offset uint64, data [][]byte, st
 	// DATA_SYNC is treated as FILE_SYNC here, so all attributes become stable, too. Few clients ask
 	// for DATA_SYNC, and after a sync of the data alone the file would have to stay open until the
 	// rest is synced.
-	if err = fs.syncSince(m); err != nil {
+	if err = m.sync(); err != nil {
 		return 0, 0, ch, err
 	}
 	return done, vfs.FileSync, ch, nil
@@ -97,7 +97,7 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 			return 0, err
 		}
 	}
-	c := fs.before(n, &is, ch)
+	c := n.before(&is, ch)
 	done := 0
 	if total > 0 {
 		if as == nil {
@@ -227,7 +227,7 @@ func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error
 		}
 	}
 	if !op.Try {
-		if err = fs.syncSince(m); err != nil {
+		if err = m.sync(); err != nil {
 			return vfs.Change{}, err
 		}
 	}
@@ -327,15 +327,15 @@ func (i *identity) restoreSetID(fd int, was *unix.Stat_t) {
 	_ = chmod()
 }
 
-// newVerifier changes the verifier. The new verifier tells clients that data which they wrote and
-// did not commit may be lost.
-func (fs *FS) newVerifier() { fs.verifier.Add(1) }
-
 // Verifier implements vfs.FileSystem.
 func (fs *FS) Verifier() (v [8]byte) {
-	binary.BigEndian.PutUint64(v[:], fs.verifier.Load())
+	binary.BigEndian.PutUint64(v[:], fs.syncer.verifier.Load())
 	return v
 }
+
+// Unsynced returns the number of files with written data that is not known to be on stable
+// storage. Their clients have to commit it, or send it again after a restart. It does not block.
+func (fs *FS) Unsynced() (files int) { return int(fs.syncer.unsynced.count.Load()) }
 
 // ext2, ext3, ext4 and f2fs keep blocks in reserve for user 0. The kernel checks the user of the
 // thread that writes, usually user 0, so clients could use up the reserve. Switching the thread to

@@ -161,7 +161,7 @@ func (fs *FS) changeXattr(op *vfs.Op, h vfs.Handle, name []byte, change func(pat
 	if err = n.changeXattr(op, &ch, func() error { return change(n.procPath(), full) }); err != nil {
 		return ch, notSupported(err)
 	}
-	return ch, fs.durable(op, m)
+	return ch, fs.syncer.durable(op, m)
 }
 
 // changeXattr runs the function do, which changes n's extended attributes, with the caller's
@@ -173,7 +173,7 @@ func (n *node) changeXattr(op *vfs.Op, ch *vfs.Change, do func() error) error {
 	if err := n.fs.look(op, n, &is); err != nil {
 		return err
 	}
-	c := n.fs.before(n, &is, ch)
+	c := n.before(&is, ch)
 	err := n.fs.identity.as(op.Cred, do)
 	_ = c.after(err == nil, &is)
 	return err
