@@ -28,12 +28,20 @@ type modelFile struct {
 	pending, stable map[int]bool
 	errs            int
 
-	states  map[uint64]unix.Stat_t // the state that each Change names
-	last    uint64                 // the latest Change
+	content int
+	states  map[uint64]modelState // the state that each Change names
+	last    uint64                // the latest Change
 	looked  bool
 	changed bool      // changed through the process since the last look
 	foreign bool      // changed by another program since the last look
 	seen    time.Time // ctime of the last change by another program that a look showed
+	met     time.Time // ctime when the table had no inode of the file and took one
+}
+
+// A modelState is what a client sees of a file. Within a tick, attributes may be the same for two contents.
+type modelState struct {
+	unix.Stat_t
+	content int
 }
 
 type ack struct {
@@ -182,13 +190,14 @@ func (f *modelFile) lose() {
 
 // touch makes a new state of the file.
 func (m *model) touch(f *modelFile) {
-	f.st.Size++
+	f.content++
+	f.st.Size += int64(m.r.IntN(2))
 	f.st.Ctim = unix.NsecToTimespec(m.clock.Truncate(tick).UnixNano())
 }
 
 func (m *model) newFile() *modelFile {
 	m.made++
-	f := &modelFile{h: noFile(m.made), pending: map[int]bool{}, stable: map[int]bool{}, states: map[uint64]unix.Stat_t{}}
+	f := &modelFile{h: noFile(m.made), pending: map[int]bool{}, stable: map[int]bool{}, states: map[uint64]modelState{}}
 	f.st = unix.Stat_t{Dev: 1, Ino: uint64(m.made), Nlink: 1, Mode: unix.S_IFREG | 0o644}
 	m.touch(f)
 	return f
@@ -210,25 +219,36 @@ func newModel(t *testing.T, seed uint64) *model {
 		d.shown[&s.syncer] = nil
 		m.shares = append(m.shares, s)
 		s.cache.root = s.adopt(m.files[0])
+		s.look(s.cache.root)
 	}
 	return m
 }
 
 func (s *share) adopt(f *modelFile) *node {
+	key, shard := inodeKey{f.st.Dev, f.h}, s.m.inodes.shard(&f.h)
+	if shard.m[key] == nil && shard.kept[key] == nil {
+		f.met = time.Unix(f.st.Ctim.Unix())
+	}
 	fd := len(s.m.fds) + len(s.m.closed) + 1
 	s.m.fds[fd] = f
 	return s.cache.adopt(fd, &f.st, f.h, origin{})
 }
 
-// find returns f's node with a reference, and looks at it.
+// find returns f's node with a reference. At times it opens the file anew although the cache has a node, as
+// two calls for one name do.
 func (s *share) find(f *modelFile) *node {
-	n := s.cache.cached(&f.h)
-	if n == nil {
-		if n = s.adopt(f); s.cache.cached(&f.h) != n {
-			s.m.errorf("the new node of %v is not in the cache", f.h)
+	was := s.cache.cached(&f.h)
+	if was != nil {
+		if s.m.r.IntN(4) > 0 {
+			return was
 		}
-		n.put()
+		defer was.put()
 	}
+	n := s.adopt(f)
+	if was != nil && n != was || s.cache.cached(&f.h) != n {
+		s.m.errorf("the cache has another node of %v", f.h)
+	}
+	n.put()
 	return n
 }
 
@@ -258,19 +278,20 @@ func (s *share) look(n *node) {
 
 func (m *model) tell(f *modelFile, l *look) {
 	m.t.Helper()
+	is := modelState{l.Stat_t, f.content}
 	was, known := f.states[l.change]
 	switch {
-	case known && was != l.Stat_t:
+	case known && was != is:
 		m.errorf("Change %d names two states", l.change)
 	case f.looked && l.change < f.last:
 		m.errorf("the Change fell from %d to %d", f.last, l.change)
-	case f.looked && f.states[f.last] == l.Stat_t && !f.changed && l.change != f.last:
+	case f.looked && f.states[f.last] == is && !f.changed && l.change != f.last:
 		m.errorf("the Change went from %d to %d, but nothing has changed", f.last, l.change)
 	}
 	if f.looked && f.foreign && !f.changed { // a look cannot tell it from a change through the process
 		f.seen = time.Unix(l.Ctim.Unix())
 	}
-	f.states[l.change], f.last, f.looked, f.changed, f.foreign = l.Stat_t, l.change, true, false, false
+	f.states[l.change], f.last, f.looked, f.changed, f.foreign = is, l.change, true, false, false
 }
 
 // othersChange makes the file change through another program. If the change comes in the tick of the last
@@ -281,6 +302,7 @@ func (m *model) othersChange(f *modelFile, looked func()) {
 		m.clock = m.clock.Add(tick)
 	}
 	m.touch(f)
+	f.st.Size++ // otherwise no look could show a change in the tick of another
 	if f.foreign = true; soon {
 		looked()
 	}
@@ -305,7 +327,7 @@ func (s *share) write(n *node) {
 		m.errorf("%v", err)
 	}
 	m.tell(f, &is)
-	ctime, seen, others, own := time.Unix(is.Ctim.Unix()), f.seen, false, false
+	seen, others, own := f.seen, false, false
 	began := m.clock
 	c := n.before(&is, &ch)
 	m.writes++
@@ -339,7 +361,7 @@ func (s *share) write(n *node) {
 		}
 		return
 	}
-	quiet := began.Sub(ctime) >= mostQuiet+2*time.Second
+	quiet := min(began.Sub(seen), began.Sub(f.met))
 	switch {
 	case err != nil || !ch.HasAfter || ch.After.Change <= ch.Before.Change:
 		m.errorf("after a write: %v, %+v", err, ch)
@@ -347,8 +369,8 @@ func (s *share) write(n *node) {
 		m.errorf("atomic beside another change of the process")
 	case ch.Atomic && !seen.IsZero() && began.Sub(seen) < leastQuiet:
 		m.errorf("atomic %v after a change by another program", began.Sub(seen))
-	case !ch.Atomic && !own && !others && quiet:
-		m.errorf("not atomic, although nothing else has changed the file for %v", began.Sub(ctime))
+	case !ch.Atomic && !own && !others && quiet >= mostQuiet+2*time.Second:
+		m.errorf("not atomic, although no other program has changed the file for %v", quiet)
 	}
 	m.tell(f, &is)
 }
@@ -390,6 +412,7 @@ func (s *share) sweep(rounds int) {
 				n.forgetData()
 				return lookEveryRound
 			}
+			s.closeIdle(n)
 			idle := roundsSince(round, n.used.Load())
 			if idle >= forgetAfter {
 				return 0
@@ -455,8 +478,8 @@ func (s *share) consistent() {
 	}
 	for f, acked := range s.acked {
 		for _, a := range acked {
-			if f.pending[a.write] && a.verifier == s.syncer.verifier.Load() && f.st.Nlink > 0 && !s.listed(f) {
-				m.errorf("write %d of %v is only in memory, the verifier is the same, and no node is listed as unsynced", a.write, f.h)
+			if !f.stable[a.write] && a.verifier == s.syncer.verifier.Load() && f.st.Nlink > 0 && !s.listed(f) {
+				m.errorf("write %d of %v is not on the disk, the verifier is the same, and no node is listed as unsynced", a.write, f.h)
 			}
 		}
 	}
@@ -522,10 +545,12 @@ func (m *model) do() {
 		if f := m.fds[n.fd]; f.st.Nlink > 0 {
 			mark := n.mark()
 			s.write(n)
+			m.fails = m.r.IntN(4) == 0
 			last := s.acked[f][len(s.acked[f])-1:]
 			if mark.sync() == nil && !f.stable[last[0].write] {
 				m.errorf("write %d is not on the disk after its sync", last[0].write)
 			}
+			m.fails = false
 		}
 	case what == 11:
 		other := m.shares[m.r.IntN(2)]
