@@ -14,13 +14,14 @@ import (
 // Claims are the kernel's locks of open file descriptions (fcntl(2), F_OFD_SETLK). They conflict
 // with locks of other descriptions and with POSIX locks of other processes, and end when the
 // description is closed. Therefore each node with claims has one descriptor for nothing else, which
-// all clients that lock the file share.
+// all clients that lock the file share. After the last claim it stays open for the next one, and is
+// closed like a descriptor for data: when it is idle for some seconds, or in the way (descriptors.go).
 
 // nodeClaims holds the claims (see vfs.Claimer) on a node.
 type nodeClaims struct {
 	// mu is locked during each call of a Claimer method for this node.
 	mu     sync.Mutex
-	fd     int // open while there are claims
+	file   *openFile // the node's files.claims, with a reference, while there are claims
 	claims vfs.Claims
 }
 
@@ -70,33 +71,34 @@ func (fs *FS) claim(n *node, start, length uint64, mode vfs.ClaimMode) error {
 		if mode == vfs.ClaimNone {
 			return nil
 		}
-		if err := fs.openClaims(n, mode); err != nil {
+		if err := fs.beginClaims(n, mode); err != nil {
 			return err
 		}
 	}
-	err := setLock(c.fd, start, length, mode)
+	err := setLock(c.file.fd, start, length, mode)
 	if err == nil {
 		err = c.claims.Set(start, length, mode)
 	}
 	if c.claims.None() {
-		fs.closeClaims(n)
+		fs.endClaims(n)
 	}
 	return err
 }
 
-// openClaims opens n's claims descriptor and keeps n in the cache. mode is that of the first claim.
-func (fs *FS) openClaims(n *node, mode vfs.ClaimMode) error {
+// beginClaims pins n's claims descriptor, which it opens if needed, and keeps n in the cache. mode is
+// that of the first claim.
+func (fs *FS) beginClaims(n *node, mode vfs.ClaimMode) error {
 	if err := fs.pinOne(&fs.stats.pinnedData); err != nil {
 		return err
 	}
-	fd, err := fs.openToClaim(n, mode)
+	f, err := fs.fileToClaim(n, mode)
 	if err == nil {
 		var there bool
 		if there, err = fs.nodes.open(n); err == nil && !there {
 			err = errLetGo
 		}
 		if err != nil {
-			unix.Close(fd)
+			n.unclaim(f)
 		}
 	}
 	if err != nil {
@@ -104,32 +106,78 @@ func (fs *FS) openClaims(n *node, mode vfs.ClaimMode) error {
 		return err
 	}
 	n.refs.Add(1)
-	n.claims.fd = fd
-	fs.stats.open.Add(1)
+	n.claims.file = f
 	return nil
 }
 
-// openToClaim opens n for reading and writing, because a write lock needs that. For a read claim
-// on a file that cannot be written, it opens n for reading only.
-func (fs *FS) openToClaim(n *node, mode vfs.ClaimMode) (fd int, err error) {
+// fileToClaim returns n's claims descriptor with a reference. If n has none that suits mode, fileToClaim
+// opens n for reading and writing, because a write lock needs that. For a read claim on a file that
+// cannot be written, it opens n for reading only.
+func (fs *FS) fileToClaim(n *node, mode vfs.ClaimMode) (*openFile, error) {
+	o := &n.files
+	o.mu.Lock()
+	f := o.claims
+	if f != nil && (f.writable || mode == vfs.ClaimRead) {
+		f.refs.Add(1)
+		o.mu.Unlock()
+		return f, nil
+	}
+	o.mu.Unlock()
 	fs.makeRoomToOpen()
 	const flags = unix.O_NONBLOCK | unix.O_LARGEFILE
-	fd, err = fs.reopenWithRoom(n.fd, flags|unix.O_RDWR)
+	fd, err := fs.reopenWithRoom(n.fd, flags|unix.O_RDWR)
+	writable := err == nil
 	if err != nil && mode == vfs.ClaimRead && err != vfs.ErrDelay {
 		fd, err = fs.reopenWithRoom(n.fd, flags|unix.O_RDONLY)
 	}
-	return fd, err
+	if err != nil {
+		return nil, err
+	}
+	f = &openFile{fd: fd, writable: writable, count: &fs.stats.open}
+	f.refs.Store(2)
+	f.count.Add(1)
+	o.mu.Lock()
+	was := o.claims // for reading only
+	o.claims = f
+	o.mu.Unlock()
+	putFiles(was)
+	return f, nil
 }
 
-// closeClaims undoes openClaims after the last claim is gone. It first unlocks everything, because
-// closing the descriptor may not be enough: a process that another goroutine is starting has a copy
-// of it until it executes its program.
-func (fs *FS) closeClaims(n *node) {
-	_ = setLock(n.claims.fd, 0, vfs.ToEnd, vfs.ClaimNone)
-	unix.Close(n.claims.fd)
-	fs.stats.open.Add(-1)
+// unclaim releases a reference from fileToClaim. From then on the descriptor is idle.
+func (n *node) unclaim(f *openFile) {
+	f.used.Store(n.fs.nodes.round.Load())
+	f.put()
+	n.fs.nodes.hasten(n)
+}
+
+// endClaims undoes beginClaims after the last claim is gone. It unlocks everything: the descriptor stays
+// open, and even closing it may not be enough, because a process that another goroutine is starting has a
+// copy of it until it executes its program.
+func (fs *FS) endClaims(n *node) {
+	f := n.claims.file
+	n.claims.file = nil
+	failed := setLock(f.fd, 0, vfs.ToEnd, vfs.ClaimNone) != nil
+	n.unclaim(f)
+	if failed {
+		n.files.mu.Lock()
+		f = n.files.takeClaimsLocked()
+		n.files.mu.Unlock()
+		putFiles(f) // the close unlocks, too
+	}
 	fs.stats.pinnedData.Add(-1)
 	fs.closeNode(n)
+}
+
+// takeClaimsLocked takes the claims descriptor out of o if there are no claims, and returns it with the
+// reference of o; otherwise it returns nil. The caller holds o.mu.
+func (o *openFiles) takeClaimsLocked() *openFile {
+	f := o.claims
+	if !f.idle() {
+		return nil
+	}
+	o.claims = nil
+	return f
 }
 
 // TestClaim implements vfs.Claimer.
@@ -144,17 +192,15 @@ func (fs *FS) TestClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) 
 	}
 	n.claims.mu.Lock()
 	defer n.claims.mu.Unlock()
-	fd := n.claims.fd
-	if n.claims.claims.None() {
-		// No claims descriptor exists. Any other descriptor sees all locks of other processes.
-		f, err := fs.file(&daemonOp, n, false)
-		if err != nil {
+	f := n.claims.file
+	if f == nil {
+		// Without claims, any descriptor sees all locks of other processes.
+		if f, err = fs.file(&daemonOp, n, false); err != nil {
 			return c, false, err
 		}
 		defer f.put()
-		fd = f.fd
 	}
-	return testLock(fd, start, length, mode)
+	return testLock(f.fd, start, length, mode)
 }
 
 // DropClaims implements vfs.Claimer.
@@ -172,7 +218,7 @@ func (fs *FS) dropClaims(n *node) {
 	defer c.mu.Unlock()
 	if !c.claims.None() {
 		c.claims = vfs.Claims{}
-		fs.closeClaims(n)
+		fs.endClaims(n)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
@@ -97,7 +98,8 @@ func foreignOf(configs map[vfs.FileSystem]local.Config) func(*testing.T, vfs.Fil
 	}
 }
 
-// All claims on a file use one descriptor, which is open only while there are claims.
+// All claims on a file use one descriptor. It is pinned only while there are claims, and closed when it
+// was idle for some seconds.
 func TestClaimsHoldOneDescriptor(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	h := w.used("f")
@@ -117,6 +119,9 @@ func TestClaimsHoldOneDescriptor(t *testing.T) {
 	w.ok(w.fs.Claim(h, 5, vfs.ToEnd, vfs.ClaimNone), "Claim of nothing")
 	held("with one claim", 1)
 	w.ok(w.fs.Claim(h, 0, 5, vfs.ClaimNone), "Claim of nothing")
+	if st := w.fs.Stats(); st.OpenFiles != 1 || st.Pinned != 0 {
+		t.Errorf("just after the last claim: %+v", st)
+	}
 	held("with none", 0)
 	w.ok(w.fs.Claim(h, 0, 5, vfs.ClaimWrite), "Claim")
 	w.fs.DropClaims(h)
@@ -130,6 +135,127 @@ func TestClaimsHoldOneDescriptor(t *testing.T) {
 	w.ok(other(0, 5, vfs.ClaimWrite), "the other's claim after Close")
 	if left := holding(t, w.path()); len(left) != 0 {
 		t.Errorf("left open: %v", left)
+	}
+}
+
+// claimed makes a claim on h and ends it.
+func (w *world) claimed(h vfs.Handle, mode vfs.ClaimMode) {
+	w.Helper()
+	w.ok(w.fs.Claim(h, 0, 5, mode), "Claim")
+	w.fs.DropClaims(h)
+}
+
+// After the last claim on a file, the next one uses the same descriptor, and other processes' locks
+// still conflict with it.
+func TestTheNextClaimUsesTheIdleDescriptor(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	h := w.create(w.fs.Root(), "f")
+	other := foreign(t, w.path("f"))
+	defer w.fs.HoldSweeps(t)()
+	w.ok(w.fs.Claim(h, 0, 5, vfs.ClaimRead), "Claim")
+	fd, err := w.fs.DupClaims(h)
+	w.ok(err, "dup")
+	// The copy shares its flags with the descriptor. So it is the same one if the flag is there again.
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_APPEND)
+	w.ok(err, "F_SETFL")
+	unix.Close(fd)
+	w.fs.DropClaims(h)
+	w.ok(other(0, 1, vfs.ClaimWrite), "the other's claim")
+	w.want(w.fs.Claim(h, 0, 5, vfs.ClaimWrite), syscall.EAGAIN, "Claim of what another process has")
+	w.ok(w.fs.Claim(h, 1, 5, vfs.ClaimWrite), "Claim")
+	w.want(other(1, 1, vfs.ClaimRead), syscall.EAGAIN, "the other's claim of what is claimed")
+	fd, err = w.fs.DupClaims(h)
+	w.ok(err, "dup")
+	defer unix.Close(fd)
+	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err != nil || flags&unix.O_APPEND == 0 {
+		t.Errorf("another descriptor: flags %#o, %v", flags, err)
+	}
+}
+
+// The idle descriptor of claims gives way when descriptors are short.
+func TestIdleClaimsGiveWay(t *testing.T) {
+	budget := local.NewDescriptors(100)
+	w := newWorld(t, local.Config{Descriptors: budget})
+	for i := range 200 {
+		w.claimed(w.create(w.fs.Root(), fmt.Sprint("f", i)), vfs.ClaimWrite)
+		if st := w.fs.Stats(); st.OpenFiles > (100-4)/2 || st.Pinned != 0 {
+			t.Fatalf("%d files: %+v", i+1, st)
+		}
+	}
+	if n := budget.Held(); n > budget.Limit() {
+		t.Errorf("%d held of %d", n, budget.Limit())
+	}
+}
+
+// The idle descriptor of claims does not keep the space of a removed file.
+func TestIdleClaimsLetGo(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	root := w.fs.Root()
+	remove := func(h vfs.Handle) { w.remove(root, "f") }
+	for how, remove := range map[string]func(vfs.Handle){
+		"removed": remove,
+		"one of two names removed": func(h vfs.Handle) {
+			w.ok(os.Link(w.path("f"), w.path("second")))
+			remove(h)
+		},
+		"renamed over": func(vfs.Handle) {
+			_, _, err := w.fs.Rename(w.op, root, []byte("other"), root, []byte("f"))
+			w.ok(err, "Rename")
+		},
+		"removed while it is claimed": func(h vfs.Handle) {
+			w.ok(w.fs.Claim(h, 0, 5, vfs.ClaimRead), "Claim")
+			remove(h)
+			w.fs.DropClaims(h)
+		},
+		"removed by another process": func(h vfs.Handle) {
+			w.ok(os.Remove(w.path("f")))
+			_, err := w.attr(h)
+			w.want(err, syscall.ESTALE, "GetAttr")
+		},
+	} {
+		h := w.create(root, "f")
+		w.create(root, "other")
+		w.fs.Sweep(5)
+		sweep := w.fs.HoldSweeps(t)
+		w.claimed(h, vfs.ClaimWrite)
+		if n := w.fs.Stats().OpenFiles; n != 1 {
+			t.Errorf("%s: %d descriptors before, want 1", how, n)
+		}
+		remove(h)
+		await.Until(t, "the descriptor of the file "+how+" is closed", func() bool { return w.fs.Stats().OpenFiles == 0 })
+		sweep()
+		for _, name := range []string{"f", "second", "other"} {
+			_ = os.Remove(w.path(name))
+		}
+	}
+}
+
+// The idle descriptor of claims is closed with the one for writing, so that a file that was locked while it
+// was written can be executed as soon as one that was not.
+func TestIdleClaimsEndWithTheWriting(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	commit := func(h vfs.Handle) {
+		_, err := w.fs.Commit(w.op, h, 0, 0)
+		w.ok(err, "Commit")
+	}
+	for how, end := range map[string]func(vfs.Handle){
+		"COMMIT": commit,
+		"Close": func(h vfs.Handle) {
+			f := w.open(h, vfs.OpenWrite)
+			commit(h)
+			f.Close()
+		},
+	} {
+		h := w.create(w.fs.Root(), how)
+		sweep := w.fs.HoldSweeps(t)
+		w.ok(w.write(h, "x"), "Write")
+		w.claimed(h, vfs.ClaimWrite)
+		if n := w.fs.Stats().OpenFiles; n != 2 {
+			t.Errorf("%s: %d descriptors before, want 2", how, n)
+		}
+		end(h)
+		await.Until(t, "a "+how+" closes the descriptors", func() bool { return w.fs.Stats().OpenFiles == 0 })
+		sweep()
 	}
 }
 
@@ -187,4 +313,15 @@ func TestClaimsOfAReadOnlyMount(t *testing.T) {
 	w.want(w.fs.Claim(h, 0, 1, vfs.ClaimWrite), syscall.EROFS, "Claim to write")
 	w.ok(w.fs.Claim(h, 0, 1, vfs.ClaimRead), "Claim to read")
 	w.want(w.fs.Claim(h, 0, 1, vfs.ClaimWrite), syscall.EROFS, "Claim to write what is claimed to read")
+	w.fs.DropClaims(h)
+	w.want(w.fs.Claim(h, 0, 1, vfs.ClaimWrite), syscall.EROFS, "Claim to write what was claimed to read")
+	w.claimed(h, vfs.ClaimRead)
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.claimed(h, vfs.ClaimWrite) // the idle descriptor was opened for reading only
+	w.claimed(h, vfs.ClaimRead)
+	if st := w.fs.Stats(); st.OpenFiles != 1 || st.Pinned != 0 {
+		t.Errorf("%+v", st)
+	}
 }

@@ -196,25 +196,28 @@ func (fs *FS) closeSome(want int64) (closed int64) {
 	return closed
 }
 
-// dropIdle closes n's descriptors for data and listings that were not used for this number of rounds
-// of the sweeper (seconds), and returns how many. If needed is true, it also closes those that
+// dropIdle closes n's descriptors for data, claims and listings that were not used for this number of
+// rounds of the sweeper (seconds), and returns how many. If needed is true, it also closes those that
 // vfs.Files need, if they can be opened again. The writable descriptor stays open while a call uses it
-// or n has unsynced data.
+// or n has unsynced data, the one for claims while there are claims.
 func (n *node) dropIdle(patience uint32, needed bool) (closed int) {
 	o, round := &n.files, n.fs.nodes.round.Load()
 	o.mu.Lock()
 	idle := func(f *openFile, files int) bool {
 		return f != nil && (files == 0 || needed && !f.kept) && roundsSince(round, f.used.Load()) >= patience
 	}
-	var ro, rw *openFile
+	var ro, rw, claims *openFile
 	if idle(o.ro, o.toRead) {
 		ro, o.ro = o.ro, nil
 	}
 	if idle(o.rw, o.toWrite) && n.isStableLocked() {
 		rw, o.rw = o.rw, nil
 	}
+	if idle(o.claims, 0) {
+		claims = o.takeClaimsLocked()
+	}
 	o.mu.Unlock()
-	return putFiles(ro, rw) + n.streams.drop(round, patience)
+	return putFiles(ro, rw, claims) + n.streams.drop(round, patience)
 }
 
 // isStableLocked reports whether no call uses the writable descriptor, which n has, and n has no
@@ -235,15 +238,15 @@ func putFiles(files ...*openFile) (n int) {
 	return n
 }
 
-// closeAll releases n's descriptors for data and listings, even if n has unsynced data. Each file is
-// closed when its last user has released it.
+// closeAll releases n's descriptors for data, claims and listings, even if n has unsynced data. Each file
+// is closed when its last user has released it.
 func (n *node) closeAll() {
 	o := &n.files
 	o.mu.Lock()
-	ro, rw := o.ro, o.rw
-	o.ro, o.rw = nil, nil
+	ro, rw, claims := o.ro, o.rw, o.claims
+	o.ro, o.rw, o.claims = nil, nil, nil
 	o.mu.Unlock()
-	putFiles(ro, rw)
+	putFiles(ro, rw, claims)
 	n.streams.drop(0, 0)
 }
 

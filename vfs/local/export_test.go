@@ -3,6 +3,7 @@ package local
 import (
 	"encoding/binary"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,6 +65,14 @@ func (fs *FS) Lose(h vfs.Handle) {
 	n.put()
 }
 
+// HoldSweeps holds the sweeper up until the returned function is called or the test ends.
+func (fs *FS) HoldSweeps(t *testing.T) (release func()) {
+	fs.sweeping.Lock()
+	release = sync.OnceFunc(fs.sweeping.Unlock)
+	t.Cleanup(release)
+	return release
+}
+
 // EvictAll removes all idle nodes from the cache.
 func (fs *FS) EvictAll() { fs.nodes.shrink(1<<20, 0) }
 
@@ -83,7 +92,7 @@ func (fs *FS) SearchAgain() { fs.resolver.(*index.Index).SearchAgain() }
 func (fs *FS) DupClaims(h vfs.Handle) (fd int, err error) {
 	n := fs.nodes.cached(&h)
 	defer n.put()
-	return unix.Dup(n.claims.fd)
+	return unix.Dup(n.claims.file.fd)
 }
 
 // Cached reports whether h's file has a node in the cache.

@@ -258,7 +258,7 @@ func (c *nodeCache) drop(n *node) bool {
 	return true
 }
 
-// open counts one more File of n (or the claims on n, see openClaims). It keeps n in the cache
+// open counts one more File of n (or the claims on n, see beginClaims). It keeps n in the cache
 // until nodeCache.close is called. It returns false if n is no longer in the cache, or if the limit of
 // pinned descriptors is reached; then the error is ErrDelay.
 func (c *nodeCache) open(n *node) (there bool, err error) {

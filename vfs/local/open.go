@@ -164,13 +164,13 @@ func (o *openFiles) pin(fs *FS, uid uint32, write bool) (there bool, err error) 
 }
 
 // unpin undoes one call of FS.pin for the user uid. If no other File needs the writable descriptor, and
-// n has no unsynced data, unpin closes that descriptor, so that the file can be executed. It never
-// waits.
+// n has no unsynced data, unpin closes that descriptor and an idle one for claims, so that the file can
+// be executed. It never waits.
 func (fs *FS) unpin(n *node, uid uint32, access vfs.OpenAccess) {
 	o := &n.files
 	o.mu.Lock()
 	f, files := o.ro, &o.toRead
-	var last *openFile
+	var last, claims *openFile
 	if access&vfs.OpenWrite != 0 {
 		f, files = o.rw, &o.toWrite
 		if o.writers[uid]--; o.writers[uid] == 0 {
@@ -185,12 +185,12 @@ func (fs *FS) unpin(n *node, uid uint32, access vfs.OpenAccess) {
 			fs.stats.pinnedData.Add(-1)
 		}
 		if f.writable && n.isStableLocked() {
-			last, o.rw = f, nil
+			last, o.rw, claims = f, nil, o.takeClaimsLocked()
 		}
 	}
 	o.mu.Unlock()
 	if last != nil {
-		fs.closing.add(last.put)
+		fs.closing.add(func() { putFiles(last, claims) })
 	} else if f != nil {
 		fs.nodes.hasten(n)
 	}
@@ -199,9 +199,9 @@ func (fs *FS) unpin(n *node, uid uint32, access vfs.OpenAccess) {
 // closeLater is the time between a COMMIT of a file that no client has open and the call of closeSoon.
 const closeLater = 100 * time.Millisecond
 
-// committed is called after a COMMIT of n. If no File needs the writable descriptor, it has that closed
-// in closeLater, unless the file is written again meanwhile: a file of a client of NFSv3, which tells of
-// no close, can then be executed.
+// committed is called after a COMMIT of n. If no File needs the writable descriptor, it has that, and an
+// idle one for claims, closed in closeLater, unless the file is written again meanwhile: a file of a
+// client of NFSv3, which tells of no close, can then be executed.
 func (fs *FS) committed(n *node) {
 	o := &n.files
 	o.mu.Lock()
@@ -221,17 +221,17 @@ func (fs *FS) committed(n *node) {
 	})
 }
 
-// closeSoon closes the writable descriptor if nothing needs it.
+// closeSoon closes the writable descriptor, and an idle one for claims, if nothing needs it.
 func (n *node) closeSoon() {
 	o := &n.files
 	o.mu.Lock()
 	o.closing = false
-	var f *openFile
+	var f, claims *openFile
 	if o.rw != nil && o.toWrite == 0 && n.isStableLocked() {
-		f, o.rw = o.rw, nil
+		f, o.rw, claims = o.rw, nil, o.takeClaimsLocked()
 	}
 	o.mu.Unlock()
-	putFiles(f)
+	putFiles(f, claims)
 }
 
 // openToWrite reports whether the user uid has the file open for writing.

@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An openFile is a descriptor for a file's data. All callers share it, after a check of their rights.
+// An openFile is a descriptor for a file's data, or for its claims. All callers share it, after a check
+// of their rights.
 type openFile struct {
 	fd       int
 	writable bool
@@ -39,10 +40,15 @@ func (f *openFile) close() {
 	f.count.Add(-1)
 }
 
-// openFiles holds a node's descriptors for data: at most one to read and one to read and write.
+// idle reports whether f is a descriptor that nothing but its openFiles uses.
+func (f *openFile) idle() bool { return f != nil && f.refs.Load() == 1 }
+
+// openFiles holds a node's descriptors: for data at most one to read and one to read and write, and at
+// most one for claims (claim.go).
 type openFiles struct {
 	mu     sync.Mutex
 	ro, rw *openFile
+	claims *openFile
 	// toRead and toWrite are the numbers of Files that need ro and rw.
 	toRead, toWrite int
 	writers         map[uint32]int // number of Files open for writing, by user
@@ -102,7 +108,7 @@ func (n *node) opened() (idle, needed bool) {
 	o := &n.files
 	o.mu.Lock()
 	needed = o.toRead+o.toWrite > 0
-	idle = o.ro != nil && o.toRead == 0 || o.rw != nil && o.toWrite == 0
+	idle = o.ro != nil && o.toRead == 0 || o.rw != nil && o.toWrite == 0 || o.claims.idle()
 	o.mu.Unlock()
 	return idle || n.streams.any(), needed
 }
