@@ -2,13 +2,15 @@ package hostileservers_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"net"
+	"net/netip"
+	"sync"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
-	"github.com/nfsrdmad/nfsrdmad/test/testserver"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -17,91 +19,189 @@ const (
 	receiveSize = 4096
 )
 
-// A spoilRDMA is one connection of a responder, which gives a real server's replies, mangled. It drops calls with Read
-// chunks, and makes no RDMA Write: its replies are inline.
-type spoilRDMA struct {
-	*spoiler
-	ready chan struct{}
-	conn  rdmacm.Conn
-	real  net.Conn
-	calls chan []byte
-}
+// openProvider opens the provider of all servers, that of the flag.
+var openProvider = sync.OnceValues(func() (providers.Provider, error) { return providers.Open(*provider, providers.Config{}) })
 
-// serveRDMA listens with the software RNIC. It passes calls to the real server at this address of TCP.
-func serveRDMA(t *testing.T, real string, spoilers func() *spoiler) (address string) {
-	device, err := iwarp.New(iwarp.Config{})
+// A responder deals with a request for a connection. It returns when ended is closed, if not earlier.
+type responder func(r rdmacm.Request, ended <-chan struct{})
+
+// listenRDMA gives each request for a connection to serve, on a goroutine of its own, until the test ends.
+func listenRDMA(t *testing.T, serve responder) (address string) {
+	p, err := openProvider()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := device.Listen(testserver.Loopback)
+	at, err := netip.ParseAddr(*host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := p.Listen(netip.AddrPortFrom(at, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var serving sync.WaitGroup
+	serving.Go(func() {
 		for {
 			request, err := l.Accept()
 			if err != nil {
 				return
 			}
-			to, err := net.Dial("tcp", real)
-			if err != nil {
-				request.Reject(nil)
-				continue
-			}
-			h := &spoilRDMA{spoiler: spoilers(), ready: make(chan struct{}), real: to, calls: make(chan []byte, receives)}
-			c, err := request.Accept(rdmacm.ConnParam{Handler: h, Receives: receives, ReceiveSize: receiveSize, MaxReceives: 4 * receives})
-			if err != nil {
-				to.Close()
-				continue
-			}
-			h.conn = c
-			close(h.ready)
-			go h.pass()
-			go h.answer()
+			serving.Go(func() { serve(request, ended) })
 		}
-	}()
+	})
 	t.Cleanup(func() {
+		close(ended)
 		l.Close()
-		<-ended
+		serving.Wait()
 	})
 	return l.Addr().String()
 }
 
-func (h *spoilRDMA) Received(r *rdmacm.Recv) {
-	call := bytes.Clone(r.Bytes)
+// A connection is what a responder has accepted.
+type connection struct {
+	rdmacm.Conn
+	messages chan []byte
+}
+
+// Received implements rdmacm.Handler. It drops messages beyond those that were granted.
+func (c *connection) Received(r *rdmacm.Recv) {
+	message := bytes.Clone(r.Bytes)
 	r.Release()
-	<-h.ready
-	h.conn.Provide(1, receiveSize)
 	select {
-	case h.calls <- call:
-	default: // more calls than were granted
+	case c.messages <- message:
+	default:
 	}
 }
 
-func (h *spoilRDMA) Closed(error) {
-	h.real.Close()
-	close(h.calls)
+// Closed implements rdmacm.Handler.
+func (c *connection) Closed(error) { close(c.messages) }
+
+// next waits for the next message of the peer, and permits one more. It returns nil when the connection has ended.
+func (c *connection) next() []byte {
+	message, ok := <-c.messages
+	if !ok {
+		return nil
+	}
+	c.Provide(1, receiveSize)
+	return message
 }
 
-// pass gives the calls to the real server.
-func (h *spoilRDMA) pass() {
-	for call := range h.calls {
-		var header wire.Header
-		if len(call) < wire.MinHeader || header.Parse(call) != nil || header.Reads.Len() > 0 {
-			continue
+// post posts work, waits for its end, and reports whether it succeeded.
+func (c *connection) post(work ...rdmacm.Work) bool {
+	done := make(chan error, 1)
+	c.Post(&rdmacm.Chain{Work: work, Done: func(_ *rdmacm.Chain, err error, _ int) { done <- err }})
+	return <-done == nil
+}
+
+// accepting returns a responder that accepts each request, with these parameters if they are not 0, and calls serve. It ends
+// the connection when serve returns.
+func accepting(p rdmacm.ConnParam, serve func(c *connection)) responder {
+	return func(r rdmacm.Request, ended <-chan struct{}) {
+		c := &connection{messages: make(chan []byte, receives)}
+		p := p
+		p.Handler, p.Receives, p.ReceiveSize, p.MaxReceives = c, cmp.Or(p.Receives, receives), receiveSize, 4*receives
+		var err error
+		if c.Conn, err = r.Accept(p); err != nil {
+			return
 		}
-		if _, err := h.real.Write(record(call[header.Size:])); err != nil {
+		go func() {
+			select {
+			case <-ended:
+				c.Abort(nil)
+			case <-c.Done():
+			}
+		}()
+		serve(c)
+		c.Disconnect()
+		<-c.Done()
+	}
+}
+
+// inertRDMA has servers that accept connections, if at all, and know nothing of RPC-over-RDMA.
+var inertRDMA = map[string]responder{
+	"rejects":            func(r rdmacm.Request, _ <-chan struct{}) { r.Reject(nil) },
+	"rejects with data":  func(r rdmacm.Request, _ <-chan struct{}) { r.Reject(ones(rdmacm.MaxRejectData)) },
+	"answers no request": func(r rdmacm.Request, ended <-chan struct{}) { <-ended; r.Reject(nil) },
+	"disconnects":        accepting(rdmacm.ConnParam{}, func(*connection) {}),
+	"aborts":             accepting(rdmacm.ConnParam{}, func(c *connection) { c.Abort(nil) }),
+	"disconnects later":  accepting(rdmacm.ConnParam{}, func(c *connection) { c.next() }),
+	"silent":             accepting(rdmacm.ConnParam{}, silent),
+	"long private data":  accepting(rdmacm.ConnParam{PrivateData: ones(rdmacm.MaxAcceptData)}, silent),
+	"smallest buffers":   accepting(rdmacm.ConnParam{PrivateData: []byte{0xf6, 0xab, 0x0e, 0x18, 1, 1, 0, 0}}, echo),
+	"largest buffers":    accepting(rdmacm.ConnParam{PrivateData: []byte{0xf6, 0xab, 0x0e, 0x18, 1, 1, 255, 255}}, echo),
+	"takes one message":  accepting(rdmacm.ConnParam{Receives: 1}, func(c *connection) { <-c.Done() }),
+	"echoes":             accepting(rdmacm.ConnParam{}, echo),
+	"floods":             accepting(rdmacm.ConnParam{}, flood(receiveSize)),
+	"floods of nothing":  accepting(rdmacm.ConnParam{}, flood(0)),
+	"long message":       accepting(rdmacm.ConnParam{}, afterMessage(rdmacm.Work{Op: rdmacm.OpSend, Local: [][]byte{make([]byte, 1<<20)}})),
+	"writes where it must not": accepting(rdmacm.ConnParam{}, afterMessage(rdmacm.Work{
+		Op: rdmacm.OpWrite, Local: [][]byte{ones(4096)}, Remote: rdmacm.Remote{STag: 0x1234567, Offset: 1 << 40},
+	})),
+}
+
+func ones(n int) []byte { return bytes.Repeat([]byte{0xff}, n) }
+
+func silent(c *connection) {
+	for c.next() != nil {
+	}
+}
+
+func echo(c *connection) {
+	for {
+		m := c.next()
+		if m == nil || !c.post(rdmacm.Work{Op: rdmacm.OpSend, Local: [][]byte{m}}) {
 			return
 		}
 	}
 }
 
+// flood sends messages of this size until the connection ends, whatever the peer has granted.
+func flood(size int) func(c *connection) {
+	return func(c *connection) {
+		for c.post(rdmacm.Work{Op: rdmacm.OpSend, Local: [][]byte{make([]byte, size)}}) {
+		}
+	}
+}
+
+// afterMessage does work after each of the peer's messages.
+func afterMessage(work rdmacm.Work) func(c *connection) {
+	return func(c *connection) {
+		for c.next() != nil && c.post(work) {
+		}
+	}
+}
+
+// spoiled returns a responder that gives a real server's replies, mangled. It passes the calls to the real server at this
+// address of TCP. It drops calls with Read chunks, and makes no RDMA Write: its replies are inline.
+func spoiled(real string, spoilers func() *spoiler) responder {
+	return accepting(rdmacm.ConnParam{}, func(c *connection) {
+		to, err := net.Dial("tcp", real)
+		if err != nil {
+			return
+		}
+		defer to.Close()
+		go c.answer(to, spoilers())
+		for {
+			call := c.next()
+			var header wire.Header
+			switch {
+			case call == nil:
+				return
+			case len(call) < wire.MinHeader || header.Parse(call) != nil || header.Reads.Len() > 0:
+				continue
+			}
+			if _, err := to.Write(record(call[header.Size:])); err != nil {
+				return
+			}
+		}
+	})
+}
+
 // answer sends the mangled replies.
-func (h *spoilRDMA) answer() {
+func (c *connection) answer(real net.Conn, s *spoiler) {
 	for {
-		reply, err := readRecord(h.real)
+		reply, err := readRecord(real)
 		if err != nil {
 			return
 		}
@@ -109,11 +209,11 @@ func (h *spoilRDMA) answer() {
 		for _, word := range []uint32{1, receives, 0, 0, 0, 0} { // version, credits, RDMA_MSG, three empty lists
 			m = binary.BigEndian.AppendUint32(m, word)
 		}
-		for _, m := range h.of(append(m, reply...)) {
+		for _, m := range s.of(append(m, reply...)) {
 			if len(m) > receiveSize {
 				m = m[:receiveSize]
 			}
-			h.conn.Post(&rdmacm.Chain{
+			c.Post(&rdmacm.Chain{
 				Work: []rdmacm.Work{{Op: rdmacm.OpSend, Local: [][]byte{m}}},
 				Done: func(*rdmacm.Chain, error, int) {},
 			})

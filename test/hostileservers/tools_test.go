@@ -1,7 +1,9 @@
 package hostileservers_test
 
 import (
+	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -14,22 +16,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
-var program string
+// The flags name another setting than loopback with the software RNIC: see doc.go.
+var (
+	provider = flag.String("provider", providers.IWARP, "the provider by which the tools and the servers do RDMA")
+	host     = flag.String("address", "127.0.0.1", "the address at which the servers listen")
+	program  = flag.String("program", "", "the program nfsrdmad to test; empty means that the test builds it")
+)
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	os.Exit(func() int {
+		if *program != "" {
+			return m.Run()
+		}
 		dir, err := os.MkdirTemp("", "nfsrdmad-hostileservers")
 		if err != nil {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
-		program = filepath.Join(dir, "nfsrdmad")
-		if out, err := exec.Command("go", "build", "-o", program, "../../cmd/nfsrdmad").CombinedOutput(); err != nil {
+		*program = filepath.Join(dir, "nfsrdmad")
+		if out, err := exec.Command("go", "build", "-o", *program, "../../cmd/nfsrdmad").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 			return 1
 		}
@@ -41,6 +53,8 @@ const (
 	// mostMemory is the most memory that a tool may have to write to, in KiB (RLIMIT_DATA). Go maps 64 MiB at a time. A
 	// tool that wants more ends with status 2.
 	mostMemory = 256 << 10
+	// relayMemory is the memory that a relay takes for calls when it starts, in KiB.
+	relayMemory = 256 << 10
 	// mostOutput is the most that a tool prints, in bytes.
 	mostOutput = 16 << 10
 )
@@ -53,8 +67,12 @@ type tool struct {
 
 func start(t *testing.T, args ...string) *tool {
 	t.Helper()
-	limited := fmt.Sprintf(`ulimit -d %d && exec "$0" "$@"`, mostMemory)
-	cmd := exec.Command("sh", append([]string{"-c", limited, program}, args...)...)
+	limit := mostMemory
+	if args[0] == "relay" {
+		limit += relayMemory
+	}
+	limited := fmt.Sprintf(`ulimit -d %d && exec "$0" "$@"`, limit)
+	cmd := exec.Command("sh", append([]string{"-c", limited, *program}, args...)...)
 	return &tool{servertest.StartProcess(t, cmd), strings.Join(args, " ")}
 }
 
@@ -75,7 +93,7 @@ func (p *tool) judge(t *testing.T, may ...int) {
 
 // listen serves each connection with serve, on a goroutine of its own, until the test ends: see inert.
 func listen(t *testing.T, serve func(c net.Conn)) (address string) {
-	l, err := net.Listen("tcp", testserver.Loopback.String())
+	l, err := net.Listen("tcp", net.JoinHostPort(*host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,19 +126,28 @@ func port(address string) string {
 	return port
 }
 
+// mountOf returns the address of a server's MOUNT service among those of the hostile servers.
+func mountOf(t *testing.T, real *testserver.Server) (address string) {
+	return listen(t, relayed(real.TCP.String(), record))
+}
+
 // benchOf starts a measurement of GETATTR at a server. mount is the address of MOUNT's service, over TCP.
 func benchOf(t *testing.T, transport, version, address, mount string) *tool {
-	return start(t, "bench", "--transport", transport, "--port", port(address), "--mount-port", port(mount), "--nfs", version,
-		"--workload", "getattr", "--timeout", "1s", "--size", "512", "--file-size", "4K", "--depth", "4", "--duration", "200ms", "127.0.0.1:/x")
+	return benchAt(t, *host, transport, version, address, mount)
+}
+
+func benchAt(t *testing.T, host, transport, version, address, mount string) *tool {
+	return start(t, "bench", "--transport", transport, "--rdma-provider", *provider, "--port", port(address), "--mount-port", port(mount), "--nfs", version,
+		"--workload", "getattr", "--timeout", "1s", "--size", "512", "--file-size", "4K", "--depth", "4", "--duration", "200ms", host+":/x")
 }
 
 func probeOf(t *testing.T, transport, address string) *tool {
-	return start(t, "probe", "--transport", transport, "--timeout", "1s", address)
+	return start(t, "probe", "--transport", transport, "--rdma-provider", *provider, "--timeout", "1s", address)
 }
 
 // A server that does not speak RPC or iWARP, or hardly.
 func TestToolsOfServersThatAreNone(t *testing.T) {
-	real := testserver.Start(t)
+	mount := mountOf(t, testserver.Start(t))
 	for name, serve := range inert {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,13 +157,33 @@ func TestToolsOfServersThatAreNone(t *testing.T) {
 				probeOf(t, "rdma", address),
 				benchOf(t, "tcp", "3", address, address),
 				benchOf(t, "tcp", "4.1", address, address),
-				benchOf(t, "rdma", "3", address, real.TCP.String()),
+				benchOf(t, "rdma", "3", address, mount),
 			} {
 				tool.judge(t, 1)
 			}
-			behindARelay(t, address, real.TCP.String())
+			behindARelay(t, address, mount, 0, 1)
 		})
 	}
+}
+
+// A server that knows how to accept a connection over RDMA, but not RPC-over-RDMA.
+func TestToolsOfRDMAServersThatAreNone(t *testing.T) {
+	mount := mountOf(t, testserver.Start(t))
+	for name, serve := range inertRDMA {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := listenRDMA(t, serve)
+			for _, tool := range toolsOverRDMA(t, address, mount) {
+				tool.judge(t, 1)
+			}
+			behindARelay(t, address, mount, 0, 1)
+		})
+	}
+}
+
+// toolsOverRDMA starts the tools that connect to a server over RDMA.
+func toolsOverRDMA(t *testing.T, address, mount string) []*tool {
+	return []*tool{probeOf(t, "rdma", address), benchOf(t, "rdma", "3", address, mount), benchOf(t, "rdma", "4.1", address, mount)}
 }
 
 // A server whose replies over TCP are mangled, from the first one on, or after some.
@@ -181,10 +228,11 @@ func each(t *testing.T, manglings map[string]mangling, f func(t *testing.T, whol
 	}
 }
 
-// The same over the software RNIC, where headers are mangled as well. A relay serves on beside it, and ends at SIGTERM.
+// The same over RDMA, where headers are mangled as well. A relay serves on beside it, and ends at SIGTERM.
 func TestToolsOfMangledRepliesOverRDMA(t *testing.T) {
 	real := testserver.Start(t)
 	real.ServeNFS4(t, time.Minute)
+	mount := mountOf(t, real)
 	all := make(map[string]mangling)
 	for name, do := range mangled {
 		all[name] = func(r *rand.Rand, m []byte) [][]byte {
@@ -200,28 +248,45 @@ func TestToolsOfMangledRepliesOverRDMA(t *testing.T) {
 		all[name] = do
 	}
 	each(t, all, func(t *testing.T, whole int, do mangling) {
-		address := serveRDMA(t, real.TCP.String(), func() *spoiler { return spoil(whole, do) })
-		for _, tool := range []*tool{
-			probeOf(t, "rdma", address),
-			benchOf(t, "rdma", "3", address, real.TCP.String()),
-			benchOf(t, "rdma", "4.1", address, real.TCP.String()),
-		} {
+		address := listenRDMA(t, spoiled(real.TCP.String(), func() *spoiler { return spoil(whole, do) }))
+		for _, tool := range toolsOverRDMA(t, address, mount) {
 			tool.judge(t, 0, 1)
 		}
-		behindARelay(t, address, real.TCP.String())
+		behindARelay(t, address, mount, 0, 1)
 	})
 }
 
-// behindARelay measures a hostile server through a relay, if the relay takes it for a server.
-func behindARelay(t *testing.T, address, mount string) {
-	relay := start(t, "relay", "--listen", "127.0.0.1:0", "--mount-port", port(mount), "--timeout", "1s", address)
+// The servers of mangled replies serve the tools as long as they mangle nothing. So the tools of the other tests meet what
+// they are to meet, over the provider that the flag names.
+func TestToolsOfWholeRepliesOverRDMA(t *testing.T) {
+	real := testserver.Start(t)
+	real.ServeNFS4(t, time.Minute)
+	mount := mountOf(t, real)
+	address := listenRDMA(t, spoiled(real.TCP.String(), func() *spoiler { return spoil(math.MaxInt, nil) }))
+	all := toolsOverRDMA(t, address, mount)
+	for _, tool := range all {
+		tool.judge(t, 0)
+	}
+	if said := all[0].Output(); !strings.Contains(said, "provider "+*provider) {
+		t.Errorf("probe does not name the provider %q:\n%s", *provider, said)
+	}
+	behindARelay(t, address, mount, 0)
+}
+
+// behindARelay measures a server through a relay. The tools may end with these statuses. If they must succeed, the relay must
+// take the server for one.
+func behindARelay(t *testing.T, address, mount string, may ...int) {
+	relay := start(t, "relay", "--listen", "127.0.0.1:0", "--rdma-provider", *provider, "--mount-port", port(mount), "--timeout", "1s", address)
 	at, serves := relay.ready(t)
 	if !serves {
+		if !slices.Contains(may, 1) {
+			t.Error("the relay does not serve")
+		}
 		relay.judge(t, 1)
 		return
 	}
-	for _, tool := range []*tool{benchOf(t, "tcp", "3", at, at), benchOf(t, "tcp", "4.1", at, at), probeOf(t, "tcp", at)} {
-		tool.judge(t, 0, 1)
+	for _, tool := range []*tool{benchAt(t, "127.0.0.1", "tcp", "3", at, at), benchAt(t, "127.0.0.1", "tcp", "4.1", at, at), probeOf(t, "tcp", at)} {
+		tool.judge(t, may...)
 	}
 	select {
 	case <-relay.Done():
