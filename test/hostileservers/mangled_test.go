@@ -82,6 +82,26 @@ var mangledHeaders = map[string]mangling{
 	"unknown error": func(_ *rand.Rand, m []byte) [][]byte { return one(append(m[:12:12], 0, 0, 0, 4, 0, 0, 0, 77)) },
 }
 
+// manglingsOfRDMA returns the manglings of replies over RDMA: those of the RPC message alone, those of the message with its
+// header, and those of the header.
+func manglingsOfRDMA() map[string]mangling {
+	all := make(map[string]mangling)
+	for name, do := range mangled {
+		all[name] = func(r *rand.Rand, m []byte) [][]byte {
+			messages := do(r, m[28:])
+			for i, rpc := range messages {
+				messages[i] = append(m[:28:28], rpc...)
+			}
+			return messages
+		}
+		all[name+" (header)"] = do
+	}
+	for name, do := range mangledHeaders {
+		all[name] = do
+	}
+	return all
+}
+
 // withLists puts chunk lists into the header that the call did not offer: n segments each, all of 4 GiB - 1.
 func withLists(reads, writes, replies int) mangling {
 	return func(_ *rand.Rand, m []byte) [][]byte {

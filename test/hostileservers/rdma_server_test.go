@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -19,18 +18,12 @@ const (
 	receiveSize = 4096
 )
 
-// openProvider opens the provider of all servers, that of the flag.
-var openProvider = sync.OnceValues(func() (providers.Provider, error) { return providers.Open(*provider, providers.Config{}) })
-
 // A responder deals with a request for a connection. It returns when ended is closed, if not earlier.
 type responder func(r rdmacm.Request, ended <-chan struct{})
 
-// listenRDMA gives each request for a connection to serve, on a goroutine of its own, until the test ends.
-func listenRDMA(t *testing.T, serve responder) (address string) {
-	p, err := openProvider()
-	if err != nil {
-		t.Fatal(err)
-	}
+// listenRDMA listens by a provider, and gives each request for a connection to serve, on a goroutine of its own, until the
+// test ends.
+func listenRDMA(t *testing.T, p rdmacm.Provider, serve responder) (address string) {
 	at, err := netip.ParseAddr(*host)
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +94,7 @@ func accepting(p rdmacm.ConnParam, serve func(c *connection)) responder {
 		c := &connection{messages: make(chan []byte, receives)}
 		p := p
 		p.Handler, p.Receives, p.ReceiveSize, p.MaxReceives = c, cmp.Or(p.Receives, receives), receiveSize, 4*receives
+		p.OutboundReads = 8
 		var err error
 		if c.Conn, err = r.Accept(p); err != nil {
 			return
@@ -137,6 +131,9 @@ var inertRDMA = map[string]responder{
 	"long message":       accepting(rdmacm.ConnParam{}, afterMessage(rdmacm.Work{Op: rdmacm.OpSend, Local: [][]byte{make([]byte, 1<<20)}})),
 	"writes where it must not": accepting(rdmacm.ConnParam{}, afterMessage(rdmacm.Work{
 		Op: rdmacm.OpWrite, Local: [][]byte{ones(4096)}, Remote: rdmacm.Remote{STag: 0x1234567, Offset: 1 << 40},
+	})),
+	"reads where it must not": accepting(rdmacm.ConnParam{}, afterMessage(rdmacm.Work{
+		Op: rdmacm.OpRead, Local: [][]byte{make([]byte, 4096)}, Remote: rdmacm.Remote{STag: 0x1234567, Offset: 1 << 40},
 	})),
 }
 

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -12,10 +11,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
@@ -55,6 +56,8 @@ const (
 	mostMemory = 256 << 10
 	// relayMemory is the memory that a relay takes for calls when it starts, in KiB.
 	relayMemory = 256 << 10
+	// soon is the value of --timeout with which a tool meets a hostile server, and late that for one that answers.
+	soon, late = "1s", "1m"
 	// mostOutput is the most that a tool prints, in bytes.
 	mostOutput = 16 << 10
 )
@@ -133,16 +136,20 @@ func mountOf(t *testing.T, real *testserver.Server) (address string) {
 
 // benchOf starts a measurement of GETATTR at a server. mount is the address of MOUNT's service, over TCP.
 func benchOf(t *testing.T, transport, version, address, mount string) *tool {
-	return benchAt(t, *host, transport, version, address, mount)
+	return benchAt(t, soon, *host, transport, version, address, mount)
 }
 
-func benchAt(t *testing.T, host, transport, version, address, mount string) *tool {
+func benchAt(t *testing.T, timeout, host, transport, version, address, mount string) *tool {
 	return start(t, "bench", "--transport", transport, "--rdma-provider", *provider, "--port", port(address), "--mount-port", port(mount), "--nfs", version,
-		"--workload", "getattr", "--timeout", "1s", "--size", "512", "--file-size", "4K", "--depth", "4", "--duration", "200ms", host+":/x")
+		"--workload", "getattr", "--timeout", timeout, "--size", "512", "--file-size", "4K", "--depth", "4", "--duration", "200ms", host+":/x")
 }
 
 func probeOf(t *testing.T, transport, address string) *tool {
-	return start(t, "probe", "--transport", transport, "--rdma-provider", *provider, "--timeout", "1s", address)
+	return probeAt(t, soon, transport, address)
+}
+
+func probeAt(t *testing.T, timeout, transport, address string) *tool {
+	return start(t, "probe", "--transport", transport, "--rdma-provider", *provider, "--timeout", timeout, address)
 }
 
 // A server that does not speak RPC or iWARP, or hardly.
@@ -161,7 +168,7 @@ func TestToolsOfServersThatAreNone(t *testing.T) {
 			} {
 				tool.judge(t, 1)
 			}
-			behindARelay(t, address, mount, 0, 1)
+			behindARelay(t, soon, address, mount, 0, 1)
 		})
 	}
 }
@@ -172,18 +179,33 @@ func TestToolsOfRDMAServersThatAreNone(t *testing.T) {
 	for name, serve := range inertRDMA {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address := listenRDMA(t, serve)
-			for _, tool := range toolsOverRDMA(t, address, mount) {
+			address := listenRDMA(t, openProvider(t), serve)
+			for _, tool := range toolsOverRDMA(t, soon, address, mount) {
 				tool.judge(t, 1)
 			}
-			behindARelay(t, address, mount, 0, 1)
+			behindARelay(t, soon, address, mount, 0, 1)
 		})
 	}
 }
 
+var opened = sync.OnceValues(func() (providers.Provider, error) { return providers.Open(*provider, providers.Config{}) })
+
+// openProvider returns the provider of the flag, by which the servers of all tools listen.
+func openProvider(t *testing.T) rdmacm.Provider {
+	p, err := opened()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // toolsOverRDMA starts the tools that connect to a server over RDMA.
-func toolsOverRDMA(t *testing.T, address, mount string) []*tool {
-	return []*tool{probeOf(t, "rdma", address), benchOf(t, "rdma", "3", address, mount), benchOf(t, "rdma", "4.1", address, mount)}
+func toolsOverRDMA(t *testing.T, timeout, address, mount string) []*tool {
+	return []*tool{
+		probeAt(t, timeout, "rdma", address),
+		benchAt(t, timeout, *host, "rdma", "3", address, mount),
+		benchAt(t, timeout, *host, "rdma", "4.1", address, mount),
+	}
 }
 
 // A server whose replies over TCP are mangled, from the first one on, or after some.
@@ -233,26 +255,12 @@ func TestToolsOfMangledRepliesOverRDMA(t *testing.T) {
 	real := testserver.Start(t)
 	real.ServeNFS4(t, time.Minute)
 	mount := mountOf(t, real)
-	all := make(map[string]mangling)
-	for name, do := range mangled {
-		all[name] = func(r *rand.Rand, m []byte) [][]byte {
-			messages := do(r, m[28:])
-			for i, rpc := range messages {
-				messages[i] = append(m[:28:28], rpc...)
-			}
-			return messages
-		}
-		all[name+" (header)"] = do
-	}
-	for name, do := range mangledHeaders {
-		all[name] = do
-	}
-	each(t, all, func(t *testing.T, whole int, do mangling) {
-		address := listenRDMA(t, spoiled(real.TCP.String(), func() *spoiler { return spoil(whole, do) }))
-		for _, tool := range toolsOverRDMA(t, address, mount) {
+	each(t, manglingsOfRDMA(), func(t *testing.T, whole int, do mangling) {
+		address := listenRDMA(t, openProvider(t), spoiled(real.TCP.String(), func() *spoiler { return spoil(whole, do) }))
+		for _, tool := range toolsOverRDMA(t, soon, address, mount) {
 			tool.judge(t, 0, 1)
 		}
-		behindARelay(t, address, mount, 0, 1)
+		behindARelay(t, soon, address, mount, 0, 1)
 	})
 }
 
@@ -262,21 +270,21 @@ func TestToolsOfWholeRepliesOverRDMA(t *testing.T) {
 	real := testserver.Start(t)
 	real.ServeNFS4(t, time.Minute)
 	mount := mountOf(t, real)
-	address := listenRDMA(t, spoiled(real.TCP.String(), func() *spoiler { return spoil(math.MaxInt, nil) }))
-	all := toolsOverRDMA(t, address, mount)
+	address := listenRDMA(t, openProvider(t), spoiled(real.TCP.String(), func() *spoiler { return spoil(math.MaxInt, nil) }))
+	all := toolsOverRDMA(t, late, address, mount)
 	for _, tool := range all {
 		tool.judge(t, 0)
 	}
 	if said := all[0].Output(); !strings.Contains(said, "provider "+*provider) {
 		t.Errorf("probe does not name the provider %q:\n%s", *provider, said)
 	}
-	behindARelay(t, address, mount, 0)
+	behindARelay(t, late, address, mount, 0)
 }
 
 // behindARelay measures a server through a relay. The tools may end with these statuses. If they must succeed, the relay must
 // take the server for one.
-func behindARelay(t *testing.T, address, mount string, may ...int) {
-	relay := start(t, "relay", "--listen", "127.0.0.1:0", "--rdma-provider", *provider, "--mount-port", port(mount), "--timeout", "1s", address)
+func behindARelay(t *testing.T, timeout, address, mount string, may ...int) {
+	relay := start(t, "relay", "--listen", "127.0.0.1:0", "--rdma-provider", *provider, "--mount-port", port(mount), "--timeout", timeout, address)
 	at, serves := relay.ready(t)
 	if !serves {
 		if !slices.Contains(may, 1) {
@@ -285,7 +293,11 @@ func behindARelay(t *testing.T, address, mount string, may ...int) {
 		relay.judge(t, 1)
 		return
 	}
-	for _, tool := range []*tool{benchAt(t, "127.0.0.1", "tcp", "3", at, at), benchAt(t, "127.0.0.1", "tcp", "4.1", at, at), probeOf(t, "tcp", at)} {
+	for _, tool := range []*tool{
+		benchAt(t, timeout, "127.0.0.1", "tcp", "3", at, at),
+		benchAt(t, timeout, "127.0.0.1", "tcp", "4.1", at, at),
+		probeAt(t, timeout, "tcp", at),
+	} {
 		tool.judge(t, may...)
 	}
 	select {
