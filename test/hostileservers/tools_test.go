@@ -57,7 +57,7 @@ const (
 	// relayMemory is the memory that a relay takes for calls when it starts, in KiB.
 	relayMemory = 256 << 10
 	// soon is the value of --timeout with which a tool meets a hostile server, and late that for one that answers.
-	soon, late = "1s", "1m"
+	soon, late = "1s", "20s"
 	// mostOutput is the most that a tool prints, in bytes.
 	mostOutput = 16 << 10
 )
