@@ -299,8 +299,8 @@ func (s *Server) ended(c *Call, how Status) {
 		s.unknown[how].Add(1)
 	}
 	c.Conn.use.calls.Add(1)
-	if s.cfg.Slow > 0 && !st.first.IsZero() {
-		s.tellSlow(c)
+	if slow := time.Duration(s.slow.Load()); slow > 0 && !st.first.IsZero() {
+		s.tellSlow(c, slow)
 	}
 	if s.cfg.Observe == nil && st.traced == nil {
 		return

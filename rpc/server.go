@@ -45,7 +45,7 @@ type Config struct {
 	// must not block. The Event is valid only during Observe.
 	Observe func(e *Event)
 	// If Slow is above 0, TookLong is called at the end of each call that took longer, counted from when it first waited,
-	// on the goroutine that ends it. It must not block. The Delay is valid only during TookLong.
+	// on the goroutine that ends it. It must not block. The Delay is valid only during TookLong. SetSlow changes Slow.
 	Slow     time.Duration
 	TookLong func(d *Delay)
 	// Working, if not nil, is called when a worker begins a call. It must not block.
@@ -78,6 +78,7 @@ type Server struct {
 	uses    uses
 	putOff  putOffs
 	tracers atomic.Pointer[[]*tracer] // nil if there are none
+	slow    atomic.Int64              // Config.Slow in nanoseconds
 
 	inProgress atomic.Int64
 	draining   atomic.Bool
@@ -97,6 +98,7 @@ func NewServer(cfg Config) *Server {
 	s := &Server{cfg: cfg, drained: make(chan struct{}, 1)}
 	s.table.Store(&table{protections: make(map[Flavor]Protection)})
 	s.groups.Store(&laneGroups{})
+	s.SetSlow(cfg.Slow)
 	s.replies = newReplyCache(cfg.ReplyCacheBytes)
 	s.exec = newExecutor(&cfg, s.runBlocking, s.abandon)
 	return s

@@ -32,11 +32,14 @@ func (st *callState) leaves(now time.Time) {
 	}
 }
 
-// tellSlow calls Config.TookLong if the call took long.
-func (s *Server) tellSlow(c *Call) {
+// SetSlow changes Config.Slow for the calls that end from now on.
+func (s *Server) SetSlow(slow time.Duration) { s.slow.Store(int64(slow)) }
+
+// tellSlow calls Config.TookLong if the call took at least as long as slow.
+func (s *Server) tellSlow(c *Call, slow time.Duration) {
 	st, now := &c.state, time.Now()
 	took := now.Sub(st.first)
-	if took < s.cfg.Slow || s.cfg.TookLong == nil {
+	if took < slow || s.cfg.TookLong == nil {
 		return
 	}
 	st.leaves(now)

@@ -40,6 +40,41 @@ func TestCallThatTookLong(t *testing.T) {
 	})
 }
 
+// SetSlow decides which calls took long, also for those that are in progress.
+func TestSlowIsChangedWhileCallsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan rpc.Delay, 4)
+		s, p, conn := newServer(t, rpc.Config{Workers: 8, LaneWorkers: 1, TookLong: func(d *rpc.Delay) { told <- *d }})
+		defer s.Close()
+		lane := uint32(0)
+		lasts := func(d time.Duration, during func()) {
+			lane++
+			c := stall(conn, lane).Go(s)
+			ended(t, p.Arrived(lane))
+			during()
+			time.Sleep(d)
+			p.Release(lane)
+			ended(t, c.Done)
+			synctest.Wait()
+		}
+		lasts(time.Hour, func() {})
+		if len(told) != 0 {
+			t.Errorf("without a limit: %+v", <-told)
+		}
+		lasts(time.Minute, func() { s.SetSlow(time.Minute) })
+		if len(told) != 1 {
+			t.Error("a call that began before the change is not told")
+		} else {
+			<-told
+		}
+		lasts(time.Minute, func() { s.SetSlow(time.Hour) })
+		lasts(time.Hour, func() { s.SetSlow(0) })
+		if len(told) != 0 {
+			t.Errorf("it took less than the limit, or there is none: %+v", <-told)
+		}
+	})
+}
+
 // If a call was detached for most of its time, the server tells what it waited for.
 func TestDetachedCallThatTookLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
