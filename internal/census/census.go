@@ -75,7 +75,9 @@ type Event struct {
 // A Census counts and limits connections, as the package comment describes. Any goroutine may call
 // its methods.
 type Census struct {
-	cfg Config
+	cfg Config // SetLimits changes some fields, while it holds mu
+	// given is the Config that New was called with.
+	given Config
 
 	mu        sync.Mutex
 	addresses map[netip.Addr]*address
@@ -97,8 +99,22 @@ type Census struct {
 
 // New returns a Census without connections. A Census that has no seats needs no Close.
 func New(cfg Config) *Census {
+	given := cfg
 	cfg.complete()
-	return &Census{cfg: cfg, addresses: make(map[netip.Addr]*address), sites: make(map[netip.Addr]*site)}
+	return &Census{cfg: cfg, given: given, addresses: make(map[netip.Addr]*address), sites: make(map[netip.Addr]*site)}
+}
+
+// SetLimits changes Config.PerAddress and Config.CallTimeout. An address that has more seats than the
+// new limit keeps them, but each newcomer from there takes one of them, or is refused. The new time
+// limit also holds for the connections that exist.
+func (c *Census) SetLimits(perAddress int, call time.Duration) {
+	limits := c.given
+	limits.PerAddress, limits.CallTimeout = perAddress, call
+	limits.complete()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cfg.PerAddress, c.cfg.FirstTimeout, c.cfg.CallTimeout = limits.PerAddress, limits.FirstTimeout, limits.CallTimeout
+	c.armLocked() // without a time limit before, no sweep was due
 }
 
 // Arrive asks for a seat for a connection whose set-up begins. If the Census ends the connection
