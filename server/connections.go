@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -29,21 +30,23 @@ const quietTimeout = 6 * time.Minute
 // acceptLineEvery is the shortest time between two lines about a failed accept(2).
 const acceptLineEvery = time.Minute
 
+// seats returns how many connections there may be at a time.
+func (s *Server) seats() int { return divide(descriptorLimit(), s.cfg.Limits.Connections).seats }
+
+// perClient returns how many of the seats one client address may have.
+func perClient(l *config.Limits, seats int) int { return cmp.Or(l.PerClient, (seats+1)/2) }
+
 // newCensus makes the census, which counts and limits the connections of all listeners.
 func (s *Server) newCensus() *census.Census {
 	l := &s.cfg.Limits
-	seats := divide(descriptorLimit(), l.Connections).seats
+	seats := s.seats()
 	if seats < l.Connections {
 		s.log.Warn(logline.FewerConnections,
 			zap.Int("limits.connections", l.Connections), zap.Int("possible", seats), zap.Int("open_files", descriptorLimit()))
 	}
-	each := l.PerClient
-	if each == 0 {
-		each = (seats + 1) / 2
-	}
 	failed := loglimit.Limit[struct{}]{Every: acceptLineEvery}
 	return census.New(census.Config{
-		Seats: seats, PerAddress: each,
+		Seats: seats, PerAddress: perClient(l, seats),
 		SetupTimeout: time.Duration(l.SetupTimeout), FirstTimeout: time.Duration(l.SetupTimeout),
 		CallTimeout: time.Duration(l.FirstCallTimeout), QuietTimeout: quietTimeout,
 		Event: s.seatEvent,

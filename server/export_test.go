@@ -56,3 +56,28 @@ func transportOf(name string) *transport {
 	}
 	return nil
 }
+
+// ReloadKeys reloads, and returns the keys with new values and those that wait for a restart.
+func (s *Server) ReloadKeys(read func() (*config.Config, error)) (applied, waiting []string, err error) {
+	told := make(chan reloaded, 1)
+	s.reloadTelling(read, told)
+	r := <-told
+	return r.applied, r.waiting, r.err
+}
+
+// LogLevel returns the level of the log that is in force, and OrderLevel sets it as the administrator does.
+func (s *Server) LogLevel() string { return s.admin.level.String() }
+
+func (s *Server) OrderLevel(level string) error {
+	_, err := s.admin.SetLevel(level)
+	return err
+}
+
+// LastLines returns the last lines of the log.
+func (s *Server) LastLines() []string { return s.admin.last.all() }
+
+// UserOf returns the user of a principal.
+func (s *Server) UserOf(principal string) (uid uint32, ok bool) {
+	uid, _, _, ok, err := s.identify(principal)
+	return uid, ok && err == nil
+}

@@ -35,7 +35,7 @@ func (s *Server) openUsers() {
 	}})
 }
 
-// principals maps principals to users of this machine.
+// principals maps principals to users of this machine. It does not change; a reload makes another one.
 type principals struct {
 	realm   string
 	format  string // config.Kerberos.Account
@@ -45,7 +45,7 @@ type principals struct {
 
 // identify returns the user of a principal. The configuration names users for some principals. Any
 // other principal of the server's realm is the user that format names, unless its name has a '/' or
-// a '\'. For all others ok is false. The server passes identify as gss.Config.Identify.
+// a '\'. For all others ok is false.
 func (p *principals) identify(principal string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if user, named := p.named[principal]; named {
 		return p.account(user)
@@ -57,26 +57,36 @@ func (p *principals) identify(principal string) (uid, gid uint32, groups []uint3
 	return p.account(strings.NewReplacer("%u", user, "%r", realm, "%d", strings.ToLower(realm)).Replace(p.format))
 }
 
-// openKerberos sets up RPCSEC_GSS with Kerberos for the calls of clients and for callbacks to
-// them.
-func (s *Server) openKerberos() {
-	k := &s.cfg.Kerberos
+// identify returns the user of a principal, as principals.identify. The server passes it as gss.Config.Identify.
+func (s *Server) identify(principal string) (uid, gid uint32, groups []uint32, ok bool, err error) {
+	return s.principals.Load().identify(principal)
+}
+
+// namePrincipals makes identify use the keys realm, account and principals of k.
+func (s *Server) namePrincipals(k *config.Kerberos) {
 	who := &principals{realm: k.Realm, format: cmp.Or(k.Account, "%u"), named: make(map[string]string), account: s.users.Account}
 	for _, word := range k.Principals {
 		principal, user, _ := config.SplitPrincipal(word)
 		who.named[principal] = user
 	}
-	mechanism := krb5.New(krb5.Config{Keytab: k.Keytab, KeytabFailed: func(err error) {
-		s.log.Warn(logline.KeytabUnread, zap.Error(err))
-	}})
-	wanted := s.exports.WantKerberos()
 	if who.realm == "" {
 		realm, err := krb5.DefaultRealm("")
-		if err != nil && wanted && !errors.Is(err, os.ErrNotExist) {
+		if err != nil && s.exports.WantKerberos() && !errors.Is(err, os.ErrNotExist) {
 			s.log.Warn(logline.RealmUnknown, zap.Error(config.Cause(err)))
 		}
 		who.realm = realm
 	}
+	s.principals.Store(who)
+}
+
+// openKerberos sets up RPCSEC_GSS with Kerberos for the calls of clients and for callbacks to
+// them.
+func (s *Server) openKerberos() {
+	k := &s.cfg.Kerberos
+	mechanism := krb5.New(krb5.Config{Keytab: k.Keytab, KeytabFailed: func(err error) {
+		s.log.Warn(logline.KeytabUnread, zap.Error(err))
+	}})
+	s.namePrincipals(k)
 	s.checkKeytab = func() {
 		if err := mechanism.Check(); err != nil && s.exports.WantKerberos() {
 			s.log.Warn(logline.KeytabUnfit, zap.Error(err))
@@ -87,7 +97,7 @@ func (s *Server) openKerberos() {
 	}
 	s.checkKeytab()
 	s.gss = gss.New(gss.Config{
-		Mechanisms: []gss.Mechanism{mechanism}, Identify: who.identify,
+		Mechanisms: []gss.Mechanism{mechanism}, Identify: s.identify,
 		Notify: s.contextRefused, MaxContexts: int(min(s.cfg.Memory.State/4/gss.ContextSize, maxContexts)),
 	})
 	s.rpc.Protect(rpc.AuthGSS, s.gss)

@@ -27,9 +27,11 @@ type reloads struct {
 	told []chan<- reloaded
 }
 
-// reloaded is the result of a reload: what has changed, and the keys whose changes wait for a restart.
+// reloaded is the result of a reload: what has changed of the exports, the keys with new values that hold now, and the keys
+// whose changes wait for a restart.
 type reloaded struct {
 	change  exports.Change
+	applied []string
 	waiting []string
 	err     error
 }
@@ -39,8 +41,8 @@ type reloaded struct {
 // they began with; its file system is closed after the last of them. Later calls get the new
 // export with its options, or the error NFS3ERR_STALE or NFS4ERR_STALE if the export was removed.
 // If the directory of an export cannot be opened, the export is left out, or its present directory
-// is still served with the new options (exports.Offer). Changes of other configuration keys wait for
-// the next start. The groups of users, and the users of principals, are looked up anew. If the
+// is still served with the new options (exports.Offer). Changes of the keys that have
+// config.Described.Reloads hold at once; those of other keys wait for the next start. The groups of users, and the users of principals, are looked up anew. If the
 // configuration is wrong, Reload writes a log line, and everything stays as it was.
 //
 // Reload may be called from any goroutine, and may block for some seconds while it waits for
@@ -93,12 +95,17 @@ func (s *Server) reloadOnce(ctx context.Context, read func() (*config.Config, er
 		s.notifyReady(fmt.Sprintf("%s: %v", logline.ReloadFailed, err))
 		return reloaded{err: err}
 	}
+	r.applied = s.apply(cfg)
 	s.checkKeytab()
 	s.registration.soon() // rpcbind may have restarted
 	s.groups.Forget()     // the administrator may have changed groups
 	s.gss.Refresh()       // the administrator may have changed the users of principals
-	s.log.Info(logline.Reloaded, r.change.Fields()...)
-	if r.waiting = cfg.Differing(s.cfg); len(r.waiting) > 0 {
+	fields := r.change.Fields()
+	if len(r.applied) > 0 {
+		fields = append(fields, zap.Strings("keys", r.applied))
+	}
+	s.log.Info(logline.Reloaded, fields...)
+	if r.waiting = cfg.Differing(s.cfg, false); len(r.waiting) > 0 {
 		s.log.Warn(logline.RestartNeeded, zap.Strings("keys", r.waiting))
 	}
 	s.notifyReady(s.condition())

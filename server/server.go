@@ -49,8 +49,9 @@ type Server struct {
 	pool        *mem.Pool
 	rpc         *rpc.Server
 	gss         *gss.Server
-	checkKeytab func()          // logs a warning if an export needs the keytab, and its file is unfit
-	initiators  *gss.Initiators // make the RPCSEC_GSS contexts for callbacks
+	checkKeytab func()                     // logs a warning if an export needs the keytab, and its file is unfit
+	initiators  *gss.Initiators            // make the RPCSEC_GSS contexts for callbacks
+	principals  atomic.Pointer[principals] // the users of principals
 	users       *identity.Map
 	groups      *identity.Groups // looks up the groups of callers, for exports with manage_gids
 	census      *census.Census
@@ -82,7 +83,8 @@ type Server struct {
 	daemon  bool
 	stage   atomic.Pointer[string] // the current step of the start
 	reloads reloads
-	status  atomic.Pointer[string] // which exports cannot be opened; nil if all can
+	reread  atomic.Pointer[config.Config] // the configuration of the last reload; nil before the first (inForce)
+	status  atomic.Pointer[string]        // which exports cannot be opened; nil if all can
 }
 
 // New opens the directories and listeners that cfg names. The Server answers calls when Serve runs. If New fails, it

@@ -25,9 +25,9 @@ const farewell = 5 * time.Second
 // shutDown ends a Server that serves. Its first step is to call stopListening.
 func (s *Server) shutDown(stopListening, stopMetrics, stopPage, stopAdmin func(context.Context)) error {
 	s.admin.draining.Store(true)
-	drain := time.Duration(s.cfg.DrainTimeout)
+	drain := time.Duration(s.inForce().DrainTimeout)
 	e := newEnding(s.log, drain+closing*3/4)
-	s.notifyStopping(EndsWithin(s.cfg))
+	s.notifyStopping(s.EndsWithin())
 	s.log.Info(logline.Draining, zap.Duration("at_most", drain))
 	e.do("listeners", stopListening)
 	rpcbind := e.begin("taking the registration with rpcbind back", e.half(), s.registration.remove)

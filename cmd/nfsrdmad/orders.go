@@ -103,8 +103,9 @@ func logLevelCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log-level [debug|info|warn|error]",
 		Short: "Show or set the level of the running daemon's log",
-		Long:  "Show the level of the running daemon's log, or set it until the daemon ends.",
-		Args:  atMostOne("one level: debug, info, warn or error,"),
+		Long: `Show the level of the running daemon's log, or set it until the daemon ends, or until
+a reload finds that the key log_level has changed in the configuration.`,
+		Args: atMostOne("one level: debug, info, warn or error,"),
 		RunE: func(c *cobra.Command, args []string) error {
 			method, with := "GET", url.Values{}
 			if len(args) > 0 {

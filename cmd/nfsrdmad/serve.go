@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -121,7 +122,13 @@ func serve(read func() (*config.Config, error), showMounts bool) error {
 	// handleSignals comes before Start, so that a signal during the start also shuts the daemon
 	// down. Until the daemon serves, SIGHUP does nothing.
 	var serving atomic.Pointer[server.Server]
-	ctx := handleSignals(server.EndsWithin(cfg), func() {
+	within := func() time.Duration {
+		if s := serving.Load(); s != nil {
+			return s.EndsWithin()
+		}
+		return server.EndsWithin(cfg)
+	}
+	ctx := handleSignals(within, func() {
 		if s := serving.Load(); s != nil {
 			s.Reload(read)
 		}

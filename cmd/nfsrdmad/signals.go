@@ -22,14 +22,15 @@ func untilSignal() (context.Context, context.CancelFunc) {
 }
 
 // handleSignals starts to handle the daemon's signals. The first SIGTERM or SIGINT ends the context,
-// and the daemon then has some time to shut down, given by the parameter within. A second signal, or
-// the end of that time, ends the process at once. SIGHUP never ends the process: it calls hangup on
+// and the daemon then has the time that within returns to shut down. A second signal, or the end of
+// that time, ends the process at once. SIGHUP never ends the process: it calls hangup on
 // a goroutine of its own, because hangup may wait for the process that reads the log.
-func handleSignals(within time.Duration, hangup func()) context.Context {
+func handleSignals(within func() time.Duration, hangup func()) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := make(chan os.Signal, 8)
 	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	go func() {
+		var most time.Duration
 		var over <-chan time.Time
 		for {
 			select {
@@ -39,12 +40,13 @@ func handleSignals(within time.Duration, hangup func()) context.Context {
 					go hangup()
 				case over == nil:
 					cancel()
-					over = time.After(within)
+					most = within()
+					over = time.After(most)
 				default:
 					exitNow(fmt.Sprintf("a second signal (%v): ended at once", sig))
 				}
 			case <-over:
-				exitNow(fmt.Sprintf("the end takes longer than %v: ended without it", within))
+				exitNow(fmt.Sprintf("the end takes longer than %v: ended without it", most))
 			}
 		}
 	}()

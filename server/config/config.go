@@ -191,13 +191,14 @@ func (c *Config) isWrong(key string) {
 	c.wrong[key] = true
 }
 
-// Differing returns the keys whose values differ between two checked configurations. It ignores
-// exports.
-func (c *Config) Differing(from *Config) (keys []string) {
+// Differing returns the keys whose values differ between two checked configurations: if reloads is
+// true, those whose changes a reload applies (Described.Reloads), otherwise those whose changes take
+// effect at the next start. It ignores exports.
+func (c *Config) Differing(from *Config, reloads bool) (keys []string) {
 	for i := range settings {
-		key := settings[i].key
-		if !strings.HasPrefix(key, "export.") && !reflect.DeepEqual(c.field(key), from.field(key)) {
-			keys = append(keys, key)
+		s := &settings[i]
+		if s.reloads == reloads && !strings.HasPrefix(s.key, "export.") && !reflect.DeepEqual(c.field(s.key), from.field(s.key)) {
+			keys = append(keys, s.key)
 		}
 	}
 	return keys

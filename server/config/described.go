@@ -8,6 +8,9 @@ type Described struct {
 	Usual, Meaning string
 	// Choices are the words that the key accepts, if it accepts no others.
 	Choices []string
+	// Reloads is true if a reload applies a change of the key to the running daemon. Changes of other
+	// keys take effect at the next start.
+	Reloads bool
 	// Flag is the name of the flag that overrides the key, or "".
 	Flag string
 }
@@ -16,7 +19,7 @@ type Described struct {
 func Keys() []Described {
 	all := make([]Described, len(settings))
 	for i, s := range settings {
-		all[i] = Described{Name: s.key, Usual: s.usual, Meaning: s.meaning, Choices: s.choices}
+		all[i] = Described{Name: s.key, Usual: s.usual, Meaning: s.meaning, Choices: s.choices, Reloads: s.reloads}
 		if s.flag != "" {
 			all[i].Flag = s.flagName()
 		}

@@ -23,7 +23,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 					table, name = "Top level", s.key
 				}
 				if table == heading {
-					rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", name, s.usual, s.meaning))
+					rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", name, s.usual, s.effect(), s.meaning))
 				}
 			}
 		case "option":

@@ -27,6 +27,8 @@ type setting struct {
 	flag, name string
 	// choices are the words that the key accepts, if it accepts no others.
 	choices []string
+	// reloads is true if a reload applies a change of the key (Reloads of type Described).
+	reloads bool
 }
 
 // flagName returns the name of the flag.
@@ -41,6 +43,20 @@ func (s *setting) flagName() string {
 func (s setting) flagged(name string) setting {
 	s.name = name
 	return s
+}
+
+// reloaded returns a copy of the setting for a key whose changes a reload applies.
+func (s setting) reloaded() setting {
+	s.reloads = true
+	return s
+}
+
+// effect returns when a change of the key takes effect, for documentation.
+func (s *setting) effect() string {
+	if s.reloads {
+		return "reload"
+	}
+	return "restart"
 }
 
 // quoted formats a string for documentation.

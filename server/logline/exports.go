@@ -41,7 +41,7 @@ var (
 	MountUnclosed = fault("cannot close a mount below an export",
 		"see whether its disk works")
 	Reloaded = info("configuration read again",
-		"nothing: the line lists the exports that were `added`, `replaced` and `removed`. When no call uses a replaced or removed export any more, the daemon logs `closed an export that was replaced or removed`")
+		"nothing: the line lists the exports that were `added`, `replaced` and `removed`, and in `keys` the keys whose new values hold now. When no call uses a replaced or removed export any more, the daemon logs `closed an export that was replaced or removed`")
 	ReloadFollows = info("a reload is still running: the configuration will be read once more after it",
 		"nothing")
 	ReloadFailed = fault("reload failed: the old configuration stays in force",

@@ -73,7 +73,7 @@ RDMA hardware. As a service it is started by systemd, and reads nfsrdmad.toml(5)
 	}
 	p.heading("SIGNALS")
 	p.item("SIGTERM, SIGINT", escaped("Answer the calls in progress, and end. A second one ends the daemon at once."))
-	p.item("SIGHUP", escaped("Read the configuration again, and serve the exports in it. nfsrdmad reload does the same, and says whether it did."))
+	p.item("SIGHUP", escaped("Read the configuration again, serve the exports in it, and use the new values of some other keys: see nfsrdmad.toml(5). nfsrdmad reload does the same, and says whether it did."))
 	exitStatus(p)
 	p.heading("FILES")
 	p.item(bold(config.DefaultConfigFile), escaped("The configuration: see nfsrdmad.toml(5)."))
@@ -165,7 +165,11 @@ unit, such as "500ms", "30s" or "5m"; a size is a number of bytes, or a string s
 			}
 			p.heading(in)
 		}
-		p.item(bold(name), sentence(k.Meaning)+" "+escaped("Default: ")+markdown(k.Usual)+".")
+		changes := "A change needs a restart."
+		if k.Reloads {
+			changes = "A reload applies a change."
+		}
+		p.item(bold(name), sentence(k.Meaning)+" "+escaped("Default: ")+markdown(k.Usual)+". "+escaped(changes))
 	}
 	p.heading("EXPORT OPTIONS")
 	p.text("These are the words of the key options of an export, separated by commas.")

@@ -1,0 +1,296 @@
+package server_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/logline"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// reloadingKeys is a server in the process of the test, whose configuration the test changes. The server lives until stop.
+type reloadingKeys struct {
+	*server.Server
+	t       *testing.T
+	stop    func()
+	values  map[string]string // TOML values by dotted keys
+	exports string            // TOML
+}
+
+func startReloadingKeys(t *testing.T) *reloadingKeys {
+	t.Helper()
+	ip := ownLoopback()
+	k := &reloadingKeys{
+		t: t,
+		values: map[string]string{
+			"tcp": fmt.Sprintf("[%q]", servertest.FreePort(t, ip)), "rdma": `["none"]`, "state_dir": fmt.Sprintf("%q", t.TempDir()), "rpcbind": "false",
+			// With so few connections, the time limits hold for all of them.
+			"limits.connections": "32", "limits.first_call_timeout": `"1h"`,
+		},
+		exports: fmt.Sprintf("[[export]]\npath = %q\nname = \"/\"\noptions = \"insecure,no_root_squash\"\n", t.TempDir()),
+	}
+	cfg, err := k.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A daemon sets the umask of its process, which is here that of all tests.
+	umask := syscall.Umask(0)
+	t.Cleanup(func() { syscall.Umask(umask) })
+	k.Server, err = server.New(cfg)
+	syscall.Umask(umask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.stop = run(t, k.Server)
+	return k
+}
+
+// read reads the configuration from a file.
+func (k *reloadingKeys) read() (*config.Config, error) {
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(k.values)) {
+		fmt.Fprintf(&text, "%s = %s\n", key, k.values[key])
+	}
+	file := filepath.Join(k.t.TempDir(), "nfsrdmad.toml")
+	if err := os.WriteFile(file, []byte(text.String()+k.exports), 0o600); err != nil {
+		return nil, err
+	}
+	return config.Read(file)
+}
+
+// reload reloads with another value of a key.
+func (k *reloadingKeys) reload(key, value string) (applied, waiting []string) {
+	k.t.Helper()
+	k.values[key] = value
+	applied, waiting, err := k.ReloadKeys(k.read)
+	if err != nil {
+		k.t.Fatalf("%s = %s: %v", key, value, err)
+	}
+	return applied, waiting
+}
+
+// logs reports whether one of the last lines of the log has all words.
+func (k *reloadingKeys) logs(words ...string) bool {
+	return slices.ContainsFunc(k.LastLines(), func(line string) bool {
+		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) })
+	})
+}
+
+// dial connects, and makes a NULL call, which needs no export.
+func (k *reloadingKeys) dial() *servertest.Client {
+	k.t.Helper()
+	c, err := servertest.DialTCP(testContext(k.t), k.TCPAddrs()[0])
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.t.Cleanup(c.Close)
+	_ = c.Null(testContext(k.t)) // fails if the connection has been ended
+	return c
+}
+
+// reloadedKeys has, for each key whose changes a reload applies, another value than that of startReloadingKeys, and a
+// function that sees whether the running server uses it.
+var reloadedKeys = map[string]struct {
+	value string
+	seen  func(k *reloadingKeys)
+}{
+	"log_level": {`"debug"`, func(k *reloadingKeys) {
+		if is := k.LogLevel(); is != "debug" {
+			k.t.Errorf("the level of the log is %s", is)
+		}
+	}},
+	"drain_timeout": {`"7s"`, func(k *reloadingKeys) {
+		if is := k.EndsWithin(); is != 9*time.Second {
+			k.t.Errorf("it ends within %v", is)
+		}
+	}},
+	"slow_call": {`"1ns"`, func(k *reloadingKeys) {
+		ctx := testContext(k.t)
+		c := k.dial()
+		root, err := c.Mount(ctx, "/")
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		file, err := c.Create(ctx, root, "slow", 0o600)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		await(k.t, ctx, "a call is slow", func() bool {
+			if _, err := c.Write(ctx, file, 0, []byte("x"), wire.FileSync); err != nil {
+				k.t.Fatal(err)
+			}
+			return k.logs(logline.SlowCall)
+		})
+	}},
+	"limits.connections_per_client": {"2", func(k *reloadingKeys) {
+		gone := func() uint64 { n := k.Seats().Count; return n[census.Evicted] + n[census.AddressFull] }
+		before := gone()
+		for range 4 {
+			k.dial()
+		}
+		if n := gone() - before; n < 2 {
+			k.t.Errorf("%d of 4 connections went for others, or were refused", n)
+		}
+	}},
+	"limits.first_call_timeout": {`"100ms"`, func(k *reloadingKeys) {
+		k.dial()
+		await(k.t, testContext(k.t), "a connection without a call for an export ends", func() bool {
+			return k.Seats().Count[census.NothingServed] > 0
+		})
+	}},
+	"kerberos.realm": {`"EXAMPLE.ORG"`, func(k *reloadingKeys) {
+		if uid, ok := k.UserOf("root@EXAMPLE.ORG"); !ok || uid != 0 {
+			k.t.Errorf("root of the realm is %d, %v", uid, ok)
+		}
+	}},
+	"kerberos.account": {`"%u-of-%d"`, func(k *reloadingKeys) {
+		k.reload("kerberos.realm", `"EXAMPLE.ORG"`)
+		if uid, ok := k.UserOf("root@EXAMPLE.ORG"); ok {
+			k.t.Errorf("root-of-example.org is %d", uid)
+		}
+	}},
+	"kerberos.principals": {`["backup/host@OTHER.EXAMPLE=root"]`, func(k *reloadingKeys) {
+		if uid, ok := k.UserOf("backup/host@OTHER.EXAMPLE"); !ok || uid != 0 {
+			k.t.Errorf("the principal is %d, %v", uid, ok)
+		}
+	}},
+}
+
+// restartKeys has, for each other key, another value than that of startReloadingKeys.
+var restartKeys = map[string]string{
+	"rdma": `[":1"]`, "tcp": `[":2"]`, "rdma_versions": "[1, 2]", "state_dir": `"/another"`, "log_format": `"json"`, "metrics": `"127.0.0.1:3"`,
+	"status_page": `"127.0.0.1:4"`, "status_page_open": "true", "admin_socket": `"none"`, "rpcbind": "true", "strict": "true", "busy_poll": `"0s"`,
+	"memory.ceiling": `"128M"`, "memory.connection": `"8M"`, "memory.state": `"16M"`, "memory.replies": `"8M"`,
+	"rnic.crc": `"on"`, "rnic.fpdu": `"mss"`, "rnic.provider": `"iwarp"`, "rnic.device_memory": `"8M"`, "rnic.credits": "64", "rnic.inline": `"8K"`,
+	"limits.connections": "64", "limits.setup_timeout": `"1s"`, "limits.calls_in_flight": "7", "limits.stall_timeout": `"1s"`, "limits.idle_timeout": `"1h"`,
+	"nfs.versions": `["3"]`, "nfs.lease_time": `"30s"`, "nfs.grace_time": `"10s"`, "nfs.owners": `"names"`, "nfs.domain": `"example.org"`,
+	"kerberos.keytab": `"/another"`,
+}
+
+// A reload applies each key that says so to the running server, and names it, and names each other key as one that waits
+// for a restart. The keys of exports are the subject of TestReload.
+func TestEveryKeyAtAReload(t *testing.T) {
+	var waits []string
+	for _, key := range config.Keys() {
+		if strings.HasPrefix(key.Name, "export.") {
+			if !key.Reloads {
+				t.Errorf("%s waits for a restart", key.Name)
+			}
+			continue
+		}
+		if !key.Reloads {
+			waits = append(waits, key.Name)
+			continue
+		}
+		t.Run(key.Name, func(t *testing.T) {
+			to := reloadedKeys[key.Name]
+			if to.seen == nil {
+				t.Fatal("no test sees whether a reload applies it")
+			}
+			k := startReloadingKeys(t)
+			applied, waiting := k.reload(key.Name, to.value)
+			if !slices.Equal(applied, []string{key.Name}) || len(waiting) > 0 {
+				t.Errorf("applied: %q, waiting: %q", applied, waiting)
+			}
+			if !k.logs(logline.Reloaded, `"keys": ["`+key.Name+`"]`) {
+				t.Errorf("no line names it: %q", k.LastLines())
+			}
+			to.seen(k)
+			if applied, _ := k.reload(key.Name, to.value); slices.Contains(applied, key.Name) {
+				t.Error("the next reload names it again, without a change")
+			}
+		})
+	}
+	t.Run("others", func(t *testing.T) {
+		k := startReloadingKeys(t)
+		was := maps.Clone(k.values)
+		for _, key := range waits {
+			if k.values[key] = restartKeys[key]; restartKeys[key] == "" {
+				t.Fatalf("%s has no other value in this test", key)
+			}
+		}
+		for range 2 { // they wait until they are as at the start again, or the server starts anew
+			applied, waiting := k.reload("log_level", `"info"`)
+			if len(applied) > 0 || !slices.Equal(waiting, waits) {
+				t.Errorf("applied: %q, waiting: %q, want %q", applied, waiting, waits)
+			}
+		}
+		if !k.logs(logline.RestartNeeded, `"keys": ["`+strings.Join(waits, `", "`)+`"]`) {
+			t.Errorf("no line names them: %q", k.LastLines())
+		}
+		k.values = was
+		if applied, waiting := k.reload("log_level", `"info"`); len(applied)+len(waiting) > 0 {
+			t.Errorf("as at the start: applied: %q, waiting: %q", applied, waiting)
+		}
+	})
+}
+
+// The drain timeout of the last reload is that of the end.
+func TestDrainTimeoutOfAReload(t *testing.T) {
+	k := startReloadingKeys(t)
+	k.reload("drain_timeout", `"7s"`)
+	k.stop()
+	if !k.logs(logline.Draining, `"at_most": "7s"`) {
+		t.Errorf("%q", k.LastLines())
+	}
+}
+
+// If a reload fails, because a value is wrong or because there is nothing to serve, no key changes.
+func TestFailedReloadChangesNoKey(t *testing.T) {
+	k := startReloadingKeys(t)
+	was := k.exports
+	for what, breaks := range map[string]func(){
+		"a wrong value": func() { k.values["slow_call"] = `"-1s"` },
+		"no export":     func() { k.exports = "" },
+	} {
+		breaks()
+		k.values["log_level"], k.values["drain_timeout"] = `"debug"`, `"7s"`
+		if applied, waiting, err := k.ReloadKeys(k.read); err == nil || len(applied)+len(waiting) > 0 {
+			t.Errorf("%s: %v, applied: %q, waiting: %q", what, err, applied, waiting)
+		}
+		if k.LogLevel() != "info" || k.EndsWithin() != 32*time.Second {
+			t.Errorf("%s: the level of the log is %s, and it ends within %v", what, k.LogLevel(), k.EndsWithin())
+		}
+		k.exports = was
+		delete(k.values, "slow_call")
+	}
+	if applied, _ := k.reload("log_level", `"debug"`); !slices.Equal(applied, []string{"log_level", "drain_timeout"}) {
+		t.Errorf("without the mistakes: %q", applied)
+	}
+}
+
+// A level of the log that the administrator has ordered outlasts a reload, unless the key has changed in the file.
+func TestOrderedLogLevelAtAReload(t *testing.T) {
+	k := startReloadingKeys(t)
+	is := func(after, want string) {
+		t.Helper()
+		if level := k.LogLevel(); level != want {
+			t.Errorf("after %s: %s, want %s", after, level, want)
+		}
+	}
+	if err := k.OrderLevel("debug"); err != nil {
+		t.Fatal(err)
+	}
+	k.reload("drain_timeout", `"7s"`)
+	is("a reload for another key", "debug")
+	k.reload("log_level", `"warn"`)
+	is("a reload with another level in the file", "warn")
+	if err := k.OrderLevel("error"); err != nil {
+		t.Fatal(err)
+	}
+	k.reload("log_level", `"warn"`)
+	is("a reload with the same level in the file", "error")
+	k.reload("log_level", `"info"`)
+	is("a reload with another level again", "info")
+}
