@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/prometheus/client_golang/prometheus"
 	nfs "github.com/willscott/go-nfs"
 	"go.uber.org/zap"
 
@@ -47,6 +48,10 @@ type HandlerOptions struct {
 	DrainTimeout config.Duration
 	// Rpcbind registers NFS and MOUNT with rpcbind, as a daemon does.
 	Rpcbind bool
+	// Metrics, if not nil, is where the server registers its metrics (docs/metrics.md), such as
+	// prometheus.DefaultRegisterer. They stay there until Serve has ended. Each server needs a Registerer of its own,
+	// such as one of prometheus.WrapRegistererWith. If it is nil, the server does not measure how long calls take.
+	Metrics prometheus.Registerer
 	// Log receives the log lines that a daemon would write; nil means no log.
 	Log *zap.Logger
 }
@@ -76,7 +81,7 @@ func NewHandlerContext(ctx context.Context, l net.Listener, handler nfs.Handler,
 		// A Handler has no open files and no locks, so it cannot serve NFSv4.
 		Name: opt.Name, Versions: []string{"3"}, RDMA: opt.RDMA, RDMAVersions: opt.RDMAVersions, StateDir: opt.StateDir, Clients: opt.Clients,
 		Secure: opt.Secure, ReadOnly: opt.ReadOnly, Squash: export.NoSquash,
-		Memory: opt.Memory, RNIC: opt.RNIC, Limits: opt.Limits, DrainTimeout: opt.DrainTimeout, Rpcbind: opt.Rpcbind, Log: opt.Log,
+		Memory: opt.Memory, RNIC: opt.RNIC, Limits: opt.Limits, DrainTimeout: opt.DrainTimeout, Rpcbind: opt.Rpcbind, Metrics: opt.Metrics, Log: opt.Log,
 	}
 	return newEmbedded(l, embed, func(name string) (vfs.FileSystem, error) {
 		opt.FileSystem.Path = name

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
@@ -52,6 +53,10 @@ type FileSystemOptions struct {
 	DrainTimeout config.Duration
 	// Rpcbind registers the programs with rpcbind, as a daemon does.
 	Rpcbind bool
+	// Metrics, if not nil, is where the server registers its metrics (docs/metrics.md), such as
+	// prometheus.DefaultRegisterer. They stay there until Serve has ended. Each server needs a Registerer of its own,
+	// such as one of prometheus.WrapRegistererWith. If it is nil, the server does not measure how long calls take.
+	Metrics prometheus.Registerer
 	// Log receives the log lines that a daemon would write; nil means no log. SlogLogger makes one that writes to a
 	// slog.Handler.
 	Log *zap.Logger
@@ -82,7 +87,7 @@ func newEmbedded(l net.Listener, opt FileSystemOptions, open func(name string) (
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: cmp.Or(opt.Log, zap.NewNop())}
+	s := &Server{cfg: cfg, log: cmp.Or(opt.Log, zap.NewNop()), measures: opt.Metrics != nil}
 	served := false
 	one := &export.Export{
 		Name: cmp.Or(opt.Name, "/"), Clients: opt.Clients,
@@ -117,6 +122,9 @@ func newEmbedded(l net.Listener, opt FileSystemOptions, open func(name string) (
 		return err
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err = s.registerMetrics(opt.Metrics); err != nil {
 		return nil, err
 	}
 	tcp := s.running("tcp")

@@ -340,10 +340,12 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (c collector) Collect(ch chan<- prometheus.Metric) {
-	now := c.count()
+func (c collector) Collect(ch chan<- prometheus.Metric) { c.count().collect(ch) }
+
+// collect sends the values of all metrics.
+func (c *counted) collect(ch chan<- prometheus.Metric) {
 	for i := range metrics {
-		metrics[i].collect(now, ch)
+		metrics[i].collect(c, ch)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 const durationStripes = 8
 
 // durations are histograms of the durations of calls, found by index. They exist only if metrics or the status page are
-// served.
+// served, or the program that embeds the server has the metrics.
 type durations [durationStripes][]programDurations
 
 // programDurations has the histograms of one version of a program, by procedure.

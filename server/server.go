@@ -75,9 +75,11 @@ type Server struct {
 	// answered has the addresses at which a call of this daemon to itself succeeded over an RDMA
 	// device (see answers).
 	answered   sync.Map
-	durations  *durations     // nil without metrics and status page
-	topClients topClients     // chooses the clients that have metrics of their own
-	admin      administration // answers the administrator
+	durations  *durations         // nil unless metrics or status page need them
+	topClients topClients         // chooses the clients that have metrics of their own
+	embedded   *embeddedCollector // nil unless a program has the metrics in its own registry
+	measures   bool               // the durations of calls are measured for such a program
+	admin      administration     // answers the administrator
 	// daemon is true if this Server is the whole process and reports to systemd. It is false if a
 	// program embeds the Server.
 	daemon  bool
@@ -253,7 +255,7 @@ func (s *Server) start(key [export.KeySize]byte, open func() error) (err error) 
 	s.polls = busypoll.New(busypoll.Config{Most: time.Duration(s.cfg.BusyPoll), Procs: busyProcessors})
 	calls := rpc.Config{Pool: s.pool, Processors: busyProcessors(), ReplyCacheBytes: int64(s.cfg.Memory.Replies), Panicked: s.panicked, Working: s.polls.Errand}
 	calls.Slow, calls.TookLong = time.Duration(s.cfg.SlowCall), s.callTookLong
-	if s.cfg.Metrics != "" || s.cfg.StatusPage != "" {
+	if s.cfg.Metrics != "" || s.cfg.StatusPage != "" || s.measures {
 		s.durations = newDurations()
 		calls.Observe = s.durations.observe
 	}

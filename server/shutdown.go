@@ -91,6 +91,9 @@ func (s *Server) closeListeners() {
 // because each uses those after it. If one of them does not end, those that it uses stay open,
 // except the state directory.
 func (s *Server) release(e *ending) {
+	if s.embedded != nil {
+		e.do("metrics in the program's registry", func(context.Context) { s.embedded.remove() })
+	}
 	var connections []*step
 	until := e.half()
 	for _, t := range s.transports {
