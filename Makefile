@@ -117,6 +117,9 @@ bench: build
 	$(GO) run ./test/kernel/setup packages uml
 	$(GO) test -tags bench -timeout 60m -run PeersBenchmark -v ./test/kernel
 
+# The packages that build on other systems than Linux: docs/embedding.md.
+PORTABLE = ./mem ./rpc/... ./rdmacm ./transport/rdma ./vfs ./ulb/nfs/nfs3wire ./ulb/nfs/nfs4wire
+
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
@@ -124,6 +127,8 @@ lint:
 	CGO_ENABLED=1 $(GO) vet -tags verbs ./rdmacm/verbs/... ./server ./cmd/nfsrdmad
 	GOARCH=386 CGO_ENABLED=0 $(GO) build ./rdmacm/... ./transport/... ./rpc/...
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
+	GOOS=darwin CGO_ENABLED=0 $(GO) build $(PORTABLE)
+	GOOS=freebsd CGO_ENABLED=0 $(GO) build $(PORTABLE)
 	$(GO) run $(STATICCHECK) -tags hostile,soak,interop,kernel,bench ./...
 	CGO_ENABLED=1 $(GO) run $(STATICCHECK) -tags verbs ./rdmacm/verbs/... ./server
 

@@ -110,7 +110,7 @@ func NewPool(cfg Config) (*Pool, error) {
 		return nil, err
 	}
 	arena, err := unix.Mmap(-1, 0, int(total)*PageSize, unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_ANONYMOUS|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+		unix.MAP_ANONYMOUS|unix.MAP_PRIVATE|unreserved)
 	if err != nil {
 		return nil, fmt.Errorf("mem: mapping an arena of %d bytes: %w", int64(total)*PageSize, err)
 	}

@@ -54,7 +54,7 @@ type fileStamp struct {
 func stampOf(info os.FileInfo) fileStamp {
 	s := fileStamp{size: info.Size(), changed: info.ModTime()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.device, s.inode, s.changed = uint64(st.Dev), st.Ino, time.Unix(st.Ctim.Unix()) // use ctime, because chmod and rename change it as well
+		s.device, s.inode, s.changed = uint64(st.Dev), st.Ino, changeTime(info, st)
 	}
 	return s
 }
