@@ -15,7 +15,9 @@ import (
 )
 
 // A control is memory that the tests share with testdata/libraries.c, to control it.
-type control struct{ thread, fail, error, calls, objects, requests, deaf, vectors, opcode, length int32 }
+type control struct {
+	thread, fail, error, calls, objects, requests, deaf, vectors, opcode, length, disassociates int32
+}
 
 var libraries *control
 

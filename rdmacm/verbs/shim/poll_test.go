@@ -56,3 +56,13 @@ func TestConnectionsUseAllVectors(t *testing.T) {
 		t.Errorf("the vectors %b are used, want all four", libraries.vectors)
 	}
 }
+
+// The libraries know, before they look for devices, that the objects of a device that was removed are to
+// be destroyed: drivers that disassociate would leak them otherwise.
+func TestObjectsOfARemovedDeviceCanBeDestroyed(t *testing.T) {
+	s := newScene(t)
+	defer s.close()
+	if libraries.disassociates != 1 {
+		t.Error("RDMAV_ALLOW_DISASSOC_DESTROY was not set when the first channel was made")
+	}
+}

@@ -32,6 +32,7 @@ static struct control {
 	int32_t deaf; /* 1: epoll refuses the descriptors of channels, as it does at fs.epoll.max_user_watches */
 	int32_t vectors; /* a bit for each completion vector that was used */
 	int32_t opcode, length; /* of a completion that the next poll of a completion queue finds, if length is not 0 */
+	int32_t disassociates; /* 1: RDMAV_ALLOW_DISASSOC_DESTROY was set when the library looked for devices */
 } *control;
 
 static int refuses(void)
@@ -151,8 +152,14 @@ static struct cm_id *listener;
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
 	int fd = channel_fd(EFD_SEMAPHORE);
+	const char *allowed = getenv("RDMAV_ALLOW_DISASSOC_DESTROY");
+	static int looked;
 	struct event_channel *c;
 
+	/* librdmacm looks for devices when it makes its first channel; libibverbs reads the variable only then. */
+	if (!looked)
+		control->disassociates = allowed != NULL;
+	looked = 1;
 	if (fd < 0)
 		return NULL;
 	c = new_event_channel();
