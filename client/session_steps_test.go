@@ -61,6 +61,85 @@ func TestRecoveryGoesOnWhateverDisturbsIt(t *testing.T) {
 	}
 }
 
+// firstPause is the first time that a Session waits before it repeats an attempt to recover.
+const firstPause = 100 * time.Millisecond
+
+// A server that refuses a step of the recovery each time is not flooded: each attempt waits twice as
+// long as the one before.
+func TestRefusedRecoveryDoesNotFloodTheServer(t *testing.T) {
+	const request = wire.OpPutRootFH // the first operation after SEQUENCE
+	forgotten := reaction{status: wire.NFS4ErrBadSession}
+	for name, c := range map[string]struct {
+		counted   wire.OpNum
+		reactions map[wire.OpNum]reaction
+	}{
+		"each session is refused": {wire.OpCreateSession, map[wire.OpNum]reaction{request: forgotten}},
+		"CREATE_SESSION is refused": {wire.OpCreateSession, map[wire.OpNum]reaction{
+			request: forgotten, wire.OpCreateSession: {status: wire.NFS4ErrServerFault},
+		}},
+		"CREATE_SESSION is out of order": {wire.OpCreateSession, map[wire.OpNum]reaction{
+			request: forgotten, wire.OpCreateSession: {status: wire.NFS4ErrSeqMisordered},
+		}},
+		"EXCHANGE_ID is refused": {wire.OpExchangeID, map[wire.OpNum]reaction{
+			request: forgotten, wire.OpCreateSession: {status: wire.NFS4ErrStaleClientID}, wire.OpExchangeID: {status: wire.NFS4ErrServerFault},
+		}},
+		"no connection is bound": {wire.OpBindConnToSession, map[wire.OpNum]reaction{
+			request: {status: wire.NFS4ErrConnNotBoundToSession},
+		}},
+		"each connection ends": {wire.OpBindConnToSession, map[wire.OpNum]reaction{
+			request: {end: true}, wire.OpBindConnToSession: {end: true},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, server := newFront4(t)
+			s := f.session(server.Targets()["memory"], client.SessionConfig{})
+			const attempts = 4
+			at := make(chan time.Time, attempts)
+			f.react(func(op wire.OpNum) reaction {
+				if op == c.counted && len(at) < attempts {
+					at <- time.Now()
+				}
+				return c.reactions[op]
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				_, err := s.NFS4().Getattr(ctx, nil, wire.Bits(wire.Fattr4Size))
+				ended <- err
+			}()
+			await.Until(t, "the session has tried to recover", func() bool { return len(at) == attempts })
+			cancel()
+			await.Receive(t, "the request ends", ended)
+			f.react(nil)
+			first, last := <-at, time.Time{}
+			for range attempts - 1 {
+				last = <-at
+			}
+			if d, least := last.Sub(first), (1+2+4)*firstPause; d < least {
+				t.Errorf("%d attempts in %v, want at least %v", attempts, d, least)
+			}
+		})
+	}
+}
+
+// Sessions that take each other's place at the server, as two clients with one Owner do, make no more
+// than one new session each firstPause, although their requests succeed meanwhile.
+func TestSessionThatIsForgottenAgainAndAgain(t *testing.T) {
+	f, server := newFront4(t)
+	s := f.session(server.Targets()["memory"], client.SessionConfig{})
+	const times = 6
+	begin := time.Now()
+	for range times {
+		f.forget(false)
+		_, err := s.NFS4().Getattr(testserver.Within(t), nil, wire.Bits(wire.Fattr4Size))
+		must(t, err)
+	}
+	if d, least := time.Since(begin), (times-1)*firstPause; d < least {
+		t.Errorf("%d sessions in %v, want at least %v", times, d, least)
+	}
+}
+
 // A server may ask to wait at the beginning and at the end of a session.
 func TestSessionWaitsWhenAsked(t *testing.T) {
 	for _, op := range []wire.OpNum{
