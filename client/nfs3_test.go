@@ -11,7 +11,9 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -227,6 +229,38 @@ func TestExportsAndMount(t *testing.T) {
 	must(t, c.Mount3().Unmount(testserver.Within(t), "/x"))
 	if _, err := c.MountRoot(testserver.Within(t), "/x", int(s.TCP.Port())); err != nil {
 		t.Errorf("mount by a port: %v", err)
+	}
+}
+
+// MountRoot leaves no entry in the server's list of mounts, which would name this client for ever.
+func TestMountRootTellsOfItsEnd(t *testing.T) {
+	s := testserver.Start(t)
+	c := testserver.Dial(t, s.Targets()["tcp"])
+	mounted := func() (n int) {
+		x := &rpc.Exchange{
+			Program: mount3wire.Program, Version: mount3wire.Version, Procedure: uint32(mount3wire.ProcDump),
+			Binding: &nfs.BindingMount3.Procedures[mount3wire.ProcDump],
+		}
+		must(t, rpc.Do(testserver.Within(t), c.Bare(), x, func(d *xdr.Decoder) error {
+			var all mount3wire.MountList
+			all.Decode(d)
+			for m := new(mount3wire.Mount); all.Next(m); {
+				n++
+			}
+			return d.Err()
+		}))
+		return n
+	}
+	_, _, err := c.Mount3().Mount(testserver.Within(t), "/x")
+	must(t, err)
+	if n := mounted(); n != 1 {
+		t.Fatalf("%d entries after a mount", n)
+	}
+	must(t, c.Mount3().Unmount(testserver.Within(t), "/x"))
+	_, err = c.MountRoot(testserver.Within(t), "/x", int(s.TCP.Port()))
+	must(t, err)
+	if n := mounted(); n != 0 {
+		t.Errorf("%d entries after MountRoot", n)
 	}
 }
 

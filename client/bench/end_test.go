@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,4 +98,70 @@ func TestResultTellsTheRequestsInProgress(t *testing.T) {
 			t.Errorf("the server allows %d: %d in progress, told %v", atOnce, m.InProgress, told)
 		}
 	}
+}
+
+// slow is a protocol whose server takes its time for each name, and never answers for the name "hangs".
+type slow struct {
+	protocol
+	takes   time.Duration
+	removed []string
+}
+
+func (s *slow) Walk(ctx context.Context, dir client.Handle, path string) (client.Handle, error) {
+	return client.Handle(path), s.work(ctx, path)
+}
+
+func (s *slow) list(ctx context.Context, dir client.Handle) ([]string, error) {
+	return []string{"a", "b"}, s.work(ctx, string(dir))
+}
+
+func (s *slow) Remove(ctx context.Context, dir client.Handle, name string) error {
+	return s.remove(ctx, string(dir)+"/"+name)
+}
+
+func (s *slow) Rmdir(ctx context.Context, dir client.Handle, name string) error {
+	return s.remove(ctx, string(dir)+"/"+name)
+}
+
+func (s *slow) remove(ctx context.Context, name string) error {
+	err := s.work(ctx, name)
+	if err == nil {
+		s.removed = append(s.removed, name)
+	}
+	return err
+}
+
+func (s *slow) work(ctx context.Context, name string) error {
+	wait := s.takes
+	if strings.Contains(name, "hangs") {
+		wait = time.Hour
+	}
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Each name that the bench removes has a time limit of its own: many slow ones are all removed, and one that hangs costs
+// no more than its own limit.
+func TestEachRemovalHasALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 10 * time.Second
+		s := &slow{takes: limit * 9 / 10}
+		b := &bench{cfg: Config{Timeout: limit}}
+		b.name, b.made, b.root = "top", []string{"1", "hangs", "2", "3"}, client.Handle("root")
+		begin := time.Now()
+		err := b.removeAll(context.Background(), s)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ended with %v", err)
+		}
+		if want := []string{"top/1", "top/2", "top/3", "root/top"}; !slices.Equal(s.removed, want) {
+			t.Errorf("removed %v, want %v", s.removed, want)
+		}
+		if d, want := time.Since(begin), 5*s.takes+limit; d != want { // the walk, four names, and the one that hangs
+			t.Errorf("took %v of the bubble's clock, want %v", d, want)
+		}
+	})
 }
