@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,8 @@ func TestVersionsOverManyConnections(t *testing.T) {
 	})
 }
 
-// While one client has bytes locked, another client cannot lock them.
+// While one client has bytes locked, another client cannot lock them. If both have a shared lock and convert it, one is told
+// of the deadlock (NFS4ERR_DEADLOCK), and the other gets the lock.
 func TestLocksOfTwoClients(t *testing.T) {
 	overVersions(t, func(t *testing.T, how string) {
 		s := serve(t, "sync")
@@ -40,8 +42,18 @@ func TestLocksOfTwoClients(t *testing.T) {
 		second := s.boot(lab.Options{Limit: 3 * time.Minute}, "locks_two", how, "1")
 		second.Await("refused")
 		first.Signal("unlock")
+		if strings.Contains(how, "/4") {
+			first.Await("shared")
+			second.Await("shared")
+			first.Signal("convert")
+			second.Signal("convert")
+		}
 		second.Succeed()
 		first.Succeed()
+		if said := first.Output() + second.Output(); strings.Contains(how, "/4") &&
+			(strings.Count(said, "the lock is converted") != 1 || strings.Count(said, "cannot be converted") != 1) {
+			t.Error("not one of the clients was told of the deadlock, and the other got the lock")
+		}
 	})
 }
 
