@@ -126,6 +126,12 @@ func TestClaimsHoldOneDescriptor(t *testing.T) {
 	w.ok(w.fs.Claim(h, 0, 5, vfs.ClaimWrite), "Claim")
 	w.fs.DropClaims(h)
 	held("with all dropped", 0)
+	w.fs.Sweep(100) // the sweeper looks at the node seldom by now
+	w.ok(w.fs.Claim(h, 0, 5, vfs.ClaimWrite), "Claim")
+	w.ok(w.fs.Claim(h, 0, 5, vfs.ClaimNone), "Claim of nothing")
+	if w.fs.Sweep(2); w.fs.Stats().OpenFiles != 0 {
+		t.Error("the idle descriptor is open after two rounds")
+	}
 	other := foreign(t, w.path("f"))
 	w.ok(other(0, 1, vfs.ClaimRead), "the other's claim")
 	w.want(w.fs.Claim(h, 0, 5, vfs.ClaimWrite), syscall.EAGAIN, "Claim of what another process has")
