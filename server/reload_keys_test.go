@@ -236,7 +236,7 @@ func TestEveryKeyAtAReload(t *testing.T) {
 	})
 }
 
-// The drain timeout of the last reload is that of the end.
+// The daemon ends within the drain timeout that it read last.
 func TestDrainTimeoutOfAReload(t *testing.T) {
 	k := startReloadingKeys(t)
 	k.reload("drain_timeout", `"7s"`)

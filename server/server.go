@@ -174,8 +174,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 }
 
 // openExports opens the directories of the configuration. It returns an error if it can open none, or,
-// with the key strict, if it cannot open all; those that the administrator has stopped do not count. It waits for a directory that has not answered if the daemon
-// cannot start without it: a disk that is slow when the machine starts is no fault of the configuration.
+// with the key strict, if it cannot open all; those that the administrator has stopped do not count. It
+// waits for a directory that has not answered if the daemon cannot start without it: a disk that is slow
+// when the machine starts is no fault of the configuration.
 func (s *Server) openExports(ctx context.Context) error {
 	s.offer = exports.NewOffer(s.log, s.exports, s.filesystems, s.exportsAtFault)
 	if err := s.offer.Recall(); err != nil {
@@ -209,9 +210,10 @@ func (s *Server) openExports(ctx context.Context) error {
 // needed returns an export without which the daemon does not start: fault if its directory cannot be opened,
 // late if the directory has not answered yet. It returns nil for both if the daemon can start.
 func (s *Server) needed() (fault, late *exports.Fault) {
-	faults := slices.DeleteFunc(slices.Clone(s.offer.Faults()), func(f exports.Fault) bool { return f.Stopped })
-	stopped := len(s.offer.Faults()) - len(faults)
-	if len(faults) == 0 || len(faults) < len(s.cfg.Exports)-stopped && !s.cfg.Strict {
+	all := s.offer.Faults()
+	faults := slices.DeleteFunc(slices.Clone(all), func(f exports.Fault) bool { return f.Stopped })
+	toServe := len(s.cfg.Exports) - (len(all) - len(faults))
+	if len(faults) == 0 || len(faults) < toServe && !s.cfg.Strict {
 		return nil, nil
 	}
 	for i := range faults {
