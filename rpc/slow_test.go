@@ -75,7 +75,7 @@ func TestSlowIsChangedWhileCallsRun(t *testing.T) {
 	})
 }
 
-// If a call was detached for most of its time, the server tells what it waited for.
+// The server tells what a call waited for, if the call was detached for most of its time.
 func TestDetachedCallThatTookLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan rpc.Delay, 1)

@@ -73,6 +73,26 @@ func (n *node) close() {
 	n.cache.host.close(n)
 }
 
+// stat reads n's attributes like FS.look, but does not check the link count.
+func (n *node) stat(l *look) error {
+	n.inode.version.beginLook(l)
+	err := n.fstat(l)
+	if err == nil {
+		n.inode.version.tell(l)
+	}
+	return err
+}
+
+// fstat reads n's attributes. It asks the kernel without the host if that is a raw call: most calls of
+// clients make one, and the host would return the attributes by value.
+func (n *node) fstat(l *look) (err error) {
+	if n.cache.rawAttr {
+		return rawFstat(n.fd, &l.Stat_t)
+	}
+	l.Stat_t, err = n.cache.host.fstat(n.fd)
+	return err
+}
+
 // A nodeHost is what a nodeCache and its nodes need from the file system and from the FS. Their tests have
 // another one, without a file system.
 type nodeHost interface {

@@ -31,7 +31,7 @@ func (k *fsKind) fstat(fd int, st *unix.Stat_t) error {
 	return rawFstat(fd, st)
 }
 
-// rawFstat is fstat for the file systems of which fsKind.rawAttr is true.
+// rawFstat is the raw call of fstat. The caller has checked fsKind.rawAttr.
 func rawFstat(fd int, st *unix.Stat_t) error {
 	_, _, e := syscall.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
 	return errnoErr(e)

@@ -329,26 +329,6 @@ func (n *node) after(changed bool, l *look) error {
 	return err
 }
 
-// stat reads n's attributes like FS.look, but does not check the link count.
-func (n *node) stat(l *look) error {
-	n.inode.version.beginLook(l)
-	err := n.fstat(l)
-	if err == nil {
-		n.inode.version.tell(l)
-	}
-	return err
-}
-
-// fstat reads n's attributes. It asks the kernel without the host if that is a raw call: most calls of
-// clients make one, and the host would return the attributes by value.
-func (n *node) fstat(l *look) (err error) {
-	if n.cache.rawAttr {
-		return rawFstat(n.fd, &l.Stat_t)
-	}
-	l.Stat_t, err = n.cache.host.fstat(n.fd)
-	return err
-}
-
 var types = [16]vfs.Type{
 	unix.S_IFREG >> 12: vfs.Regular, unix.S_IFDIR >> 12: vfs.Directory, unix.S_IFLNK >> 12: vfs.Symlink, unix.S_IFSOCK >> 12: vfs.Socket,
 	unix.S_IFBLK >> 12: vfs.BlockDevice, unix.S_IFCHR >> 12: vfs.CharDevice, unix.S_IFIFO >> 12: vfs.FIFO,
