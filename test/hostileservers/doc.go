@@ -9,5 +9,5 @@
 // header of RPC-over-RDMA.
 //
 // RDMA is that of the software RNIC. With the flags -provider, -address and -program, the tests whose names end in RDMA, or
-// have RDMAServers, run over a device: test/kernel runs them in a guest.
+// have RDMAServers, run over a device. TestHostileServersOverDevices of test/kernel runs them over rxe in a guest.
 package hostileservers

@@ -23,11 +23,7 @@ func TestDeviceSuite(t *testing.T) {
 		t.Skip("make test-all runs it: TestDevices shows the same provider at work")
 	}
 	t.Parallel()
-	suite := filepath.Join(t.TempDir(), "verbs.test")
-	c := exec.Command("go", "test", "-c", "-tags", "verbs", "-o", suite, "github.com/nfsrdmad/nfsrdmad/rdmacm/verbs")
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	suite := buildTest(t, "rdmacm/verbs")
 	for _, device := range []string{"rxe", "siw"} {
 		for _, kernel := range append([]lab.Kernel{lab.Usual()}, stocks...) {
 			t.Run(device+"/"+string(kernel), func(t *testing.T) {
@@ -37,6 +33,17 @@ func TestDeviceSuite(t *testing.T) {
 			})
 		}
 	}
+}
+
+// buildTest compiles the tests of a package of this module for RDMA devices, and returns the program's path.
+func buildTest(t *testing.T, folder string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "test")
+	c := exec.Command("go", "test", "-c", "-tags", "verbs,netgo,osusergo", "-o", program, "github.com/nfsrdmad/nfsrdmad/"+folder)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
 }
 
 // devices is a daemon that runs in a guest and serves on an RDMA device of the guest's kernel.

@@ -22,3 +22,16 @@ func TestToolsOverDevices(t *testing.T) {
 	}}
 	lab.Run(t, lab.NewNetworkOf(t, jumbo), options, "RDMA_DEVICE=rxe\n"+script(t, "tools_devices"))
 }
+
+// The tools probe, bench and relay meet the hostile servers of test/hostileservers through librdmacm
+// and libibverbs over rxe. Servers and tools are in one guest.
+func TestHostileServersOverDevices(t *testing.T) {
+	if !everything() {
+		t.Skip("make test-all runs it: it takes some six minutes alone, and test/hostileservers has a simulated device")
+	}
+	t.Parallel()
+	options := lab.Options{Memory: 2000, Limit: 30 * time.Minute, Env: []string{
+		"NFSRDMAD=" + build(t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo"),
+	}}
+	lab.Run(t, lab.NewNetworkOf(t, jumbo), options, "RDMA_DEVICE=rxe\n"+script(t, "hostile_servers"), buildTest(t, "test/hostileservers"))
+}
