@@ -140,10 +140,13 @@ func (t *Filesystems) show(dir string, fd int) (*local.FS, error) {
 	return fs, nil
 }
 
+// index returns the directory for the names of files that the kernel does not find by their handles.
+func (t *Filesystems) index() string { return filepath.Join(t.state, "index") }
+
 // config returns the configuration of a directory's file system, without its Root.
 func (t *Filesystems) config(dir string, key directoryKey) local.Config {
 	return local.Config{
-		StateDir:    filepath.Join(t.state, "index"),
+		StateDir:    t.index(),
 		Sync:        true,
 		Descriptors: t.Descriptors,
 		SyncFailed: func(call local.SyncCall, err error) {

@@ -283,7 +283,7 @@ func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 		return nil, err
 	}
 	fs, err := local.New(local.Config{
-		Root: fmt.Sprintf("/proc/self/fd/%d", fd), Sync: true, Descriptors: w.descriptors, KernelHandles: true,
+		Root: fmt.Sprintf("/proc/self/fd/%d", fd), Sync: true, Descriptors: w.descriptors, KernelHandles: true, StateDir: w.filesystems.index(),
 		FSID: uint64(m.ExportID)<<32 | 1, Mount: mountinfo.Mount{ID: m.ID, Device: m.Device, Root: m.Root, Point: m.Point, Kind: m.Kind},
 	})
 	if inner := errors.Unwrap(err); inner != nil {

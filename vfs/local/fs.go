@@ -23,7 +23,7 @@ type Config struct {
 	// Root is the directory that is served.
 	Root string
 	// StateDir is the directory for the index of names, which outlives the process. The FS needs it
-	// if the kernel cannot open files by handle. Otherwise it may be empty.
+	// if the kernel cannot open files by handle, and on overlayfs. Otherwise it may be empty.
 	StateDir string
 	// Sync makes each change of names and attributes durable before its call returns, and not only
 	// when the file system writes it. Written data is as stable as promised in either case.
@@ -177,19 +177,25 @@ func (fs *FS) open() error {
 	if err == nil {
 		unix.Close(again)
 	}
+	byKernel := err == nil && !fs.cfg.IndexHandles
 	switch {
-	case err == nil && !fs.cfg.IndexHandles:
-		fs.resolver = kernelResolver{fs}
-	case fs.cfg.KernelHandles:
+	case !byKernel && fs.cfg.KernelHandles:
 		return errors.New("its files have no handles, or the daemon may not open them by handles (CAP_DAC_READ_SEARCH)")
-	case fs.cfg.StateDir == "":
+	case !byKernel && fs.cfg.StateDir == "":
 		return errors.New("handles need an index here (no CAP_DAC_READ_SEARCH), and there is no state directory for it")
+	case byKernel && !fs.handles.layers:
+		fs.resolver = kernelResolver{fs}
+	case fs.cfg.StateDir == "":
+		fs.resolver = layersResolver{fs: fs}
 	default:
 		x, err := index.Open(indexedTree{fs}, fs.cfg.StateDir, h)
 		if err != nil {
 			return err
 		}
 		fs.resolver = x
+		if byKernel {
+			fs.resolver = layersResolver{fs, x}
+		}
 	}
 	fs.root = fs.keepNode(rootFD, &fs.rootStat, h, nil) // Close releases this reference
 	fs.nodes.root = fs.root

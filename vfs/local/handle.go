@@ -205,7 +205,7 @@ func uuidOfDevice(dir string, dev uint64) string {
 	return ""
 }
 
-// A resolver finds the files of handles. It is a kernelResolver or an *index.Index.
+// A resolver finds the files of handles. It is a kernelResolver, a layersResolver or an *index.Index.
 type resolver interface {
 	// Open returns an O_PATH descriptor of h's file. ESTALE: the file does not exist, or it is a
 	// directory that does not lie below the root. ErrDelay: the index has to search for the file,

@@ -91,6 +91,7 @@ func (g *ground) mount(v volume) {
 type heldHandle struct {
 	what   string
 	sealed []byte
+	plain  vfs.Handle
 	ino    uint64 // 0: any
 	text   string // content of a regular file
 }
@@ -139,7 +140,7 @@ func (s *served) hold(volume string, files ...string) (all []heldHandle) {
 				continue
 			}
 			seen[at] = true
-			held := heldHandle{what: "/" + at, sealed: s.seal(h), ino: a.FileID}
+			held := heldHandle{what: "/" + at, sealed: s.seal(h), plain: h, ino: a.FileID}
 			if a.Type == vfs.Regular {
 				held.text = volume + " " + at
 			}
