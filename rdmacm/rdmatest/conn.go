@@ -198,6 +198,10 @@ func (c *Conn) Provide(count, size int) {
 	c.promised = append(c.promised, promise{count, size})
 }
 
+// MaxReceives returns the largest number of unused receives that this end may promise
+// (rdmacm.ConnParam.MaxReceives). Provide panics if it would exceed the number.
+func (c *Conn) MaxReceives() int { return c.maxReceives }
+
 // Promised returns the number of receives that no message has used yet.
 func (c *Conn) Promised() int {
 	c.link.mu.Lock()

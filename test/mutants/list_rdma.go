@@ -25,6 +25,8 @@ var rdmaMutants = []mutant{
 		"min(c.requested, c.granted)", "c.granted", "transport/rdma", "TestCreditsAtTheStart"},
 	{"V1-16, V1-17: the receive is promised behind a Send that the device copied", "transport/rdma", "version1.post",
 		"v.k.promise(1)", "defer v.k.promise(1)", "transport/rdma", "TestCreditsAreGranted TestReceivesForAnswers"},
+	{"V1-17: a device has no room for callbacks beside the replies", "transport/rdma", "Client.connectWith",
+		"c.config.Credits+receives", "c.config.Credits", "transport/rdma", "TestReceivesForCallsAndCallbacks"},
 	{"V1-19: a new connection has all credits", "transport/rdma", "newCredits",
 		"granted: 1}", "granted: uint32(requested)}", "transport/rdma", "TestCreditsAtTheStart"},
 	{"V1-24: a call of exactly the threshold does not go inline", "transport/rdma", "exchange.encode",

@@ -12,6 +12,8 @@ var rdma2Mutants = []mutant{
 		" && p.XID == s.xid", "", "transport/rdma/wire", "TestSequence"},
 	{"V2-8: the limit follows what was sent", "transport/rdma", "version2.countLocked",
 		"stamp(o, v.credits2.post(o.role, o.permits, withheld))", "v.credits2.post(o.role, o.permits, withheld)\n\tstamp(o, v.sent+v.window)", "test/version2", "TestLimitFollowsWhatArrives"},
+	{"V2-9: a device has no room for callbacks beside the other messages that the limit allows", "transport/rdma", "Client.connectWith",
+		"c.config.Credits+receives", "c.config.Credits+receives-callbacks", "transport/rdma", "TestReceivesForCallsAndCallbacksOfVersion2"},
 	{"V2-12: version 1's threshold", "transport/rdma/wire", "DefaultInline2",
 		"4096", "1024", "transport/rdma/wire", "TestDefaultProperties"},
 	{"V2-14: a first message may be as long as any", "transport/rdma/wire", "MaxFirstMessage",
