@@ -23,6 +23,8 @@ type connection struct {
 	dialed bool
 	// version2 is true if this side serves version 2 too (server), or proposes it (client).
 	version2 bool
+	// versionRefused, unless nil, is called when the server refuses version 2 although it has accepted it before.
+	versionRefused func()
 	// chosen is Config.Chosen.
 	chosen func(peer netip.AddrPort, version int)
 	// undecided counts the messages of a client before one has decided the version (versionOpen).

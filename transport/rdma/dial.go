@@ -149,6 +149,7 @@ func (c *Client) connectWith(ctx context.Context, propose bool) (*connection, er
 	k := newConnection(c.own, &c.stats, nil)
 	k.dialed, k.version2 = true, propose
 	k.onClosed = func(err error) { c.disconnected(k, err) }
+	k.versionRefused = func() { c.versions.note(false) }
 	receives, callbacks := 0, 0
 	if c.config.Callbacks != nil {
 		callbacks = c.config.callbackCredits

@@ -113,6 +113,7 @@ var (
 	faultOverrun      = newFault("overrun", answerClose, "the peer made more calls than it was granted credits", "RFC 8166 §3.3.1")
 	faultStalled      = newFault("stalled", answerClose, "the peer took nothing of what was sent, or brought nothing of what was asked for, for too long", "")
 	faultUnanswered   = newFault("unanswered", answerClose, "the peer answered no call in time", "RFC 8166 §4.5")
+	faultRefused      = newFault("version_refused", answerClose, "the peer refused version 2, or a header type that calls need", "rpcrdma-version-two-07 §7.1")
 	faultStarved      = newFault("starved", answerClose, "memory is short and the peer moved too little", "")
 	faultOperation    = newFault("failed_operation", answerClose, "an RDMA operation failed", "RFC 8166 §4.5.4")
 	faultFence        = newFault("failed_fence", answerClose, "memory of a call that ended could not be taken from the peer", "RFC 8166 §4.5.4")

@@ -60,8 +60,9 @@ type version2 struct {
 	// surplus is how many messages more than it should the peer may send, because one message has ended two calls
 	// (brokenReply). The next calls of this side take that back.
 	surplus int
-	// reverse is true if the peer takes calls that it does not send itself.
-	reverse bool
+	// reverse is true if the peer takes calls that it does not send itself. callsRefused is true once it has refused
+	// the header type of one (renounce).
+	reverse, callsRefused bool
 	// blocked is true if a call waits because mayCall has not permitted it.
 	blocked bool
 	// first and last are the ends of the queue of waiting messages, linked by outbound.next.

@@ -60,6 +60,9 @@ func (v *version2) read(r *rdmacm.Recv) (m inbound) {
 		m.kind = kindError
 		if body, ok := wire.ParseErrorBody2(r.Bytes); ok {
 			m.refusal = &Refused2Error{body}
+			if v.renounce(&m, body.Code, about) {
+				m.kind = kindDone
+			}
 		}
 	}
 	return m

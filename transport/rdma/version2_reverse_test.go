@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
@@ -54,6 +55,41 @@ func TestCallsOfAServer(t *testing.T) {
 	}
 }
 
+// A client refuses the header type of a server's call. That call fails, and the server makes no other one on the
+// connection. It goes on to serve the client's calls. Row V2-79 of docs/conformance.md.
+func TestRefusedCallsOfAServer(t *testing.T) {
+	b, n := withBackchannel(t, benchConfig{server: Config{Version2: true}})
+	p := b.peer2()
+	own := wire.DefaultProperties()
+	own.Reverse = wire.ReverseSimple
+	p.send(properties2(7, own, wire.PropReverse))
+	p.next()
+	p.alive()
+	call := func() <-chan error {
+		done := make(chan error, 1)
+		go func() { done <- do(t, n.last().Caller(), null(), nil) }()
+		return done
+	}
+	done := call()
+	q, _ := p.next()
+	p.send(message2(wire.TypeError, q.XID, []uint32{uint32(wire.Err2InvalHtype)}, nil))
+	if e, ok := errors.AsType[*Refused2Error](ended(t, done)); !ok || e.Code != wire.Err2InvalHtype {
+		t.Errorf("the call ends with %v", e)
+	}
+	done = call()
+	await.Until(t, "the next call waits", func() bool {
+		q := b.connection().requester
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.queue.First != nil || q.pending.n > 0
+	})
+	p.alive() // the next message is its reply, and not a call
+	b.connection().device.Abort(nil)
+	if err := ended(t, done); err == nil {
+		t.Error("the next call succeeds")
+	}
+}
+
 // A client answers calls of the server in version 2, and refuses those that offer chunks (V2-39, V2-40,
 // V2-42).
 func TestCallsToAClient(t *testing.T) {
@@ -95,8 +131,7 @@ func TestErrorsEndCallsOfVersion2(t *testing.T) {
 	s, _ := newScript2(t, DialConfig{}, accepts2(64))
 	for _, body := range []wire.ErrorBody2{
 		{Code: wire.Err2BadXDR}, {Code: wire.Err2ReadChunks}, {Code: wire.Err2WriteChunks}, {Code: wire.Err2Segments},
-		{Code: wire.Err2WriteResource}, {Code: wire.Err2ReplyResource}, {Code: wire.Err2VersMismatch}, {Code: wire.Err2InvalHtype},
-		{Code: wire.Err2InvalCont}, {Code: wire.Err2System},
+		{Code: wire.Err2WriteResource}, {Code: wire.Err2ReplyResource}, {Code: wire.Err2InvalCont}, {Code: wire.Err2System},
 	} {
 		done := s.start(null())
 		q, _ := s.next2()

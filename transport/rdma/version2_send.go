@@ -110,7 +110,7 @@ func (v *version2) mayCallLocked() bool {
 	if v.k.responder != nil {
 		needed += int(v.k.calls.Load() &^ drainBit)
 	}
-	return v.released && (v.k.dialed || v.reverse) && int(v.free()) > needed
+	return v.released && (v.k.dialed || v.reverse && !v.callsRefused) && int(v.free()) > needed
 }
 
 // granted returns how many messages this side may send at present.

@@ -88,10 +88,18 @@ func (v *version2) announce(permits int) {
 }
 
 // refusedVersion reports whether the first message of the server refuses version 2. If the server knows
-// version 1, the connection goes on with that.
+// version 1, the connection goes on with that. A server that says VERS_MISMATCH knows both versions and takes neither here,
+// so the connection ends.
 func (v *version2) refusedVersion(p wire.Prefix2, message []byte) bool {
 	body, ok := wire.ParseErrorBody2(message)
-	if p.Type != wire.TypeError || !ok || body.Code != wire.Err2Vers {
+	switch {
+	case p.Type != wire.TypeError || !ok:
+		return false
+	case body.Code == wire.Err2VersMismatch:
+		v.k.versionRefused()
+		v.k.endConnection(faultRefused, errRefused2)
+		return true
+	case body.Code != wire.Err2Vers:
 		return false
 	}
 	decided := v.decided

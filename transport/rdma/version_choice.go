@@ -19,11 +19,12 @@ type versionMemory struct {
 	// refused is true once the server has said that it does not speak version 2.
 	refused bool
 	// silentUntil is the time until which the client does not propose version 2, because the server did
-	// not answer the proposal.
+	// not answer the proposal, or refused that version after it had accepted it.
 	silentUntil time.Time
 }
 
-// silentLife is how long a client does not propose version 2 again to a server that did not answer.
+// silentLife is how long a client does not propose version 2 again to a server that did not answer, or that refused
+// the version on a connection of version 2.
 const silentLife = 10 * time.Minute
 
 // answerWait is how long a client waits for the answer to its proposal. A test makes it shorter.
