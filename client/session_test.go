@@ -288,6 +288,27 @@ func TestSessionTrunking(t *testing.T) {
 	}
 }
 
+// An idle session whose connection ends connects again, on its own, and binds the new connection for callbacks. So the
+// server can call it as long as it has state. Over RPC-over-RDMA version 2 that is row V2-43 of docs/conformance.md.
+func TestIdleSessionConnectsAgain(t *testing.T) {
+	for _, name := range []string{"memory", "memory2"} {
+		t.Run(name, func(t *testing.T) {
+			f, server := newFake4(t)
+			f.lease = 1
+			f.session(server.Targets()[name], client.SessionConfig{Callbacks: client.Callbacks{Status: func(uint32) {}}})
+			for range 2 {
+				for len(f.heard) > 0 {
+					<-f.heard
+				}
+				server.Lose()
+				for await.Receive(t, "a connection is bound", f.heard) != wire.OpBindConnToSession {
+				}
+			}
+			await.Until(t, "the session has one connection", func() bool { return server.RDMA.Stats().Connections.Load() == 1 })
+		})
+	}
+}
+
 // An idle session renews its lease by a SEQUENCE without other operations. It binds a connection
 // for callbacks if the server lacks one.
 func TestSessionIdle(t *testing.T) {

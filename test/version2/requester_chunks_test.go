@@ -68,7 +68,7 @@ func readSegments(l wire.ReadList) (all []wire.Segment) {
 }
 
 // A long argument is in a Read chunk of its own: its position is where it would be in the message, its count stays there,
-// and its padding is nowhere. Rows V2-19, V2-20, V2-27, V2-28, V2-29, V2-30, V2-31, V2-57 of docs/conformance.md.
+// and its padding is nowhere. Rows V2-19, V2-20, V2-28, V2-29, V2-30, V2-31, V2-57 of docs/conformance.md.
 func TestClientsArgumentInAReadChunk(t *testing.T) {
 	const length = 50_001
 	r, _ := newRequester(t)

@@ -121,6 +121,16 @@ func TestClientKeepsTheLimit(t *testing.T) {
 	}
 }
 
+// A connection begins with the permission for one message, whatever this side permits the peer. Row V2-7 of
+// docs/conformance.md.
+func TestLimitAtTheBeginning(t *testing.T) {
+	for _, dialed := range []bool{true, false} {
+		if n := newVersion2(&connection{dialed: dialed}, 40).granted(); n != 1 {
+			t.Errorf("dialed %v: %d messages are permitted", dialed, n)
+		}
+	}
+}
+
 // Counts go on from 0 after 2^32-1: a limit that has begun again may be ahead of a count that has not (V2-N4).
 func TestCountsWrap(t *testing.T) {
 	for _, c := range []struct {

@@ -39,7 +39,7 @@ func TestErrors(t *testing.T) {
 		{"large bound", "struct a { int b<0x100000000>; };", `1: b has the impossible length 4294967296`},
 		{"ddp on a number", "struct a { /*@ddp*/ int b; };", `1: @ddp on b, which is not an opaque of variable length`},
 		{"ddp on fixed length", "struct a { /*@ddp*/ opaque b[4]; };", `1: @ddp on b, which is not an opaque of variable length`},
-		{"V1-32: ddp on a union", "union u switch (int a) { case 1: opaque b<4>; };\nstruct c { /*@ddp*/ u d; };", `2: @ddp on d, which is not an opaque of variable length`},
+		{"V1-32, V2-36: ddp on a union", "union u switch (int a) { case 1: opaque b<4>; };\nstruct c { /*@ddp*/ u d; };", `2: @ddp on d, which is not an opaque of variable length`},
 		{"external struct", "/*@external*/\nstruct a { int b; };", `2: @external on a, which is not a typedef of an array with a bound`},
 		{"external field", "struct a {\n /*@external*/ int b<3>; };", `2: @external on b, which is not a typedef of an array with a bound`},
 		{"external without a bound", "/*@external*/\ntypedef int a<>;", `2: @external on a, which is not a typedef of an array with a bound`},
