@@ -130,12 +130,12 @@ func (p *Pool) auditSums() error {
 		if is.pages > 0 || c.queues > 0 {
 			active++
 		}
-		if heaps[c] > c.heap.Load() {
-			return fmt.Errorf("a client is charged %d, its shares %d", c.heap.Load(), heaps[c])
+		if heaps[c] > c.heap.Held() {
+			return fmt.Errorf("a client is charged %d, its shares %d", c.heap.Held(), heaps[c])
 		}
 	}
-	if active != p.active || heap > p.heap.Load() || p.heapPages != pagesIn(p.heap.Load()) {
-		return fmt.Errorf("%d clients active, counted %d; %d bytes charged, counted %d", active, p.active, heap, p.heap.Load())
+	if active != p.active || heap > p.heap.Held() || p.heapPages != pagesIn(p.heap.Held()) {
+		return fmt.Errorf("%d clients active, counted %d; %d bytes charged, counted %d", active, p.active, heap, p.heap.Held())
 	}
 	blamed := 0
 	for key, c := range p.clients {

@@ -68,18 +68,21 @@ func TestClientsLeaveRoomForCharges(t *testing.T) {
 	}
 	a.Charge(3 * mib)
 	want(a, false)
-	half := int(p.chargesOf()) / 2
-	again.Charge(half - 3*mib + 1)
+	again.Charge(int(p.chargesOf())*3/4 - 3*mib)
 	want(a, true)
 	want(again, true)
 	want(b, false)
-	b.Charge(half / 2)
-	want(b, true)
-	c.Charge(mib - 1)
-	want(c, false)
-	a.Discharge(3 * mib)
-	want(a, false)
+	b.Charge(mib)
 	want(b, false)
+	c.Charge(int(p.chargesOf())/4 - mib)
+	want(b, true) // nothing is left
+	want(c, true)
+	a.Discharge(mib)
+	want(a, true) // of what the others leave, it has more than three quarters
+	want(b, false)
+	want(c, false)
+	again.Discharge(mib)
+	want(a, false)
 	for _, s := range []*Share{a, again, b, c} {
 		s.Discharge(int(s.Charged()))
 	}

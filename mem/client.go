@@ -2,9 +2,9 @@ package mem
 
 import (
 	"net/netip"
-	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
@@ -21,7 +21,7 @@ type Client struct {
 	// Guarded by pool.mu.
 	holding
 	small  int32          // pages of the reserve that it holds
-	heap   atomic.Int64   // bytes of Go heap charged to its shares; changed only under pool.mu
+	heap   fair.Count     // bytes of Go heap charged to its shares; changed only under pool.mu
 	shares int            // number of open shares
 	queues int            // number of requestQueues of its shares
 	waits  []*clientQueue // its clientQueues, one for each waitingPlace
@@ -43,10 +43,10 @@ type blame struct {
 	client *Client
 }
 
-// siteCharges are the bytes of Go heap that are charged to the Clients of a site. clients is their number, and turn
+// siteCharges counts the bytes of Go heap that are charged to the Clients of a site. clients is their number, and turn
 // is Pool.turns when the first of them came, or when one was last served in the main zone. pool.mu guards both.
 type siteCharges struct {
-	heap    atomic.Int64
+	heap    fair.Count
 	clients int
 	turn    uint64
 }
@@ -59,16 +59,19 @@ func (c *Client) lastTurn() uint64 {
 	return c.turn
 }
 
-// joinSiteLocked counts c, a new Client, in its site.
+// joinSiteLocked counts c, a new Client, in its site. A Client whose key is no address counts as a site.
 func (c *Client) joinSiteLocked() {
 	if !c.site.IsValid() {
+		c.heap.Under(&c.pool.heap)
 		return
 	}
 	s := c.pool.sites[c.site]
 	if s == nil {
 		s = &siteCharges{turn: c.pool.turns} // one that comes again gains no turn
+		s.heap.Under(&c.pool.heap)
 		c.pool.sites[c.site] = s
 	}
+	c.heap.Under(&s.heap)
 	s.clients++
 	c.ofSite = s
 }
@@ -84,8 +87,8 @@ func (p *Pool) clientLocked(key any) *Client {
 	c.setKey(key)
 	if key != nil {
 		p.clients[key] = c
-		c.joinSiteLocked()
 	}
+	c.joinSiteLocked()
 	return c
 }
 
@@ -110,7 +113,7 @@ func (c *Client) forgetLocked() {
 }
 
 func (c *Client) goneLocked() bool {
-	return c.shares == 0 && c.pages == 0 && c.queues == 0 && c.heap.Load() == 0 && c.key != nil
+	return c.shares == 0 && c.pages == 0 && c.queues == 0 && c.heap.Held() == 0 && c.key != nil
 }
 
 const (

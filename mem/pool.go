@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 )
 
 // PageSize is the unit of allocation, in bytes.
@@ -72,8 +74,8 @@ type Pool struct {
 	sites     map[netip.Addr]*siteCharges
 	clientIDs uint64
 	shares    []*Share
-	active    int32        // number of clients that hold memory or wait for it
-	heap      atomic.Int64 // bytes of Go heap charged to all shares; changed only under mu
+	active    int32      // number of clients that hold memory or wait for it
+	heap      fair.Count // bytes of Go heap charged to all shares, of chargesOf; changed only under mu
 	heapPages int64
 
 	ungrouped Group
@@ -128,6 +130,7 @@ func NewPool(cfg Config) (*Pool, error) {
 		sites:      make(map[netip.Addr]*siteCharges),
 	}
 	p.fits = anySize
+	p.heap.Divide(p.chargesOf())
 	p.ungrouped.init(p)
 	p.trimDone.L = &p.mu
 	return p, nil
@@ -239,7 +242,7 @@ func (p *Pool) Stats() Stats {
 		Ceiling:    int64(p.total()) * PageSize,
 		InUse:      int64(p.inUse()) * PageSize,
 		Peak:       int64(p.peak) * PageSize,
-		Charged:    p.heap.Load(),
+		Charged:    p.heap.Held(),
 		Small:      int64(p.reserve.inUse) * PageSize,
 		Resident:   int64(p.resident()) * PageSize,
 		Trimmed:    p.trimmed,

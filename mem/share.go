@@ -58,6 +58,7 @@ func (p *Pool) OpenShare(client any, h Holder) *Share {
 	defer p.mu.Unlock()
 	if p.closed {
 		s.client, s.closed = &Client{pool: p}, true
+		s.client.heap.Under(&p.heap)
 		return s
 	}
 	s.client = p.clientLocked(client)
@@ -322,11 +323,8 @@ func (s *Share) chargeHeapLocked(n int64) {
 	p, c := s.pool, s.client
 	s.heap += n
 	c.heap.Add(n)
-	if c.ofSite != nil {
-		c.ofSite.heap.Add(n)
-	}
-	p.heapPages = pagesIn(p.heap.Add(n))
-	if c.heap.Load() == 0 {
+	p.heapPages = pagesIn(p.heap.Held())
+	if c.heap.Held() == 0 {
 		c.forgetLocked()
 	}
 }
@@ -345,25 +343,12 @@ func (p *Pool) Pressed() bool { return p.pressed.Load() }
 const LeastCalls = 2
 
 // Full reports whether a connection of the share must not begin another call now. calls is the number
-// of its calls under way; a connection may always have LeastCalls. A connection is full if the charges of
-// its client exceed half of what the other clients leave of the account (chargesOf), or if the charges of
-// its site exceed seven eighths of what the other sites leave. Then TCP does not read from it. RDMA, which
+// of its calls under way; a connection may always have LeastCalls. A connection is full if its client or its
+// site has of the account (chargesOf) what the rule for units that only their holders give back allows it
+// (fair.Count), or if nothing of the account is left. Then TCP does not read from it. RDMA, which
 // cannot stop messages from arriving, keeps them as received, and grants LeastCalls credits, so that fewer
-// arrive. So all clients together keep no more than the account, LeastCalls calls for each connection, and the RDMA messages for which credits were
-// granted before. The connection continues when one of its calls ends; its transport also checks every
-// few seconds, because other connections may have released memory. Full takes no lock.
-func (s *Share) Full(calls int64) bool {
-	p := s.pool
-	if calls < LeastCalls {
-		return false
-	}
-	own, left := s.client.heap.Load(), p.chargesOf()-p.heap.Load()
-	if own > (left+own)/2 {
-		return true
-	}
-	if s.client.ofSite == nil {
-		return false
-	}
-	site := s.client.ofSite.heap.Load()
-	return site > (left+site)*7/8
-}
+// arrive. So all clients together keep no more than the account, LeastCalls calls for each connection, and
+// the RDMA messages for which credits were granted before. The connection continues when one of its calls
+// ends; its transport also checks every few seconds, because other connections may have released memory.
+// Full takes no lock.
+func (s *Share) Full(calls int64) bool { return calls >= LeastCalls && s.client.heap.Room() <= 0 }

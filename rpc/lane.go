@@ -86,7 +86,7 @@ func (x *executor) settle(l *lane) {
 // workers.
 func (x *executor) may(l *lane) bool {
 	share := func(most, all, own int) bool {
-		return all < most && own < int(fair.Lent(int64(most), int64(all-own), x.active))
+		return all < most && own < fair.Lent(most, all, own, x.active)
 	}
 	all, own := x.busy.Len, l.line.Held()
 	return own == 0 || share(x.workers, all, own) &&

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"net/netip"
+	"sync"
 	"testing"
 )
 
@@ -193,7 +194,7 @@ func TestLentIsTheRuleForSites(t *testing.T) {
 			others += n
 		}
 		for next := at(1, 1, 0); tree.Free() > 0; next = at(1, int(held), 0) {
-			most := Lent(size, others, siblings+1)
+			most := Lent(size, others+held, held, siblings+1)
 			if may := tree.MayBorrow(next, 1); may != (held < most) {
 				t.Fatalf("a site holds %d of %d, others hold %d: MayBorrow says %v, Lent %d", held, size, others, may, most)
 			} else if !may {
@@ -213,5 +214,89 @@ func TestComingAndGoingAllocatesNothing(t *testing.T) {
 		tree.Add(n, -1, 0)
 	}); allocs != 0 {
 		t.Errorf("%v allocations", allocs)
+	}
+}
+
+// A Count allows a site and an address what MayBorrow allows them, and leaves nothing behind.
+func TestCountIsTheRuleOfMayBorrow(t *testing.T) {
+	const size = 96
+	random := rand.New(rand.NewPCG(5, 6))
+	tree, all := &Tree[int]{Size: size}, new(Count)
+	all.Divide(size)
+	type address struct {
+		*Node[int]
+		Count
+	}
+	var addresses []*address
+	for site := range 3 {
+		of := new(Count)
+		of.Under(all)
+		for i := range 3 {
+			a := &address{Node: at(site, i, 0)}
+			a.Under(of)
+			addresses = append(addresses, a)
+		}
+	}
+	granted, refused := 0, 0
+	for range 20_000 {
+		a := addresses[random.IntN(len(addresses))]
+		if n := a.Node.Held(); n > 0 && random.IntN(3) == 0 {
+			n = 1 + random.Int64N(n)
+			tree.Add(a.Node, -n, 0)
+			a.Count.Add(-n)
+			continue
+		}
+		may := tree.Free() > 0 && tree.MayBorrow(a.Node, 1)
+		if may != (a.Room() > 0) {
+			t.Fatalf("an address holds %d, its site %d, all %d of %d: MayBorrow says %v, Room %d", a.Node.Held(), a.Count.up.Held(), all.Held(), size, may, a.Room())
+		}
+		if !may {
+			refused++
+			continue
+		}
+		granted++
+		n := min(a.Room(), 1+random.Int64N(8))
+		tree.Add(a.Node, n, 0)
+		a.Count.Add(n)
+	}
+	if granted < 1000 || refused < 1000 {
+		t.Errorf("%d granted, %d refused", granted, refused)
+	}
+	for _, a := range addresses {
+		a.Count.Add(-a.Count.Held())
+		if a.Count.up.Held() == 0 && a.Count.up.active.Load() != 0 {
+			t.Errorf("%d addresses hold nothing", a.Count.up.active.Load())
+		}
+	}
+	if all.Held() != 0 || all.active.Load() != 0 {
+		t.Errorf("%d units, %d sites stay", all.Held(), all.active.Load())
+	}
+}
+
+// Goroutines may add to Counts at a time.
+func TestCountsOfManyGoroutines(t *testing.T) {
+	all, site := new(Count), new(Count)
+	all.Divide(100)
+	site.Under(all)
+	var adding sync.WaitGroup
+	for i := range 4 {
+		a := new(Count)
+		a.Under(site)
+		for range 2 {
+			adding.Go(func() {
+				for range 2000 {
+					a.Add(1)
+					a.Room()
+					a.Add(-1)
+				}
+				if i%2 == 0 {
+					a.Add(1)
+				}
+			})
+		}
+	}
+	adding.Wait()
+	if all.Held() != 4 || all.active.Load() != 1 || site.active.Load() != 2 {
+		t.Errorf("%d units, %d sites, %d addresses hold some", all.Held(), all.active.Load(), site.active.Load())
 	}
 }

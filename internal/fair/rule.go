@@ -181,26 +181,36 @@ func (t *Tree[T]) Entitled(n *Node[T], units int64) bool {
 
 // May reports whether n may get this number of the free units.
 func (t *Tree[T]) May(n *Node[T], units int64) bool {
-	left := t.Free() - units
-	if left < 0 {
+	if units > t.Free() {
 		return false
 	}
-	if t.Entitled(n, units) {
-		return true
-	}
-	held := units
+	return t.Entitled(n, units) || units <= t.Spare(n)
+}
+
+// Spare returns how many free units n may borrow, beyond its part: half of what other addresses leave, without what
+// n's address holds, and so that an eighth of all stays free. It is not negative.
+func (t *Tree[T]) Spare(n *Node[T]) int64 {
+	free, held := t.Free(), int64(0)
 	if address := t.pathOf(n)[1]; address != nil {
-		held += address.held
+		held = address.held
 	}
-	return held <= left && left >= t.Size/spare
+	return max(0, min((free-held)/2, free-t.Size/spare))
 }
 
 // Lent returns how many units, of size, one of the siblings of a level may hold if only their holders give
-// units back, as in MayBorrow: an equal part, or three quarters of what its siblings leave, if that is more.
-// active is the number of siblings that hold units, this one included, and others is what the others hold.
-// It is for a resource of a single level, whose holders have no address.
-func Lent(size, others int64, active int) int64 {
-	return lent(size, others, size/int64(active+1))
+// units back, as in MayBorrow: an equal part, or three quarters of what its siblings leave, if that is more, and
+// always one. held is what all of them hold, own of it this one, and active is the number of those that hold units.
+// It is for rooms that count themselves, because their resource has a single level, or because they serve
+// their waiters in turn (package turns).
+func Lent[N int | int64](size, held, own N, active int) N {
+	if own == 0 {
+		active++
+	}
+	may := lent(int64(size), int64(held-own), int64(size)/int64(max(active, 1)+1))
+	if own == 0 {
+		may = max(may, 1)
+	}
+	return N(may)
 }
 
 func lent(size, others, part int64) int64 {

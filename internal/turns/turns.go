@@ -9,11 +9,10 @@
 // already delays no other site.
 //
 // Take is Next for a resource that consists of a limited number of units. A waiter that Take returns holds a unit until
-// GiveBack is called for its address. An address may hold at most half, rounded up, of the units that the other
-// addresses do not hold, and so may a site of those that the other sites do not hold. But while no other site waits, the
-// site may hold seven eighths, and always one. So an address that is alone may hold half of all units, and leaves the
-// other half to newcomers; the addresses of one site leave an eighth to other sites, however many they are; and if two
-// sites always wait, they hold as much as each other. Take passes over a site or an address that may not hold more; it
+// GiveBack is called for its address. The rule for units that only their holders give back (fair.Lent) bounds what a
+// site may hold of all units and, while no other site waits, what an address may hold of those. So the addresses of one
+// site leave a quarter to other sites, however many they are; and if two sites always wait, they hold as much as each
+// other, although one of them has a single address. Take passes over a site or an address that may not hold more; it
 // keeps its position.
 //
 // A Line has no lock: the lock of the shared resource guards it. A Line keeps and uses its records
@@ -29,6 +28,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/internal/fair"
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
@@ -45,6 +45,7 @@ type Line[C comparable, T any] struct {
 	unused  queue.List[Place[C, T], *Place[C, T]]
 	waiting int // waiters
 	held    int // units of the resource that all addresses hold together
+	active  int // number of sites that hold units
 }
 
 type conn[C comparable] struct {
@@ -62,7 +63,8 @@ type Place[C comparable, T any] struct {
 	row  queue.List[Place[C, T], *Place[C, T]] // those of the level below that wait
 	key  conn[C]
 	held int // units of the resource that it holds, if it is an address or a site
-	of   int // addresses in the Line, if it is a site
+	// of is the number of addresses in the Line, and active of those that hold units, if it is a site.
+	of, active int
 }
 
 // Waits reports whether p, a waiter, is in a Line.
@@ -136,14 +138,13 @@ func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 		return nil, nil
 	}
 	for s := l.sites.First; s != nil; s = s.Next {
-		if !l.siteMay(s, most) {
+		site := fair.Lent(most, l.held, s.held, l.active)
+		if s.held >= site {
 			continue
 		}
 		for a := s.row.First; a != nil; a = a.Next {
-			if a.held < (most-(l.held-a.held)+1)/2 {
-				a.held++
-				s.held++
-				l.held++
+			if l.sites.Len > 1 || a.held < fair.Lent(site, s.held, a.held, s.active) {
+				l.hold(a, 1)
 				return l.first(a), a
 			}
 		}
@@ -151,20 +152,23 @@ func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	return nil, nil
 }
 
-// siteMay reports whether the site s, which waits, may hold one more of most units: see the package comment.
-func (l *Line[C, T]) siteMay(s *Place[C, T], most int) bool {
-	left := most - (l.held - s.held)
-	if l.sites.Len > 1 {
-		return s.held < (left+1)/2
+// hold adds n units, 1 or -1, to those that the address a holds.
+func (l *Line[C, T]) hold(a *Place[C, T], n int) {
+	s := a.up
+	a.held += n
+	s.held += n
+	l.held += n
+	if a.held == max(n, 0) { // a had none, or has none now
+		s.active += n
 	}
-	return s.held == 0 || s.held < left*7/8
+	if s.held == max(n, 0) {
+		l.active += n
+	}
 }
 
 // GiveBack gives back a unit that Take gave to a waiter. Take returned address with that waiter.
 func (l *Line[C, T]) GiveBack(address *Place[C, T]) {
-	address.held--
-	address.up.held--
-	l.held--
+	l.hold(address, -1)
 	l.leave(address)
 }
 

@@ -101,13 +101,18 @@ func TestLineBesideAModel(t *testing.T) {
 		by, bySite := make(map[byte]int), make(map[byte]int)
 		next := 0
 		mayHold := func(a byte) bool {
-			s := bySite[site(a)]
-			left := most - (len(held) - s)
-			bound := left * 7 / 8
-			if slices.ContainsFunc(all, func(w *waiting) bool { return site(w.address) != site(a) }) {
-				bound = (left + 1) / 2
+			sites, near := map[byte]bool{site(a): true}, map[byte]bool{a: true}
+			for _, h := range held {
+				sites[site(h.address)] = true
+				if site(h.address) == site(a) {
+					near[h.address] = true
+				}
 			}
-			return 2*by[a] < most-(len(held)-by[a]) && (s == 0 && left > 0 || s < bound)
+			s, own := bySite[site(a)], by[a]
+			ofSite := max(most/(len(sites)+1), (most-(len(held)-s))*3/4)
+			ofAddress := max(ofSite/(len(near)+1), (ofSite-(s-own))*3/4)
+			other := slices.ContainsFunc(all, func(w *waiting) bool { return site(w.address) != site(a) })
+			return len(held) < most && (s == 0 || s < ofSite) && (own == 0 || own < ofAddress || other)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"join": func(t *rapid.T) {
