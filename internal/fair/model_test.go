@@ -263,6 +263,9 @@ func TestTreeAgainstModel(t *testing.T) {
 				if entitled := tree.Entitled(n, units); entitled != (m.firstBeyond(n, units) == len(levels)) {
 					t.Fatalf("%v is entitled to %d more: %v", n.Address, units, entitled)
 				}
+				if s := tree.Spare(n); s > 0 && (!m.may(n, s) || m.firstBeyond(n, s+1) < len(levels) && m.may(n, s+1)) {
+					t.Fatalf("%v may borrow %d, and has %d", n.Address, s, n.held)
+				}
 				if got, want := tree.MayBorrow(n, units), m.mayBorrow(n, units); got != want {
 					t.Fatalf("%v may borrow %d more: %v, want %v", n.Address, units, got, want)
 				}

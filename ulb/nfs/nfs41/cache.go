@@ -3,7 +3,6 @@ package nfs41
 import (
 	"net/netip"
 	"sync"
-	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/internal/fair"
@@ -33,17 +32,15 @@ const fewSlots = 8
 // A fair.Tree, in which sessions are the holders, divides the first half. If a new session of an address
 // within its part finds no memory, the server ends other sessions for it, one after the other (makeRoom).
 //
-// In the other half, the sessions of one address may use at most half of what other addresses leave free, and those
-// of one site seven eighths of what other sites leave. So the addresses of one site leave something to other sites,
-// however many they are. If the replies of an address or a site reach the limit, the session of it whose replies use
-// the most memory loses those
-// that the client did not ask the server to cache. The others stay until the client uses the slot again, or
-// uses fewer slots (RFC 8881 §2.10.6.1.3). Until then, further requests that ask for a cached reply get
-// NFS4ERR_DELAY, except in slot 0.
+// The rule for units that only their holders give back (fair.Count) divides the other half among sites, and
+// among the addresses of a site. If the replies of an address or a site reach the limit, the session of it whose
+// replies use the most memory loses those that the client did not ask the server to cache. The others stay until
+// the client uses the slot again, or uses fewer slots (RFC 8881 §2.10.6.1.3). Until then, further requests that
+// ask for a cached reply get NFS4ERR_DELAY, except in slot 0.
 type cache struct {
 	// half is the limit of others, in bytes, and others is the memory in use.
 	half   int64
-	others atomic.Int64
+	others fair.Count
 
 	// making is held while sessions are ended for a new one, so that two new ones choose different losers.
 	making sync.Mutex
@@ -59,7 +56,7 @@ type cache struct {
 type share struct {
 	address netip.Addr
 	site    *share // nil for a site
-	others  atomic.Int64
+	others  fair.Count
 	// The goroutine that frees memory of the share holds relieving.
 	relieving sync.Mutex
 
@@ -68,6 +65,7 @@ type share struct {
 
 func (c *cache) init(size int64) {
 	c.half = size / 2
+	c.others.Divide(c.half)
 	// Do not allow more sessions than the table of sessions has places for.
 	c.aside.Size = min(c.half, chunks*chunkSize*asideFor(1, 0))
 	c.shares, c.sites = make(map[netip.Addr]*share), make(map[netip.Addr]*share)
@@ -83,14 +81,14 @@ func (c *cache) session(s *Session, slots, size int, back bool) int {
 	from := clientaddr.Of(s.place.Address)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left := c.aside.Free() - c.aside.AddressHolds(from)
-	// While much memory is free, a session gets all slots it asks for, later fewer. Half of
-	// the memory is reserved for small sessions, so that later sessions get some.
-	few := min(fewSlots, left/16/slotCost)
+	// While much memory is free, a session gets all slots it asks for, later fewer: an eighth of what it may
+	// borrow is for its slots. Half of the memory is reserved for small sessions, so that later sessions get some.
+	spare := c.aside.Spare(&s.place)
+	few := min(fewSlots, spare/8/slotCost)
 	if c.aside.Entitled(&s.place, asideFor(fewSlots, size)) {
 		few = fewSlots
 	}
-	slots = max(1, min(slots, int(max(few, (left-c.aside.Size/2)/16/slotCost))))
+	slots = max(1, min(slots, int(max(few, (spare-c.aside.Size/4)/8/slotCost))))
 	n := asideFor(slots, size)
 	if !c.aside.May(&s.place, n) {
 		slots, n = 1, asideFor(1, size)
@@ -98,8 +96,9 @@ func (c *cache) session(s *Session, slots, size int, back bool) int {
 			return 0
 		}
 	}
-	s.share = shareIn(c.shares, from)
-	if site := shareIn(c.sites, clientaddr.Site(from)); s.share.site == nil {
+	site := shareIn(c.sites, clientaddr.Site(from), &c.others)
+	s.share = shareIn(c.shares, from, &site.others)
+	if s.share.site == nil {
 		s.share.site = site // other sessions of the address read it without the mutex
 	}
 	s.place.Of = s
@@ -107,11 +106,12 @@ func (c *cache) session(s *Session, slots, size int, back bool) int {
 	return slots
 }
 
-// shareIn returns the share of an address or a site for a further session.
-func shareIn(all map[netip.Addr]*share, of netip.Addr) *share {
+// shareIn returns the share of an address or a site for a further session. A new one counts under up.
+func shareIn(all map[netip.Addr]*share, of netip.Addr, up *fair.Count) *share {
 	s := all[of]
 	if s == nil {
 		s = &share{address: of}
+		s.others.Under(up)
 		all[of] = s
 	}
 	s.sessions++
@@ -148,12 +148,8 @@ func (c *cache) loser(s *Session, n int64) (v *Session, held int64) {
 
 func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost + size) }
 
-// account adds n bytes to the memory counted in cache.others and share.others.
-func (c *cache) account(s *share, n int64) {
-	c.others.Add(n)
-	s.others.Add(n)
-	s.site.others.Add(n)
-}
+// account adds n bytes to the memory that s has of cache.others.
+func (c *cache) account(s *share, n int64) { s.others.Add(n) }
 
 // reserve counts n bytes in cache.others, for something other than a reply. It returns false if the
 // share has reached its limit.
@@ -166,16 +162,7 @@ func (c *cache) reserve(s *share, n int64) bool {
 }
 
 // left returns how many more bytes of cache.others the share of an address may use.
-func (c *cache) left(s *share) int64 {
-	address, site := c.rests(s)
-	return max(0, min(address, site))
-}
-
-// rests returns how many bytes are left of the limit of an address, and of that of its site.
-func (c *cache) rests(s *share) (address, site int64) {
-	free := c.half - c.others.Load()
-	return (free - s.others.Load()) / 2, (7*free - s.site.others.Load()) / 8
-}
+func (c *cache) left(s *share) int64 { return max(0, s.others.Room()) }
 
 // slots returns how many of its n slots a session should use, so that its share never reaches its limit in
 // cache.others: all until the share has used half of its limit, then fewer. SEQUENCE tells the number to
@@ -185,7 +172,7 @@ func (c *cache) rests(s *share) (address, site int64) {
 // sooner, with the next reply. For a client that sends nothing, the server keeps the replies that the
 // client asked it to cache, and the session, unless makeRoom ends it.
 func (c *cache) slots(s *share, n int) int {
-	left, held := c.left(s), s.others.Load()
+	left, held := c.left(s), s.others.Held()
 	if left >= held {
 		return n
 	}
@@ -193,7 +180,7 @@ func (c *cache) slots(s *share, n int) int {
 }
 
 // ample reports whether a share has used no more than half of its limit in cache.others.
-func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Load() }
+func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Held() }
 
 // holds reports whether a slot of the share that uses n bytes for its reply may use size bytes instead.
 func (c *cache) holds(s *share, n, size int) bool { return c.left(s) >= int64(size-n) }
@@ -220,18 +207,18 @@ func (m *Minor) makeRoom(s *Session, size int, reserve func() bool) bool {
 	return true
 }
 
-// relieve frees memory of a share, or of its site if that has less left, unless another goroutine is doing so: of the
-// session whose replies use the most memory, it drops those that the client did not ask the server to cache, except in slot 0. If
-// the client repeats the request of a dropped reply, it gets NFS4ERR_RETRY_UNCACHED_REP.
+// relieve frees memory of a share, or of its site if that is what limits it, unless another goroutine is doing so: of
+// the session whose replies use the most memory, it drops those that the client did not ask the server to cache,
+// except in slot 0. If the client repeats the request of a dropped reply, it gets NFS4ERR_RETRY_UNCACHED_REP.
 func (m *Minor) relieve(of *share) {
 	if !of.relieving.TryLock() {
 		return
 	}
 	defer of.relieving.Unlock()
-	address, site := m.cache.rests(of)
+	ofSite := of.site.others.Room() <= of.others.Room() // the address itself may use more
 	var most *Session
 	for s := range m.sessions.all {
-		if (s.share == of || site < address && s.share.site == of.site) && (most == nil || s.held.Load() > most.held.Load()) {
+		if (s.share == of || ofSite && s.share.site == of.site) && (most == nil || s.held.Load() > most.held.Load()) {
 			most = s
 		}
 	}

@@ -87,7 +87,7 @@ func TestCallsAndConnectionsAreBounded(t *testing.T) {
 		args.Flags, args.SecParms = wire.CreateSession4FlagConnBackChan, securityList(t, secNone)
 		far := sessionOf(p, args)
 		s := m.sessions.find(&far.id)
-		if n := m.cache.others.Load(); n != 0 {
+		if n := m.cache.others.Held(); n != 0 {
 			t.Errorf("%d bytes are taken by one connection", n)
 		}
 		refused := 0
@@ -98,7 +98,7 @@ func TestCallsAndConnectionsAreBounded(t *testing.T) {
 				conns = append(conns, q.Conn)
 			}
 		}
-		if n := m.cache.others.Load(); n != int64(len(conns))*bindingCost || len(conns) == 0 {
+		if n := m.cache.others.Held(); n != int64(len(conns))*bindingCost || len(conns) == 0 {
 			t.Errorf("%d bytes are taken by %d further connections", n, len(conns))
 		}
 		done := make(chan outcome, 1000)
@@ -120,17 +120,17 @@ func TestCallsAndConnectionsAreBounded(t *testing.T) {
 		for range cap(done) - refused - 1 {
 			<-done
 		}
-		if n := m.cache.others.Load(); n != int64(len(conns))*bindingCost {
+		if n := m.cache.others.Held(); n != int64(len(conns))*bindingCost {
 			t.Errorf("%d bytes are taken when the calls have ended", n)
 		}
 		for _, c := range conns[:len(conns)/2] {
 			c.Close()
 		}
-		if n := m.cache.others.Load(); n != int64(len(conns)-len(conns)/2)*bindingCost {
+		if n := m.cache.others.Held(); n != int64(len(conns)-len(conns)/2)*bindingCost {
 			t.Errorf("%d bytes are taken when connections have ended", n)
 		}
 		is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: far.id}), nil), wire.NFS4OK)
-		if n := m.cache.others.Load(); n != 0 {
+		if n := m.cache.others.Held(); n != 0 {
 			t.Errorf("%d bytes are taken when the session has ended", n)
 		}
 	})
