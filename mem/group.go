@@ -73,7 +73,9 @@ func (g *Group) roomLocked(n int32) bool {
 	return limit == noLimit || g.main == 0 || g.main+n <= limit
 }
 
-// limitLocked returns how many pages of the main zone g may hold, or noLimit.
+// limitLocked returns how many pages of the main zone g may hold, or noLimit. The rule of package fair does not
+// apply: nothing brings back the memory of a file system that does not answer, so a second and a third one must not
+// have equal parts, which would use up the memory together. Half of the rest leaves something, however many hang.
 func (g *Group) limitLocked() int32 {
 	p := g.pool
 	if g == &p.ungrouped || p.groupLimit == noLimit {

@@ -23,6 +23,9 @@ import "github.com/nfsrdmad/nfsrdmad/internal/queue"
 // newcomer had a seat already. If the rule chooses that address, givesItselfLocked chooses the seat: a
 // stranger's, otherwise that of an idle known peer. If there is none, the newcomer is refused.
 //
+// The rule of package fair does not apply, because the stage of a seat counts before its site and its address, and
+// each newcomer asks for a single seat: parts, and units lent beyond them, have no meaning here.
+//
 // The limit for one address (Config.PerAddress) comes before these rules: at this limit, a newcomer
 // takes a seat of its own address, which givesItselfLocked chooses, or is refused.
 

@@ -29,7 +29,7 @@ var rooms = map[string][]string{
 	"internal/ownaddr":    {},
 	"internal/queue":      {},
 	"internal/seats":      {"internal/census", "rdmacm"},
-	"internal/turns":      {"internal/clientaddr", "internal/queue"},
+	"internal/turns":      {"internal/clientaddr", "internal/fair", "internal/queue"},
 	"rdmacm":              {"mem", "internal/ownaddr", "internal/census", "internal/doorway", "internal/seats", "internal/clientaddr", "internal/fair", "internal/busypoll", "internal/turns"},
 	"rpc":                 {"mem", "internal/census", "internal/clientaddr", "internal/fair", "internal/queue", "internal/turns"},
 	"vfs":                 {"mem", "internal/mountinfo", "internal/queue"},
