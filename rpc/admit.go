@@ -276,9 +276,9 @@ func (s *Shape) Item(args *xdr.Decoder) {
 // good reports whether the server continues with the call.
 func (o *Outcome) good() bool { return *o == Outcome{} }
 
-// carries reports whether a reply fits into the space that the caller offers. The parameter reply
-// is the reply's size in bytes without payload and protection; payload is the size of its payload
-// in bytes.
+// carries reports whether a reply fits into the space that the caller offers, and notes its size for
+// Needed. The parameter reply is the reply's size in bytes without payload and protection; payload is
+// the size of its payload in bytes.
 func (c *Call) carries(reply, payload int) bool {
 	o := &c.state.overhead
 	reply += o.Verifier + o.Before + o.Behind
@@ -291,8 +291,13 @@ func (c *Call) carries(reply, payload int) bool {
 			reply += payload + xdr.Pad(payload)
 		}
 	}
+	c.state.needed = reply
 	return reply <= c.Way.Room().Largest()
 }
+
+// Needed returns the size in bytes of the largest reply that the call may have, without what goes to a
+// Write chunk. It is for a Way that refuses the call for RefuseRoom; otherwise it may be 0.
+func (c *Call) Needed() int { return c.state.needed }
 
 // laneReply is the largest reply, in bytes without payload, for which no transport uses payload
 // memory.

@@ -113,6 +113,7 @@ type callState struct {
 
 	judged Judgement
 	plan   Plan
+	needed int // see Needed
 
 	// w is the reply's writer, or nil before there is one. results is the offset of the results in
 	// it.

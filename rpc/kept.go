@@ -81,6 +81,11 @@ func (s *Server) answer(c *Call, k *Kept) {
 	out := k.put(w, o.Wraps)
 	if w.Overflow() && out.good() {
 		w.Release()
+		payload := 0
+		for _, m := range k.marks {
+			payload += m.length
+		}
+		c.carries(ReplyHeader+k.words, payload) // notes the size
 		s.refuse(c, RefuseRoom)
 		s.leave()
 		return

@@ -73,8 +73,8 @@ func (p peer) wantPut(xid uint32, message, data []byte) {
 }
 
 // A result goes to its Write chunk, from the first segment on, without padding. Its count stays in the reply, which
-// returns all segments with the lengths that were written. Rows V2-23, V2-25, V2-29, V2-30, V2-31, V2-N10 of
-// docs/conformance.md.
+// returns all segments with the lengths that were written, and comes when the result is there. Rows V2-23, V2-25, V2-29,
+// V2-30, V2-31, V2-N9, V2-N10 of docs/conformance.md.
 func TestResultInAWriteChunk(t *testing.T) {
 	p := settled(t)
 	m := memory{9: room(1000), 10: room(1000), 11: room(1000)}
@@ -125,6 +125,50 @@ func TestReplyInAReplyChunk(t *testing.T) {
 	}
 }
 
+// A result goes to its Write chunk even if the call offers a Reply chunk that could hold it; then the rest of the reply is
+// short enough to come inline. Row V2-N16 of docs/conformance.md.
+func TestResultGoesToItsChunkFirst(t *testing.T) {
+	p := settled(t)
+	const length = 10_001
+	m := memory{9: room(12_000), 10: room(20_000)}
+	get := rpctest.Message(7, rpctest.GET, func(w *xdr.Writer) { w.Uint32(length) })
+	p.send(call(7, wire.Lists{Writes: [][]wire.Segment{{{Handle: 9, Length: 12_000}}}, Reply: []wire.Segment{{Handle: 10, Length: 20_000}}}, get))
+	got, _ := p.serve(m)
+	want := message(7, wire.TypeReplyInline, words(1, 1, 9, length, 0, 0, 0), words(7, 1, 0, 0, 0, 0, length))
+	copy(want[8:12], got[8:]) // the limit
+	if !bytes.Equal(got, want) {
+		t.Errorf("got\n%x, want\n%x", got, want)
+	}
+	if !bytes.Equal(m[9][:length], rpctest.Pattern(make([]byte, length))) || !bytes.Equal(m[10], room(20_000)) {
+		t.Error("the result is not in its Write chunk, or the Reply chunk was used")
+	}
+}
+
+// A reply that fits neither in the messages that a reply may take nor in the Reply chunk is refused, with the length that
+// the Reply chunk needs: before the call is executed if it may be executed only once. With a chunk of that length the
+// same call succeeds. Rows V2-100, V2-101 of docs/conformance.md.
+func TestReplyThatFitsNowhere(t *testing.T) {
+	p := settled(t)
+	for name, c := range map[string]struct {
+		procedure uint32
+		length    int
+	}{
+		"a call that changes something": {rpctest.WIDE, rpctest.MaxWide},
+		"another call":                  {rpctest.GET, 100_001},
+	} {
+		rpcMessage := rpctest.Message(7, c.procedure, func(w *xdr.Writer) { w.Uint32(uint32(c.length)) })
+		needed := uint32(6*4 + 4 + (c.length+3)&^3)
+		m := memory{9: room(int(needed))}
+		p.send(call(7, wire.Lists{Reply: []wire.Segment{{Handle: 9, Length: needed - 1}}}, rpcMessage))
+		p.wantError(7, wire.Version2, wire.ErrorBody2{Code: wire.Err2ReplyResource, Needed: needed})
+		p.send(call(7, wire.Lists{Reply: []wire.Segment{{Handle: 9, Length: needed}}}, rpcMessage))
+		got, _ := p.serve(m)
+		if q, _ := wire.ParsePrefix2(got); q.Type != wire.TypeReplyExternal || !bytes.Equal(m[9][28:28+c.length], rpctest.Pattern(make([]byte, c.length))) {
+			t.Errorf("%s: with the length of the error, the answer is %x", name, got)
+		}
+	}
+}
+
 // An argument is read from a Read chunk of several segments, which has no padding. Rows V2-19, V2-28, V2-30, V2-N8 of
 // docs/conformance.md.
 func TestArgumentInAReadChunk(t *testing.T) {
@@ -162,6 +206,22 @@ func TestCallInACallChunk(t *testing.T) {
 		}
 	}
 	p.wantCount(0x77, 1)
+}
+
+// A message that carries no RPC message invalidates nothing: neither the error for a call that named a handle for that,
+// nor properties. Row V2-N15 of docs/conformance.md.
+func TestErrorsInvalidateNothing(t *testing.T) {
+	p := newResponder(t, rdma.Config{Version2: true, RemoteInvalidation: true}).dial(t)
+	p.send(final(0x5e7))
+	p.wantFinal() // it takes a plain Send alone
+	get := rpctest.Message(7, rpctest.GET, func(w *xdr.Writer) { w.Uint32(100) })
+	m := call(7, wire.Lists{Writes: [][]wire.Segment{{{Handle: 9, Length: 60}}}}, get)
+	binary.BigEndian.PutUint32(m[wire.PrefixSize:], 9)
+	p.send(m)
+	got, invalidated := p.serve(memory{9: room(60)})
+	if q, _ := wire.ParsePrefix2(got); q.Type != wire.TypeError || invalidated != 0 {
+		t.Errorf("%x comes with handle %d", got, invalidated)
+	}
 }
 
 // A reply invalidates the handle that its call named for that, and no other one; none if the call's lists do not have

@@ -117,7 +117,10 @@ func (c *call) DropAndClose() {
 var errEnded = errors.New("rdma: ended by the program that was called")
 
 // Refuse implements rpc.Way.
-func (c *call) Refuse(why rpc.Refusal) { c.refuse(refusals[why]) }
+func (c *call) Refuse(why rpc.Refusal) {
+	c.in.lack.bytes = uint32(c.rpc.Needed()) // only an answer to faultNoRoom says it
+	c.refuse(refusals[why])
+}
 
 // Send implements rpc.Way. The order of decisions is that of RFC 8166 §4.3: eligible results fill
 // the Write chunks. The rest goes into the Send if it fits there, otherwise into the Reply chunk.
@@ -125,6 +128,7 @@ func (c *call) Refuse(why rpc.Refusal) { c.refuse(refusals[why]) }
 func (c *call) Send() {
 	k, w := c.responder.k, &c.reply.write
 	if w.Overflow() {
+		c.in.lack.bytes = uint32(c.plan.Reply)
 		c.refuse(faultNoRoom)
 		return
 	}

@@ -145,12 +145,10 @@ func errorBody2(m *inbound, f Fault) wire.ErrorBody2 {
 	case faultNoReads:
 		return wire.ErrorBody2{Code: wire.Err2ReadChunks}
 	case faultNoChunks:
-		switch {
-		case m.body.Len() > 0 || m.reads.Len() > 0:
+		if m.body.Len() > 0 || m.reads.Len() > 0 {
 			return wire.ErrorBody2{Code: wire.Err2ReadChunks}
-		case m.offer.Writes.Len() > 0:
-			return wire.ErrorBody2{Code: wire.Err2WriteChunks}
 		}
+		// Write chunks, too, because replies in this direction are one Send (§7.3.2).
 		return wire.ErrorBody2{Code: wire.Err2ReplyResource}
 	case faultResult:
 		return wire.ErrorBody2{Code: wire.Err2WriteResource, Index: m.lack.chunk, Needed: m.lack.bytes}

@@ -90,8 +90,9 @@ func TestRefusedCallsOfAServer(t *testing.T) {
 	}
 }
 
-// A client answers calls of the server in version 2, and refuses those that offer chunks (V2-39, V2-40,
-// V2-42).
+// A client answers calls of the server in version 2, and refuses those that offer chunks (V2-39, V2-40, V2-42). It writes
+// to no Write chunk, and its replies do not come in parts, so it refuses Write chunks with REPLY_RESOURCE (V2-93). It
+// says the same of a reply that is longer than a Send, with the length (V2-100, V2-101).
 func TestCallsToAClient(t *testing.T) {
 	back, program := callbacks(t)
 	s, first := newScript2(t, DialConfig{Callbacks: back, callbackCredits: 5}, accepts2(64))
@@ -110,7 +111,7 @@ func TestCallsToAClient(t *testing.T) {
 		code  wire.ErrorCode2
 	}{
 		{join([]uint32{0}, readSegments(40), []uint32{0, 0}), wire.Err2ReadChunks},
-		{join([]uint32{0, 0, 1}, chunkOf(1), []uint32{0, 0}), wire.Err2WriteChunks},
+		{join([]uint32{0, 0, 1}, chunkOf(1), []uint32{0, 0}), wire.Err2ReplyResource},
 		{join([]uint32{0, 0, 0, 1}, chunkOf(1)), wire.Err2ReplyResource},
 	} {
 		s.sendRaw(permits(message2(wire.TypeCallInline, 6, c.lists, rpctest.Message(6, rpctest.NULL, nil)), 64))
@@ -118,6 +119,12 @@ func TestCallsToAClient(t *testing.T) {
 		if e, ok := wire.ParseErrorBody2(m); !ok || q.Type != wire.TypeError || q.XID != 6 || e.Code != c.code || e.Max != 0 {
 			t.Errorf("the client answers % x, want %v", m, c.code)
 		}
+	}
+	const length = 8000
+	s.sendRaw(permits(message2(wire.TypeCallInline, 7, nil, rpctest.Message(7, rpctest.GET, count(length))), 64))
+	q, m = s.next2()
+	if e, ok := wire.ParseErrorBody2(m); !ok || q.XID != 7 || e != (wire.ErrorBody2{Code: wire.Err2ReplyResource, Needed: 28 + length}) {
+		t.Errorf("the client answers % x to a call with a long reply", m)
 	}
 	if n := program.Served[rpctest.NULL].Load(); n != 1 {
 		t.Errorf("%d calls were served", n)
