@@ -127,7 +127,7 @@ func exposureStale(s *suite) {
 }
 
 // If a peer uses another connection's STag, its own connection ends, and no other (conformance
-// rows V1-3, V1-4).
+// rows V1-3, V1-4, V2-109).
 func exposureForeign(s *suite) {
 	for _, op := range []rdmacm.Op{rdmacm.OpWrite, rdmacm.OpRead} {
 		s.Run(op.String(), func(t *testing.T) {

@@ -3,6 +3,8 @@ package version2
 import (
 	"testing"
 
+	iwarpwire "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -29,5 +31,20 @@ func TestLimitFollowsWhatArrives(t *testing.T) {
 		if ahead != window || ahead == 0 || ahead >= 1<<31-1 {
 			t.Fatalf("after %d messages the limit is %d, at first it was %d ahead", sent, q.Limit, window)
 		}
+	}
+}
+
+// A responder raises the limit when half of it is used, although there is nothing to reply to. Row V2-N5 of
+// docs/conformance.md.
+func TestLimitIsRaisedEarly(t *testing.T) {
+	p := newResponder(t, rdma.Config{Version2: true}).dial(t)
+	p.send(final(0x5e7))
+	q, _ := wire.ParsePrefix2(p.receive())
+	for range q.Limit / 2 {
+		p.send(message(9999, wire.TypeReplyInline, words(0), nullReply(9999))) // to no call
+	}
+	f := p.next()
+	if g, _ := wire.ParsePrefix2(f.Payload); f.Op != iwarpwire.Send || g.Type != wire.TypeGrant || int32(g.Limit-q.Limit) <= 0 {
+		t.Errorf("after half of the %d messages came %v %x", q.Limit, f.Op, f.Payload)
 	}
 }

@@ -227,6 +227,17 @@ func TestResponderSaysItsLimits(t *testing.T) {
 	}
 }
 
+// A call that gets SYSTEM is not executed, and gets nothing more: here one whose Write chunk is within the limits, but has
+// more segments than the header of a reply has room for. Row V2-105 of docs/conformance.md.
+func TestSystemError(t *testing.T) {
+	p := newResponder(t, rdma.Config{Version2: true, InlineReceive: 16384}).dial(t)
+	p.send(final(0x5e7))
+	p.wantFinal()
+	p.send(call(7, wire.Lists{Writes: [][]wire.Segment{segments(256)}}, bump(7)))
+	p.wantError(7, wire.Version2, wire.ErrorBody2{Code: wire.Err2System})
+	p.wantCount(0x77, 1)
+}
+
 // Each chunk of a call that is too short for its result is named, with the bytes that it needs. Rows V2-96, V2-97, V2-98
 // of docs/conformance.md.
 func TestWriteChunkTooShort(t *testing.T) {

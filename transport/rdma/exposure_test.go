@@ -65,23 +65,24 @@ func TestHandlesAreUnpredictable(t *testing.T) {
 			last := uint32(0)
 			dialed := make(chan *Client, 1)
 			go func() {
-				c, err := Dial(t.Context(), device, l.Addr(), DialConfig{})
+				c, err := Dial(t.Context(), device, l.Addr(), DialConfig{Version2: speaking2})
 				if err != nil {
 					t.Error(err)
 				}
 				dialed <- c
 			}()
 			p := rdmatest.AcceptPeer(t, l, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{Receives: 2000, ReceiveSize: 4096}})
+			s := &script{t: t, p: p}
+			if speaking2 {
+				s.settle2()
+			}
 			c := ended(t, dialed)
 			defer c.Close()
 			for range 1000 {
 				x, done := getTo(10, make([]byte, 10)), make(chan struct{})
 				x.Done = func(*rpc.Exchange) { close(done) }
 				c.Start(x)
-				var h wire.Header
-				if err := h.Parse(p.Receive().Bytes); err != nil {
-					t.Fatal(err)
-				}
+				h, _ := s.next()
 				handle := h.Writes.Next().At(0).Handle
 				if seen[handle] {
 					t.Fatalf("handle %#x again", handle)
@@ -89,7 +90,7 @@ func TestHandlesAreUnpredictable(t *testing.T) {
 				seen[handle] = true
 				steps[handle-last]++
 				last = handle
-				p.Send(words(h.XID, 1, 1, uint32(wire.ProcError), uint32(wire.ErrChunk)))
+				s.refuse(&h)
 				ended(t, done)
 			}
 			for step, n := range steps {

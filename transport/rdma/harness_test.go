@@ -36,9 +36,13 @@ type message struct {
 	writes                [][]wire.Segment
 	reply                 []wire.Segment
 	payload               []byte
+	answer                bool // it is a reply, which version 2 has to know
 }
 
 func (m message) bytes() []byte {
+	if speaking2 && m.version == 0 {
+		return m.bytes2()
+	}
 	if m.version == 0 {
 		m.version = wire.Version1
 	}
@@ -112,6 +116,7 @@ type bench struct {
 // benchConfig is a test's configuration of its bench.
 type benchConfig struct {
 	device   rdmacm.Provider // nil: in memory, by provider
+	address  netip.Addr      // of the server; zero: one that suits the device
 	provider rdmatest.Config
 	pool     mem.Config
 	server   Config
@@ -129,6 +134,9 @@ func newBench(t testing.TB, cfg benchConfig) *bench {
 		b.provider = rdmatest.NewConfig(cfg.provider)
 		b.device, listen = b.provider, netip.MustParseAddrPort("192.0.2.1:20049")
 	}
+	if cfg.address.IsValid() {
+		listen = netip.AddrPortFrom(cfg.address, 0)
+	}
 	b.rpc = rpc.NewServer(cfg.rpc)
 	b.rpc.Register(b.program)
 	if cfg.pool.Ceiling == 0 {
@@ -139,6 +147,7 @@ func newBench(t testing.TB, cfg benchConfig) *bench {
 		t.Fatal(err)
 	}
 	cfg.server.RPC, cfg.server.Pool = b.rpc, b.pool
+	cfg.server.Version2 = cfg.server.Version2 || speaking2
 	if cfg.server.StrangerCredits == 0 {
 		// Peers that are not known get as many credits as known ones.
 		cfg.server.StrangerCredits = cmp.Or(cfg.server.Credits, DefaultCredits)
@@ -196,6 +205,9 @@ func (b *bench) wantFault(f Fault, a Answer, xid uint32) {
 		b.t.Fatalf("no fault was told of, want %v", f)
 	}
 	e := b.events[len(b.events)-1]
+	if speaking2 && a == answerChunk {
+		a = answerError
+	}
 	if e.Fault != f || e.Answer != a || e.XID != xid || !e.Peer.IsValid() {
 		b.t.Errorf("the fault is %v with %v for XID %#x of %v, want %v with %v for %#x", e.Fault, e.Answer, e.XID, e.Peer, f, a, xid)
 	}
@@ -210,9 +222,11 @@ func (b *bench) peer() *rdmatest.Peer { return b.peerWith(nil, 64) }
 // peerWith connects a scripted requester that promises n receives.
 func (b *bench) peerWith(private []byte, receives int) *rdmatest.Peer {
 	b.t.Helper()
-	return rdmatest.DialPeer(b.t, b.device, b.addr, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
+	p := rdmatest.DialPeer(b.t, b.device, b.addr, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
 		PrivateData: private, Receives: receives, MaxReceives: max(receives, 1), ReceiveSize: wire.MaxInline, InboundReads: 16, OutboundReads: 16,
 	}})
+	b.settled(p)
+	return p
 }
 
 // private returns a peer's private data.
@@ -234,6 +248,9 @@ func (b *bench) call(p *rdmatest.Peer, m message) rdmatest.Message {
 // answered parses a reply: it returns the header and the bytes that follow it.
 func answered(t testing.TB, m rdmatest.Message) (wire.Header, []byte) {
 	t.Helper()
+	if speaking2 {
+		return answered2(t, m)
+	}
 	var h wire.Header
 	if err := h.Parse(m.Bytes); err != nil {
 		t.Fatalf("the reply's header: %v\n%x", err, m.Bytes)
@@ -263,6 +280,10 @@ func results(t testing.TB, xid uint32, payload []byte) *xdr.Decoder {
 // wantError checks an RDMA_ERROR.
 func wantError(t testing.TB, m rdmatest.Message, xid, version uint32, code wire.ErrorCode) {
 	t.Helper()
+	if speaking2 {
+		wantError2(t, m, xid)
+		return
+	}
 	p, ok := wire.ParsePrefix(m.Bytes)
 	e, good := wire.ParseErrorBody(m.Bytes)
 	if !ok || !good || p.Proc != wire.ProcError || p.XID != xid || p.Version != version || p.Credits == 0 || e.Code != code {

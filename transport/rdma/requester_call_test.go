@@ -39,6 +39,10 @@ func (s *script) pull(h *wire.Header, position uint32) []byte {
 // refuse ends a call whose reply does not matter to the test, by an RDMA_ERROR.
 func (s *script) refuse(h *wire.Header) {
 	s.t.Helper()
+	if speaking2 {
+		s.sendRaw(permits(message2(wire.TypeError, h.XID, []uint32{uint32(wire.Err2BadXDR)}, nil), much2))
+		return
+	}
 	s.p.Send(words(h.XID, 1, 8, uint32(wire.ProcError), uint32(wire.ErrChunk)))
 }
 
@@ -271,32 +275,32 @@ func TestOffers(t *testing.T) {
 // and V1-107 of docs/conformance.md.
 func TestNoPlacement(t *testing.T) {
 	s := newScript(t, DialConfig{NoPlacement: true}, nil)
-	s.start(putOf(pattern(5000)))
+	s.start(putOf(pattern(50_000)))
 	h, _ := s.next()
-	if h.Proc != wire.ProcNoMsg || h.Writes.Len() != 0 || len(s.pull(&h, 0)) != 40+12+5000 {
+	if h.Proc != wire.ProcNoMsg || h.Writes.Len() != 0 || len(s.pull(&h, 0)) != 40+12+50_000 {
 		t.Errorf("WRITE: %v, %d Write chunks", h.Proc, h.Writes.Len())
 	}
 	s.refuse(&h)
 
-	sink := canary(5000)
-	done := s.start(getTo(5000, sink))
+	sink := canary(50_000)
+	done := s.start(getTo(50_000, sink))
 	h, _ = s.next()
 	o := offered(&h)
-	if h.Proc != wire.ProcMsg || h.Writes.Len() != 0 || h.Reply.Bytes() < 5028 {
+	if h.Proc != wire.ProcMsg || h.Writes.Len() != 0 || h.Reply.Bytes() < 50_028 {
 		t.Fatalf("READ: %v, %d Write chunks, Reply chunk of %d bytes", h.Proc, h.Writes.Len(), h.Reply.Bytes())
 	}
-	m := opaqueReply(h.XID, pattern(5000))
+	m := opaqueReply(h.XID, pattern(50_000))
 	s.write(o.reply, m)
 	s.reply(message{xid: h.XID, proc: wire.ProcNoMsg, reply: used(o.reply, len(m))})
-	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(5000)) {
+	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(50_000)) {
 		t.Errorf("READ: %v", r.err)
 	}
-	if !bytes.Equal(sink, canary(5000)) {
+	if !bytes.Equal(sink, canary(50_000)) {
 		t.Error("the sink was exposed")
 	}
 
-	x := twoItems(pattern(5000), pattern(6000), 0)
-	x.MaxResults = 3000
+	x := twoItems(pattern(50_000), pattern(60_000), 0)
+	x.MaxResults = 30_000
 	s.start(x)
 	h, _ = s.next()
 	if h.Proc != wire.ProcNoMsg || !h.Reply.Present || h.Reads.At(0).Position != 0 {

@@ -26,7 +26,7 @@ func TestExposureIsShort(t *testing.T) {
 		log.Mark("encoded")
 		w.Uint32(6000)
 	}
-	x.MaxResults = 4000
+	x.MaxResults = 40000
 	done := s.start(x)
 	h, _ := s.next()
 	o := offered(&h)
@@ -102,10 +102,11 @@ func TestUnfencedMemoryEndsTheConnection(t *testing.T) {
 				client := end(s.p)
 				client.Faults().FailDeregister(unfenced, nil)
 				if finish == nil {
-					client.Faults().FailPost(0, nil)
+					chains, _ := client.Faults().Posted()
+					client.Faults().FailPost(chains, nil)
 				}
 				x := getTo(100, make([]byte, 100), make([]byte, 100))
-				x.MaxResults = 5000
+				x.MaxResults = 50_000
 				done := s.start(x)
 				if finish != nil {
 					finish(s, x)

@@ -19,18 +19,19 @@ import (
 // If any work of a reply fails, at any moment, the connection ends and leaves nothing behind; other
 // connections live. Row V1-93 of docs/conformance.md.
 func TestFailingWork(t *testing.T) {
-	faults := map[string]func(f *rdmatest.Faults, n int){
-		"refused post": func(f *rdmatest.Faults, n int) { f.FailPost(n, nil) },
-		"failed work":  func(f *rdmatest.Faults, n int) { f.FailWork(n, nil) },
-		"lost before":  func(f *rdmatest.Faults, n int) { f.LoseAt(n, rdmatest.Before) },
-		"lost after":   func(f *rdmatest.Faults, n int) { f.LoseAt(n, rdmatest.After) },
+	faults := map[string]func(f *rdmatest.Faults, chain, work int){
+		"refused post": func(f *rdmatest.Faults, chain, _ int) { f.FailPost(chain, nil) },
+		"failed work":  func(f *rdmatest.Faults, _, work int) { f.FailWork(work, nil) },
+		"lost before":  func(f *rdmatest.Faults, _, work int) { f.LoseAt(work, rdmatest.Before) },
+		"lost after":   func(f *rdmatest.Faults, _, work int) { f.LoseAt(work, rdmatest.After) },
 	}
 	for name, fault := range faults {
 		for n := range 6 {
 			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
 				b := newBench(t, benchConfig{})
 				other, p := b.peer(), b.peer()
-				fault(serverEnd(p).Faults(), n)
+				chains, works := serverEnd(p).Faults().Posted()
+				fault(serverEnd(p).Faults(), chains+n, works+n)
 				data := pattern(300)
 				r := p.Expose(data, rdmacm.RemoteRead)
 				w := p.Expose(make([]byte, 3000), rdmacm.RemoteWrite)

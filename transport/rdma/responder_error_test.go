@@ -300,6 +300,9 @@ func wantUnused(t testing.TB, h *wire.Header, m message) {
 		}
 		return z
 	}
+	if speaking2 {
+		m.reply = nil // a reply of version 2 does not return a Reply chunk that it does not use
+	}
 	if h.Writes.Len() != len(m.writes) || h.Reply.Present != (m.reply != nil) {
 		t.Fatalf("%d Write chunks came back of %d; Reply chunk: %v", h.Writes.Len(), len(m.writes), h.Reply.Present)
 	}

@@ -30,6 +30,7 @@ func newScript(t testing.TB, cfg DialConfig, private []byte) *script {
 
 func newScriptOn(t testing.TB, provider rdmatest.Config, cfg DialConfig, private []byte) *script {
 	t.Helper()
+	cfg.Version2 = cfg.Version2 || speaking2
 	s := listening(t, provider)
 	done := make(chan error, 1)
 	go func() {
@@ -38,6 +39,9 @@ func newScriptOn(t testing.TB, provider rdmatest.Config, cfg DialConfig, private
 		done <- err
 	}()
 	s.p = s.accept(private)
+	if speaking2 {
+		s.settle2()
+	}
 	if err := ended(t, done); err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +162,9 @@ func (s *script) next() (wire.Header, []byte) { return s.nextOn(s.p) }
 func (s *script) nextOn(p peer) (wire.Header, []byte) {
 	s.t.Helper()
 	m := p.Receive()
+	if speaking2 {
+		return called2(s.t, m)
+	}
 	var h wire.Header
 	if err := h.Parse(m.Bytes); err != nil {
 		s.t.Fatalf("the call's header: %v\n% x", err, m.Bytes)
@@ -184,6 +191,7 @@ func (s *script) reply(m message) {
 	if m.credits == 0 {
 		m.credits = 8
 	}
+	m.answer = true
 	if err := s.p.Send(m.bytes()); err != nil {
 		s.t.Fatal(err)
 	}

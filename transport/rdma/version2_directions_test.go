@@ -36,6 +36,23 @@ func (p *peer2) called(caller rpc.Caller) (xid uint32, done chan error) {
 	return q.XID, done
 }
 
+// A server cannot repeat its calls, because only the client opens connections: a call ends with the connection, and so does
+// each later one (V2-N11).
+func TestCallsOfAServerEndWithTheConnection(t *testing.T) {
+	_, p, caller := bothWays(t)
+	_, done := p.called(caller)
+	p.p.Conn().Abort(nil)
+	if err := ended(t, done); !errors.Is(err, rpc.ErrCallLost) {
+		t.Errorf("the call ends with %v", err)
+	}
+	x := null()
+	x.Done = func(x *rpc.Exchange) { done <- x.Err }
+	caller.Start(x)
+	if err := ended(t, done); !errors.Is(err, rpc.ErrCallLost) {
+		t.Errorf("a later call ends with %v", err)
+	}
+}
+
 // A reply that comes between the parts of a call is refused, and the call that it answers ends, whatever the XID of the
 // call in parts is: nothing else will answer it (§7.1.4). Each message makes room for one.
 func TestReplyBetweenTheParts(t *testing.T) {
