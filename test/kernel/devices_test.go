@@ -5,7 +5,6 @@ package kernel
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
@@ -33,17 +32,6 @@ func TestDeviceSuite(t *testing.T) {
 			})
 		}
 	}
-}
-
-// buildTest compiles the tests of a package of this module for RDMA devices, and returns the program's path.
-func buildTest(t *testing.T, folder string) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "test")
-	c := exec.Command("go", "test", "-c", "-tags", "verbs,netgo,osusergo", "-o", program, "github.com/nfsrdmad/nfsrdmad/"+folder)
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return program
 }
 
 // devices is a daemon that runs in a guest and serves on an RDMA device of the guest's kernel.

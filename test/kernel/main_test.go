@@ -69,3 +69,14 @@ func build(t testing.TB, command string, flags ...string) string {
 	}
 	return program
 }
+
+// buildTest compiles the tests of a package of this module for RDMA devices, and returns the program's path.
+func buildTest(t *testing.T, folder string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "test")
+	c := exec.Command("go", "test", "-c", "-tags", "verbs,netgo,osusergo", "-o", program, "github.com/nfsrdmad/nfsrdmad/"+folder)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
+}

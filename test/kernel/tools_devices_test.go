@@ -10,14 +10,14 @@ import (
 )
 
 // The tools probe, bench and relay work through librdmacm and libibverbs over rxe: with Linux's
-// own server, and with the daemon on the same device. The tool doctor finds no fault with the
-// device.
+// own server, and with the daemon on the same device, by versions 1 and 2 of RPC-over-RDMA. The
+// tool doctor finds no fault with the device.
 func TestToolsOverDevices(t *testing.T) {
 	if !everything() {
 		t.Skip("make test-all runs it")
 	}
 	t.Parallel()
-	options := lab.Options{Memory: 1000, Limit: 5 * time.Minute, Env: []string{
+	options := lab.Options{Memory: 1000, Limit: 8 * time.Minute, Env: []string{
 		"NFSRDMAD=" + build(t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo"),
 	}}
 	lab.Run(t, lab.NewNetworkOf(t, jumbo), options, "RDMA_DEVICE=rxe\n"+script(t, "tools_devices"))

@@ -1,12 +1,14 @@
 package rdma
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
@@ -15,8 +17,16 @@ import (
 // turns, and the ratio is the median of several turns. A second ratio is that of the processor time, because it
 // depends less on what else the machine does. The replies of 12000 bytes are a little too long for a Send: for those
 // version 1 needs a Reply chunk, and version 2 sends parts. Version 1 needs that chunk also for a short reply that
-// might be as long.
+// might be as long. The long calls have 6000 bytes, none of which may be placed, as under the privacy service of
+// RPCSEC_GSS: version 1 needs a Position-Zero chunk for them.
 func BenchmarkVersions(b *testing.B) {
+	benchVersions(b, func(b *testing.B) (rdmacm.Provider, netip.Addr) { return newIwarp(b), netip.Addr{} })
+}
+
+// benchVersions compares the versions over the device that open returns. The server has the address that open
+// returns, or if that is the zero value, an address of the loopback interface.
+func benchVersions(b *testing.B, open func(b *testing.B) (rdmacm.Provider, netip.Addr)) {
+	long := pattern(6000)
 	for _, c := range []struct {
 		name     string
 		exchange func() *rpc.Exchange
@@ -28,13 +38,14 @@ func BenchmarkVersions(b *testing.B) {
 			x.MaxResults = 12004
 			return x
 		}},
+		{"long calls", func() *rpc.Exchange { return putOf(long) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			device := newIwarp(b)
+			device, address := open(b)
 			var clients [2]*Client
 			for i := range clients {
-				bench := newBench(b, benchConfig{device: device, server: Config{Version2: i == 1}})
-				clients[i] = bench.dial(DialConfig{Version2: i == 1})
+				bench := newBench(b, benchConfig{device: device, address: address, server: Config{Version2: i == 1}})
+				clients[i] = bench.dial(DialConfig{Version2: i == 1, NoPlacement: true})
 				if err := do(b, clients[i], exchangeFor(rpctest.NULL, nil), nil); err != nil {
 					b.Fatal(err)
 				}
