@@ -10,6 +10,9 @@ import (
 // filesPerDirectory is the number of files of makeFiles in each directory.
 const filesPerDirectory = 1000
 
+// tellOpens is the number of opens after which opens tells how long they took.
+const tellOpens = 5000
+
 func numbered(dir string, i int) string {
 	return filepath.Join(dir, fmt.Sprint("d", i/filesPerDirectory), fmt.Sprint("f", i))
 }
@@ -35,7 +38,7 @@ func makeFiles(dir string, count int) error {
 func opens(dir string, count int, other string, refused bool) error {
 	var files []*os.File
 	var last error
-	began := time.Now()
+	start := time.Now()
 	for i := range count {
 		path := numbered(dir, i)
 		began := time.Now()
@@ -45,8 +48,11 @@ func opens(dir string, count int, other string, refused bool) error {
 			break
 		}
 		files = append(files, f)
+		if n := len(files); n%tellOpens == 0 {
+			fmt.Fprintf(os.Stderr, "%d files open after %s\n", n, time.Since(start).Round(time.Millisecond))
+		}
 	}
-	fmt.Printf("%d files opened in %s; %v\n", len(files), time.Since(began).Round(time.Millisecond), last)
+	fmt.Printf("%d files opened in %s; %v\n", len(files), time.Since(start).Round(time.Millisecond), last)
 	if refused != (last != nil) {
 		return fmt.Errorf("opened %d of %d files, the last open ended with %v; a refusal was expected: %v", len(files), count, last, refused)
 	}
@@ -66,7 +72,7 @@ func opens(dir string, count int, other string, refused bool) error {
 	if err := os.WriteFile(filepath.Join(other, "further"), []byte("further"), 0o644); err != nil {
 		return fmt.Errorf("in another export: %w", err)
 	}
-	began = time.Now()
+	began := time.Now()
 	for _, f := range files {
 		if err := f.Close(); err != nil {
 			return err
