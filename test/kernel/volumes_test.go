@@ -46,8 +46,14 @@ func diskImage(name, size, anew string) volumeKind {
 }
 
 func overlay(name, options string) volumeKind {
-	return volumeKind{name: name, lasts: true, below: "lower", makes: `mkdir -p "$V/lower" "$V/upper" "$V/work"`,
-		mounts: `mount -t overlay -o "lowerdir=$V/lower,upperdir=$V/upper,workdir=$V/work` + options + `" overlay "$AT"`}
+	// With index=on, an overlay cannot be mounted until the daemon has let go of the former mount of its layers.
+	return volumeKind{name: name, lasts: true, below: "lower", makes: `mkdir -p "$V/lower" "$V/upper" "$V/work"`, mounts: `
+		tries=0
+		until mount -t overlay -o "lowerdir=$V/lower,upperdir=$V/upper,workdir=$V/work` + options + `" overlay "$AT"; do
+			tries=$((tries+1))
+			[ $tries -lt 600 ]
+			sleep 0.1
+		done`}
 }
 
 func alone(k volumeKind) volumeKind {
