@@ -52,6 +52,27 @@ type Claimer interface {
 	DropClaims(h Handle)
 }
 
+// A PromptClaimer is a Claimer that can tell in advance that its calls about a file will not wait, for a caller
+// that must not.
+type PromptClaimer interface {
+	Claimer
+	// Prompt returns a Claimer for calls about the file h alone, none of which waits for a disk, a server or another
+	// program, as long as the caller claims nothing in a stronger mode than most. It returns false if a call might wait:
+	// the caller then calls the Claimer itself, on another goroutine. The caller has just found the file, or has claims
+	// on it, and calls no other method about the file before Release.
+	//
+	// Besides the errors of a Claimer, the returned one has ErrWouldBlock: a call that would have to wait has changed
+	// nothing. No call has it that only weakens claims.
+	Prompt(h Handle, most ClaimMode) (PromptClaims, bool)
+}
+
+// PromptClaims is the result of PromptClaimer.Prompt.
+type PromptClaims interface {
+	Claimer
+	// Release ends the use of the PromptClaims. It does not wait.
+	Release()
+}
+
 // Claims holds the claims on one file, for implementations of Claimer. The zero value is empty.
 // Only one goroutine at a time may call its methods.
 type Claims struct {

@@ -23,9 +23,11 @@ type nodeClaims struct {
 	mu     sync.Mutex
 	file   *openFile // the node's files.claims, with a reference, while there are claims
 	claims vfs.Claims
+	// ready is the node's files.claims, with a reference of Prompt, or nil.
+	ready *openFile
 }
 
-var _ vfs.Claimer = (*FS)(nil)
+var _ vfs.PromptClaimer = (*FS)(nil)
 
 // claimable checks the range, and returns the node of the regular file h with a reference.
 func (fs *FS) claimable(h vfs.Handle, start, length uint64) (*node, error) {
@@ -91,7 +93,12 @@ func (fs *FS) beginClaims(n *node, mode vfs.ClaimMode) error {
 	if err := fs.pinOne(&fs.stats.pinnedData); err != nil {
 		return err
 	}
-	f, err := fs.fileToClaim(n, mode)
+	f, err := n.claims.ready, error(nil)
+	if f != nil {
+		f.refs.Add(1)
+	} else {
+		f, err = fs.fileToClaim(n, mode)
+	}
 	if err == nil {
 		var there bool
 		if there, err = fs.nodes.open(n); err == nil && !there {
@@ -213,13 +220,110 @@ func (fs *FS) DropClaims(h vfs.Handle) {
 }
 
 func (fs *FS) dropClaims(n *node) {
+	n.claims.mu.Lock()
+	defer n.claims.mu.Unlock()
+	n.dropClaimsLocked()
+}
+
+func (n *node) dropClaimsLocked() {
 	c := &n.claims
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if !c.claims.None() {
 		c.claims = vfs.Claims{}
-		fs.endClaims(n)
+		n.fs.endClaims(n)
 	}
+}
+
+// promptClaims is a node whose claims change without waiting, between Prompt and Release. Its nodeClaims.mu is locked.
+type promptClaims node
+
+// tryOp is the Op by which calls without one release what they have used, where they must not wait.
+var tryOp = vfs.Op{Cred: daemonOp.Cred, Try: true}
+
+// Prompt implements vfs.PromptClaimer. The kernel sets a lock of a local file system at once; other file systems ask a
+// server for it, or a program (fsKind.memory). To open the file may wait, so the node needs a descriptor already.
+func (fs *FS) Prompt(h vfs.Handle, most vfs.ClaimMode) (vfs.PromptClaims, bool) {
+	if !fs.kind.memory {
+		return nil, false
+	}
+	n := fs.nodes.cached(&h)
+	if n == nil {
+		return nil, false
+	}
+	if n.typ == vfs.Regular && n.claims.mu.TryLock() {
+		if n.readyToClaim(most) {
+			return (*promptClaims)(n), true
+		}
+		n.claims.mu.Unlock()
+	}
+	fs.giveBack(&tryOp, n)
+	return nil, false
+}
+
+// readyToClaim reports whether n has the descriptor that a claim in the mode most needs, and pins it. The caller holds
+// n.claims.mu.
+func (n *node) readyToClaim(most vfs.ClaimMode) bool {
+	c, o := &n.claims, &n.files
+	if !c.claims.None() || most == vfs.ClaimNone {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := o.claims
+	if f == nil || most == vfs.ClaimWrite && !f.writable {
+		return false
+	}
+	f.refs.Add(1)
+	c.ready = f
+	return true
+}
+
+// Claim implements vfs.Claimer.
+func (p *promptClaims) Claim(_ vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	n := (*node)(p)
+	c := &n.claims
+	if err := vfs.CheckRange(start, length); err != nil {
+		return err
+	}
+	if c.claims.None() && mode != vfs.ClaimNone && (c.ready == nil || mode == vfs.ClaimWrite && !c.ready.writable) {
+		return vfs.ErrWouldBlock
+	}
+	err := n.fs.claim(n, start, length, mode)
+	if err == errLetGo {
+		return vfs.ErrWouldBlock
+	}
+	return err
+}
+
+// TestClaim implements vfs.Claimer.
+func (p *promptClaims) TestClaim(_ vfs.Handle, start, length uint64, mode vfs.ClaimMode) (c vfs.Claimed, found bool, err error) {
+	if err = vfs.CheckRange(start, length); err != nil || mode == vfs.ClaimNone {
+		return c, false, err
+	}
+	f := p.claims.file
+	if f == nil {
+		f = p.claims.ready
+	}
+	if f == nil {
+		return c, false, vfs.ErrWouldBlock
+	}
+	return testLock(f.fd, start, length, mode)
+}
+
+// DropClaims implements vfs.Claimer.
+func (p *promptClaims) DropClaims(vfs.Handle) { (*node)(p).dropClaimsLocked() }
+
+// Release implements vfs.PromptClaims.
+func (p *promptClaims) Release() {
+	n := (*node)(p)
+	fs, f := n.fs, n.claims.ready
+	n.claims.ready = nil
+	n.claims.mu.Unlock()
+	if f != nil {
+		f.used.Store(fs.nodes.round.Load())
+		fs.giveBackFile(&tryOp, f)
+		fs.nodes.hasten(n)
+	}
+	fs.giveBack(&tryOp, n)
 }
 
 // lockOf converts a range to the kernel's struct flock, whose last offset is 2^63-1. It returns

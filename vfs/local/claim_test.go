@@ -331,3 +331,54 @@ func TestClaimsOfAReadOnlyMount(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// Prompt claims without opening the file. While it lasts, the descriptor does not give way, and no other call changes the
+// file's claims.
+func TestPromptClaimsOpenNothing(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	h := w.used("f")
+	other := foreign(t, w.path("f"))
+	refused := func(when string, most vfs.ClaimMode) {
+		t.Helper()
+		if c, ok := w.fs.Prompt(h, most); ok {
+			c.Release()
+			t.Errorf("%s, a claim does not wait", when)
+		}
+	}
+	refused("before any claim", vfs.ClaimRead)
+	w.claimed(h, vfs.ClaimWrite)
+	c, ok := w.fs.Prompt(h, vfs.ClaimWrite)
+	if !ok {
+		t.Fatal("with an idle descriptor, a claim would wait")
+	}
+	w.fs.Sweep(100)
+	if n := w.fs.Stats().OpenFiles; n != 1 {
+		t.Errorf("%d descriptors of a file about to be claimed", n)
+	}
+	refused("while another call is under way", vfs.ClaimNone)
+	w.ok(c.Claim(h, 0, 5, vfs.ClaimWrite), "Claim")
+	w.want(other(4, 1, vfs.ClaimRead), syscall.EAGAIN, "the other's claim of what is claimed")
+	c.Release()
+	if st := w.fs.Stats(); st.OpenFiles != 1 || st.Pinned != 2 {
+		t.Errorf("with a claim: %+v", st)
+	}
+	w.fs.Sweep(100)
+	if c, ok = w.fs.Prompt(h, vfs.ClaimWrite); !ok {
+		t.Fatal("with a claim, another one would wait")
+	}
+	w.ok(c.Claim(h, 10, 5, vfs.ClaimRead), "a second Claim")
+	c.DropClaims(h)
+	w.want(c.Claim(h, 0, 5, vfs.ClaimRead), vfs.ErrWouldBlock, "Claim that needs a descriptor that was not asked for")
+	c.Release()
+	w.ok(other(0, vfs.ToEnd, vfs.ClaimWrite), "the other's claim after all are dropped")
+	w.fs.Sweep(100)
+	if st := w.fs.Stats(); st.OpenFiles != 0 || st.Pinned != 0 {
+		t.Errorf("with no claim: %+v", st)
+	}
+	refused("after the idle descriptor is closed", vfs.ClaimWrite)
+	w.remove(w.fs.Root(), "f")
+	refused("of a removed file", vfs.ClaimWrite)
+	if left := holding(t, w.path()); len(left) != 0 {
+		t.Errorf("left open: %v", left)
+	}
+}

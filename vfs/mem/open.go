@@ -171,7 +171,7 @@ func (f *file) Close() {
 // process that a test simulates.
 type claims struct{ own, foreign vfs.Claims }
 
-var _ vfs.Claimer = (*FS)(nil)
+var _ vfs.PromptClaimer = (*FS)(nil)
 
 // claimable returns the node of a regular file, locked and with claims allocated.
 func (f *FS) claimable(h vfs.Handle) (*node, error) {
@@ -247,6 +247,14 @@ func (f *FS) DropClaims(h vfs.Handle) {
 	n.claims.own = vfs.Claims{}
 	f.claimed(n)
 }
+
+// Prompt implements vfs.PromptClaimer. No claim of an FS waits.
+func (f *FS) Prompt(vfs.Handle, vfs.ClaimMode) (vfs.PromptClaims, bool) { return promptClaims{f}, true }
+
+type promptClaims struct{ *FS }
+
+// Release implements vfs.PromptClaims.
+func (promptClaims) Release() {}
 
 // ForeignClaim sets a claim as another process of the machine would. It is for tests. ClaimNone
 // removes the claim.

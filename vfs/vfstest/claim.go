@@ -33,7 +33,50 @@ func (x *fixture) claiming() (vfs.Claimer, vfs.Handle) {
 		x.Skip("no claims")
 	}
 	c.DropClaims(h)
+	if prompt, ok := c.(vfs.PromptClaimer); ok && x.try {
+		c = &prompting{prompt, x}
+	}
 	return c, h
+}
+
+// prompting makes every call by Prompt, if that says that the call will not wait, and otherwise as it is.
+type prompting struct {
+	vfs.PromptClaimer
+	*fixture
+}
+
+func (p *prompting) Claim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	if now, ok := p.Prompt(h, mode); ok {
+		err := now.Claim(h, start, length, mode)
+		now.Release()
+		if err != vfs.ErrWouldBlock {
+			return err
+		}
+		if mode == vfs.ClaimNone {
+			p.Error("a call that gives up a claim would wait")
+		}
+	}
+	return p.PromptClaimer.Claim(h, start, length, mode)
+}
+
+func (p *prompting) TestClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) (vfs.Claimed, bool, error) {
+	if now, ok := p.Prompt(h, mode); ok {
+		c, found, err := now.TestClaim(h, start, length, mode)
+		now.Release()
+		if err != vfs.ErrWouldBlock {
+			return c, found, err
+		}
+	}
+	return p.PromptClaimer.TestClaim(h, start, length, mode)
+}
+
+func (p *prompting) DropClaims(h vfs.Handle) {
+	if now, ok := p.Prompt(h, vfs.ClaimNone); ok {
+		now.DropClaims(h)
+		now.Release()
+		return
+	}
+	p.PromptClaimer.DropClaims(h)
 }
 
 // foreign starts another process that can claim ranges of the file h.

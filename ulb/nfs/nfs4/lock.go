@@ -20,12 +20,9 @@ func lock(k *Compound, args *wire.Lock4Args) Status {
 }
 
 func lockFile(k *Compound, args *wire.Lock4Args) Status {
-	claimer, s := k.claimer()
-	if s != wire.NFS4OK {
-		return s
-	}
+	claimer, _ := vfs.As[vfs.Claimer](k.FS())
 	a := state.LockArgs{
-		Claimer: claimer, Later: &k.later,
+		Claimer: claimer, Try: k.Op.Try, Later: &k.later,
 		New: args.Locker.NewLockOwner, Offset: args.Offset, Length: args.Length,
 		Write: writes(args.Locktype), Wait: args.Locktype == wire.ReadwLt || args.Locktype == wire.WritewLt,
 		Tag: k.Current, Claimed: args.Reclaim,
@@ -36,6 +33,7 @@ func lockFile(k *Compound, args *wire.Lock4Args) Status {
 		id, kind, seqid = &first.OpenStateid, state.KindOpen, first.OpenSeqid
 		a.OwnerName = first.LockOwner.Owner
 	}
+	var s Status
 	if a.Ref, s = k.ref(id); s != wire.NFS4OK {
 		return s
 	}
@@ -56,16 +54,6 @@ func lockFile(k *Compound, args *wire.Lock4Args) Status {
 		}
 		return k.orOfType(k.lock(&a))
 	})
-}
-
-// claimer returns the file system's vfs.Claimer, which locks ranges of files against the processes of this
-// machine, or nil. A Claimer may have to wait, so under Op.Try the status is Blocked.
-func (k *Compound) claimer() (vfs.Claimer, Status) {
-	c, ok := vfs.As[vfs.Claimer](k.FS())
-	if ok && k.Op.Try {
-		return nil, k.Block(k.FS().Lane())
-	}
-	return c, wire.NFS4OK
 }
 
 func writes(t wire.NFSLockType4) bool { return t == wire.WriteLt || t == wire.WritewLt }
@@ -162,9 +150,9 @@ func lockTest(k *Compound, args *wire.Lockt4Args) Status {
 	if s := k.regular(); s != wire.NFS4OK {
 		return s
 	}
-	claimer, s := k.claimer()
-	if s != wire.NFS4OK {
-		return s
+	claimer, claims := vfs.As[vfs.Claimer](k.FS())
+	if claims && k.Op.Try {
+		return k.Block(k.FS().Lane()) // TestLock waits for the Claimer
 	}
 	d, v := k.Program.state.TestLock(c, args.Owner.Owner, k.Current.key(), args.Offset, args.Length, writes(args.Locktype), claimer, &k.later)
 	if v == state.LockConflict {
@@ -175,11 +163,8 @@ func lockTest(k *Compound, args *wire.Lockt4Args) Status {
 
 // unlock is LOCKU (RFC 8881 §18.12, RFC 7530 §16.12).
 func unlock(k *Compound, args *wire.Locku4Args) Status {
-	claimer, s := k.claimer()
-	if s != wire.NFS4OK {
-		return s
-	}
+	claimer, _ := vfs.As[vfs.Claimer](k.FS())
 	return k.OnState(&args.LockStateid, state.KindLock, args.Seqid, func(r *state.Ref) (state.StateID, state.Verdict) {
-		return k.Program.state.Unlock(r, args.Offset, args.Length, claimer)
+		return k.Program.state.Unlock(r, args.Offset, args.Length, claimer, k.Op.Try)
 	})
 }

@@ -227,6 +227,24 @@ func TestLocksOfThisMachine(t *testing.T) {
 	nothingLeft(t, s)
 }
 
+// LOCK and LOCKU run on the goroutine that has received them, if the file system can claim at once.
+func TestLockAtOnceRunsWhereItArrives(t *testing.T) {
+	for minor := uint32(1); minor <= 2; minor++ {
+		s := openSiteOver(t, memfs.New(memfs.Options{RootMode: 0o777}))
+		f := newFiler(t, s, minor)
+		o := f.create("file", "me", both, 0)
+		before := s.RPC.Stats()
+		lock := f.lock(o.fh, opFirstLock(o.Stateid, "locker", wire.WriteLt, 0, 15))
+		f.unlock(o.fh, lock, 0, 15)
+		after := s.RPC.Stats()
+		if after.InPlace-before.InPlace != 2 || after.Handed != before.Handed {
+			t.Errorf("minor version %d: %d of 2 calls have run where they arrived", minor, after.InPlace-before.InPlace)
+		}
+		f.close(o)
+		nothingLeft(t, s)
+	}
+}
+
 // A LOCK4denied that does not fit into the reply is not sent.
 func TestLockDeniedWithoutRoom(t *testing.T) {
 	s := openSite(t)

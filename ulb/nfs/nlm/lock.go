@@ -11,7 +11,7 @@ import (
 
 // test is TEST (RFC 1813 §6.2).
 func (r *request) test(args *wire.TestArgs4) (wire.Stat4, error) {
-	if s, err := r.begin(args.Cookie, &args.Lock); s != wire.Granted || err != nil {
+	if s, err := r.beginOnWorker(args.Cookie, &args.Lock); s != wire.Granted || err != nil {
 		return s, err
 	}
 	if s, err := r.mayLock(args.Exclusive); s != wire.Granted || err != nil {
@@ -63,7 +63,7 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 	what := r.what(host)
 	a := state.LockArgs{
 		Host: host, OwnerName: what.Owner, Ref: what.Ref, Offset: what.Offset, Length: what.Length,
-		Write: args.Exclusive, Claimed: args.Reclaim, Claimer: r.claimer, Later: &r.later, Wait: args.Block && !args.Reclaim,
+		Write: args.Exclusive, Claimed: args.Reclaim, Claimer: r.claimer, Try: r.op.Try, Later: &r.later, Wait: args.Block && !args.Reclaim,
 		Held: func(state.Before) { r.program.granter.settle(&what) },
 	}
 	if a.Wait {
@@ -73,6 +73,8 @@ func (r *request) lockFile(args *wire.LockArgs4) (wire.Stat4, error) {
 	switch {
 	case s == state.AfterDisk:
 		return wire.Failed, errLater
+	case s == state.WouldWait:
+		return wire.Failed, vfs.ErrWouldBlock
 	case s == state.LockConflict && a.Wait:
 		if d.ClientID == 0 {
 			r.program.granter.retry(a.Tag.(*awaited))
@@ -94,13 +96,17 @@ func (r *request) unlock(args *wire.UnlockArgs4) (wire.Stat4, error) {
 		return wire.Granted, nil
 	}
 	what := r.what(host)
-	return verdict(r.program.state.HostUnlock(&what, func() { r.program.granter.settle(&what) })), nil
+	v := r.program.state.HostUnlock(&what, func() { r.program.granter.settle(&what) })
+	if v == state.WouldWait {
+		return wire.Failed, vfs.ErrWouldBlock
+	}
+	return verdict(v), nil
 }
 
 // cancel is CANCEL (RFC 1813 §6.2). If the lock has just been granted, and the host has not said that it knows, CANCEL
 // takes it back.
 func (r *request) cancel(args *wire.CancelArgs4) (wire.Stat4, error) {
-	if s, err := r.begin(args.Cookie, &args.Lock); s != wire.Granted || err != nil {
+	if s, err := r.beginOnWorker(args.Cookie, &args.Lock); s != wire.Granted || err != nil {
 		return s, err
 	}
 	host := r.host()

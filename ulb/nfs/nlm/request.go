@@ -134,11 +134,17 @@ func (r *request) begin(cookie wire.Object, lock *wire.Lock4) (wire.Stat4, error
 	if !e.Serves(c.Conn, &c.Cred) || e.Refuses(&c.Cred) {
 		return wire.Failed, nil
 	}
-	var ok bool
-	if r.claimer, ok = vfs.As[vfs.Claimer](e.FS); ok && c.Try {
-		return wire.Failed, vfs.ErrWouldBlock // a Claimer may have to wait
-	}
+	r.claimer, _ = vfs.As[vfs.Claimer](e.FS)
 	return wire.Granted, nil
+}
+
+// beginOnWorker is begin for a call that waits for the Claimer of its file system, if it has one.
+func (r *request) beginOnWorker(cookie wire.Object, lock *wire.Lock4) (wire.Stat4, error) {
+	s, err := r.begin(cookie, lock)
+	if s == wire.Granted && err == nil && r.claimer != nil && r.op.Try {
+		return wire.Failed, vfs.ErrWouldBlock
+	}
+	return s, err
 }
 
 // enter finds the file that a handle names, and enters its export, which the caller leaves. If try is true, and the
@@ -215,7 +221,7 @@ func (r *request) ref(host *state.Client) state.Ref {
 
 // what returns the range of the lock for the state.
 func (r *request) what(host *state.Client) state.HostRange {
-	return state.HostRange{Ref: r.ref(host), Owner: r.owner(), Offset: r.lock.Offset, Length: r.length(), Claimer: r.claimer}
+	return state.HostRange{Ref: r.ref(host), Owner: r.owner(), Offset: r.lock.Offset, Length: r.length(), Claimer: r.claimer, Try: r.op.Try}
 }
 
 // host returns the host that calls, or nil if it holds nothing.

@@ -41,7 +41,7 @@ func TestRangesOfOneClientAreBounded(t *testing.T) {
 		if n > memory {
 			t.Fatal("there is no bound to unlocking")
 		}
-		if ref.ID, s = m.Unlock(ref, n, 1, nil); s != ok {
+		if ref.ID, s = m.Unlock(ref, n, 1, nil, false); s != ok {
 			break
 		}
 	}

@@ -22,6 +22,31 @@ func (m *model) TestClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode
 
 func (m *model) DropClaims(h vfs.Handle) { m.claims[h].held = vfs.Claims{} }
 
+// Prompt implements vfs.PromptClaimer. At times a claim would wait, and at times only the claim itself finds out.
+func (m *model) Prompt(vfs.Handle, vfs.ClaimMode) (vfs.PromptClaims, bool) {
+	m.prompts++
+	return promptModel{m}, m.prompts%4 != 0
+}
+
+type promptModel struct{ *model }
+
+func (m promptModel) Claim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	if m.prompts%4 == 1 && m.claims[h].held.None() && mode != vfs.ClaimNone {
+		return vfs.ErrWouldBlock
+	}
+	return m.model.Claim(h, start, length, mode)
+}
+
+func (promptModel) Release() {}
+
+// promptOrNot calls request at first for a caller that must not wait. If it would have to, it must have changed nothing.
+func promptOrNot[T any](request func(try bool) (T, Verdict)) (T, Verdict) {
+	if t, v := request(true); v != WouldWait {
+		return t, v
+	}
+	return request(false)
+}
+
 func (m *model) claimer() vfs.Claimer {
 	if m.claims == nil {
 		return nil

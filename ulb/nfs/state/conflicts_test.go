@@ -216,7 +216,7 @@ func TestCloseWithTryDoesNotWaitForAClaim(t *testing.T) {
 	if claimer.held.None() {
 		t.Error("the attempt gave the claim up")
 	}
-	_, s = m.Unlock(&Ref{ID: id, Client: l.c, Key: fileKey(1)}, 0, 1, claimer)
+	_, s = m.Unlock(&Ref{ID: id, Client: l.c, Key: fileKey(1)}, 0, 1, claimer, false)
 	is(t, "LOCKU behind the attempt", s, ok)
 	_, _, s = m.Lock(&LockArgs{
 		Ref: Ref{ID: id, Client: l.c, Key: fileKey(1)}, Length: 1, Write: true, Claimer: claimer,

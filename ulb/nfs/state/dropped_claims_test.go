@@ -144,7 +144,7 @@ func TestVeryManyLocksAreClaimedAsOne(t *testing.T) {
 	}
 	unlock := func(from, to uint64) {
 		t.Helper()
-		_, s := m.Unlock(&Ref{ID: of.ID(), Client: b, Key: key}, from, to-from, c)
+		_, s := m.Unlock(&Ref{ID: of.ID(), Client: b, Key: key}, from, to-from, c, false)
 		is(t, "LOCKU", s, ok)
 	}
 	unlock(0, 4*(n-10))
@@ -211,7 +211,7 @@ func TestClaimThatTwoGiveUpIsForgotten(t *testing.T) {
 		var both sync.WaitGroup
 		for i, c := range all {
 			both.Go(func() {
-				if _, s := m.Unlock(&Ref{ID: locks[i], Client: c, Key: key}, uint64(2*i), 1, claimer); s != ok {
+				if _, s := m.Unlock(&Ref{ID: locks[i], Client: c, Key: key}, uint64(2*i), 1, claimer, false); s != ok {
 					t.Error("LOCKU:", s)
 				}
 			})
@@ -242,7 +242,7 @@ func TestClaimOfTheWholeThatCannotGrow(t *testing.T) {
 	}
 	unlock := func(at uint64) {
 		t.Helper()
-		id, s := m.Unlock(&ref, at, 1, claimer)
+		id, s := m.Unlock(&ref, at, 1, claimer, false)
 		is(t, "LOCKU", s, ok)
 		ref.ID = id
 	}

@@ -78,6 +78,29 @@ func (w *givingUp) end() {
 // giveUpNow gives up those claims on a file that are in a queue. The file systems that show the file may be
 // several, and the server's claims in one of them conflict with those in the others. It waits for them.
 func (m *Manager) giveUpNow(id fileID) {
+	m.eachQueued(id, func(c *localClaim) {
+		c.users++
+		m.mu.Unlock()
+		m.giveUp(c)
+		m.mu.Lock()
+	})
+}
+
+// givesUp reports whether giveUpNow may wait.
+func (m *Manager) givesUp(id fileID) (waits bool) {
+	m.eachQueued(id, func(c *localClaim) {
+		if !c.mu.TryLock() {
+			waits = true
+			return
+		}
+		waits = waits || len(c.dropped) > 0
+		c.mu.Unlock()
+	})
+	return waits
+}
+
+// eachQueued calls f, with the Manager's mutex, for the claims on a file in those file systems that have a queue.
+func (m *Manager) eachQueued(id fileID, f func(c *localClaim)) {
 	w := &m.giving
 	if w.busy.Load() == 0 {
 		return
@@ -88,19 +111,12 @@ func (m *Manager) giveUpNow(id fileID) {
 		domains = append(domains, domain)
 	}
 	w.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, domain := range domains {
 		key := FileKey{domain, id.handle}
-		if key.id() != id {
-			continue
-		}
-		m.mu.Lock()
-		c := m.files.claims[key]
-		if c != nil {
-			c.users++
-		}
-		m.mu.Unlock()
-		if c != nil {
-			m.giveUp(c)
+		if c := m.files.claims[key]; c != nil && key.id() == id {
+			f(c)
 		}
 	}
 }

@@ -58,8 +58,10 @@ type HostRange struct {
 	Owner []byte
 	// Offset and Length are as in LockArgs.
 	Offset, Length uint64
-	// Claimer is nil unless the server has claims on the file. A change of the locks then waits for the file system.
+	// Claimer is nil unless the server has claims on the file. A change of the locks then waits for the file system: with
+	// Try, nothing changes, and the verdict is WouldWait.
 	Claimer vfs.Claimer
+	Try     bool
 }
 
 // HostUnlock unlocks those parts of a range that an owner of a host has locked by the export of r, and ends its waiting
@@ -89,7 +91,10 @@ func (m *Manager) hostChange(r *HostRange, change func(g *guard, what *byterange
 	if r.Claimer == nil {
 		return guarded()
 	}
-	c := m.claimed(r.Key, r.Claimer)
+	c := m.claimed(r.Key, r.Claimer, r.Try, vfs.ClaimNone)
+	if c == nil {
+		return WouldWait
+	}
 	defer m.unclaimed(c)
 	verdict := guarded()
 	if verdict == Granted {

@@ -68,9 +68,11 @@ func (m *model) hostLock(t *rapid.T) {
 	if m.inTheWay(h, owner, file, from, to, how) {
 		want = LockConflict
 	}
-	d, s := m.m.HostLock(&LockArgs{
-		Host: c, OwnerName: fmt.Appendf(nil, "owner %d", owner), Ref: Ref{Client: c, Key: m.files[file]},
-		Offset: offset, Length: length, Write: how == 2, Claimer: m.claimer(),
+	d, s := promptOrNot(func(try bool) (*Denied, Verdict) {
+		return m.m.HostLock(&LockArgs{
+			Host: c, OwnerName: fmt.Appendf(nil, "owner %d", owner), Ref: Ref{Client: c, Key: m.files[file]},
+			Offset: offset, Length: length, Write: how == 2, Claimer: m.claimer(), Try: try,
+		})
 	})
 	if s != want || (d != nil) != (s == LockConflict) {
 		t.Fatalf("a host's LOCK: %v %v, not %v", s, d, want)
@@ -121,9 +123,12 @@ func (m *model) unlockHost(t *rapid.T, h *modelHost, owner, file int, offset, le
 	if c == nil {
 		return
 	}
-	s := m.m.HostUnlock(&HostRange{
-		Ref: Ref{Client: c, Key: m.files[file]}, Owner: fmt.Appendf(nil, "owner %d", owner), Offset: offset, Length: length, Claimer: m.claimer(),
-	}, nil)
+	_, s := promptOrNot(func(try bool) (any, Verdict) {
+		return nil, m.m.HostUnlock(&HostRange{
+			Ref: Ref{Client: c, Key: m.files[file]}, Owner: fmt.Appendf(nil, "owner %d", owner), Offset: offset, Length: length,
+			Claimer: m.claimer(), Try: try,
+		}, nil)
+	})
 	if s != ok {
 		t.Fatal(s)
 	}

@@ -21,6 +21,8 @@ type localClaim struct {
 	mu      sync.Mutex
 	key     FileKey
 	claimer vfs.Claimer
+	// prompt is set while a goroutine that must not wait holds mu: its calls go there.
+	prompt vfs.PromptClaims
 	// held is true if the kernel may hold claims of the server on the file.
 	held bool
 	// whole, if its mode is not 0, is one claim over all locks of the file (maxFileClaims).
@@ -32,23 +34,50 @@ type localClaim struct {
 	dropped       []byterange.Range
 }
 
-// claimed returns the localClaim of a file, with its mutex held until the caller calls unclaimed.
-func (m *Manager) claimed(key FileKey, claimer vfs.Claimer) *localClaim {
+// claimed returns the localClaim of a file, with its mutex held until the caller calls unclaimed. With try it returns nil
+// where it, or a claim in a mode up to most, would wait.
+func (m *Manager) claimed(key FileKey, claimer vfs.Claimer, try bool, most vfs.ClaimMode) *localClaim {
 	m.mu.Lock()
 	c := m.files.claims[key]
 	if c == nil {
 		c = &localClaim{key: key, claimer: claimer}
 		m.files.claims[key] = c
 	}
+	if try && !c.mu.TryLock() {
+		m.mu.Unlock()
+		return nil
+	}
 	c.users++
 	m.mu.Unlock()
-	c.mu.Lock()
-	return c
+	if !try {
+		c.mu.Lock()
+		return c
+	}
+	if prompt, ok := c.claimer.(vfs.PromptClaimer); ok {
+		if now, ok := prompt.Prompt(key.Handle, most); ok {
+			c.prompt = now
+			return c
+		}
+	}
+	m.unclaimed(c)
+	return nil
+}
+
+// through returns the Claimer that the holder of c.mu calls.
+func (c *localClaim) through() vfs.Claimer {
+	if c.prompt != nil {
+		return c.prompt
+	}
+	return c.claimer
 }
 
 // unclaimed releases the localClaim, and keeps c.mu until it has decided whether to forget it.
 func (m *Manager) unclaimed(c *localClaim) {
 	defer c.mu.Unlock()
+	if c.prompt != nil {
+		c.prompt.Release()
+		c.prompt = nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c.users--; c.users == 0 && !c.held {
@@ -124,7 +153,7 @@ func (m *Manager) giveUp(c *localClaim) {
 // dropLocked ends all claims of the server on the file.
 func (c *localClaim) dropLocked() {
 	if c.held {
-		c.claimer.DropClaims(c.key.Handle)
+		c.through().DropClaims(c.key.Handle)
 		c.held, c.whole = false, need{}
 	}
 }
@@ -173,7 +202,7 @@ func (c *localClaim) claimOneLocked(w need) error {
 	if w.last != vfs.ToEnd {
 		length = w.last - w.start + 1
 	}
-	if err := c.claimer.Claim(c.key.Handle, w.start, length, w.mode); err != nil && !errors.Is(err, vfs.ErrNotSupported) {
+	if err := c.through().Claim(c.key.Handle, w.start, length, w.mode); err != nil && !errors.Is(err, vfs.ErrNotSupported) {
 		return err
 	}
 	return nil
@@ -289,7 +318,10 @@ func modeOf(r *byterange.Range) vfs.ClaimMode {
 // machine has a conflicting lock, lockClaimed undoes the lock in the table. late has the clients whose
 // locks conflict.
 func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id StateID, d *Denied, verdict Verdict, late courtesy) {
-	c := m.claimed(a.Key, a.Claimer)
+	c := m.claimed(a.Key, a.Claimer, a.Try, modeOf(&r))
+	if c == nil {
+		return id, nil, WouldWait, late
+	}
 	defer m.unclaimed(c)
 	var undo undo
 	g := m.acquire()
@@ -315,7 +347,7 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id StateID, d *De
 	_ = m.followLocked(c, around) // this only weakens claims, so it conflicts with no process
 	switch {
 	case others:
-		if d = localLock(c.claimer, c.key.Handle, &r); d == nil {
+		if d = localLock(c.through(), c.key.Handle, &r); d == nil {
 			d = denied(&r, 0, "") // that lock has ended meanwhile
 		}
 		return id, d, LockConflict, late
@@ -325,6 +357,8 @@ func (m *Manager) lockClaimed(a *LockArgs, r byterange.Range) (id StateID, d *De
 		return id, nil, ReadOnly, late
 	case errors.Is(err, syscall.ESTALE):
 		return id, nil, NoFile, late
+	case a.Try && errors.Is(err, vfs.ErrWouldBlock):
+		return id, nil, WouldWait, late
 	}
 	return id, nil, Broken, late
 }

@@ -23,8 +23,9 @@ type LockArgs struct {
 	// Later, if not nil, makes Lock return AfterDisk where it would have to wait for the disk.
 	Later *Later
 	// Claimer, if not nil, also locks the range against the processes of this machine. Lock then
-	// waits for the file system.
+	// waits for the file system: with Try, which needs a Later, it returns WouldWait instead.
 	Claimer vfs.Claimer
+	Try     bool
 	// Claimed is true if the client reclaims a lock that it held before the server's restart.
 	Claimed bool
 	// Wait is true if the client will wait for a denied lock. Its LockNotice carries Tag.
@@ -93,6 +94,9 @@ func (m *Manager) Lock(a *LockArgs) (id StateID, d *Denied, verdict Verdict) {
 // lock is Lock without Record.
 func (m *Manager) lock(a *LockArgs, r byterange.Range) (id StateID, d *Denied, verdict Verdict) {
 	for a.Claimer != nil {
+		if a.Try && m.givesUp(a.Key.id()) {
+			return id, nil, WouldWait
+		}
 		m.giveUpNow(a.Key.id())
 		var late courtesy
 		id, d, verdict, late = m.lockClaimed(a, r)
@@ -305,8 +309,8 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 }
 
 // Unlock is LOCKU (RFC 8881 §18.12). If claimer is not nil, Unlock also gives up the server's claims on
-// the range, and waits for that.
-func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (id StateID, verdict Verdict) {
+// the range, and waits for that: with try, it does nothing and returns WouldWait instead.
+func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer, try bool) (id StateID, verdict Verdict) {
 	r, ok := byterange.At(offset, length, false)
 	if !ok {
 		return id, Invalid
@@ -314,7 +318,10 @@ func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (
 	if claimer == nil {
 		return m.unlock(ref, r)
 	}
-	c := m.claimed(ref.Key, claimer)
+	c := m.claimed(ref.Key, claimer, try, vfs.ClaimNone)
+	if c == nil {
+		return id, WouldWait
+	}
 	defer m.unclaimed(c)
 	if id, verdict = m.unlock(ref, r); verdict == Granted {
 		// If followLocked fails, the kernel keeps needless claims until the file is closed.

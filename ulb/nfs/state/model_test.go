@@ -39,6 +39,8 @@ type model struct {
 	// claims has, for each file, the local claims of the Manager and the locks of this machine's
 	// processes. It is nil if the Manager makes no claims.
 	claims map[vfs.Handle]*modelClaims
+	// prompts counts the calls of Prompt.
+	prompts int
 }
 
 type modelClient struct {
@@ -282,7 +284,12 @@ func (m *model) lock(t *rapid.T) {
 	} else if m.conflict(o.client, owner, o.file, from, to, how) {
 		want = LockConflict
 	}
-	id, d, s := m.m.Lock(&a)
+	var d *Denied
+	id, s := promptOrNot(func(try bool) (id StateID, v Verdict) {
+		a.Try = try
+		id, d, v = m.m.Lock(&a)
+		return id, v
+	})
 	if s != want || (d != nil) != (s == LockConflict) {
 		t.Fatalf("LOCK: %v %v, not %v", s, d, want)
 	}
@@ -333,7 +340,9 @@ func (m *model) unlock(t *rapid.T) {
 	}
 	l := o.locks[owner]
 	from, to, offset, length := span(t)
-	id, s := m.m.Unlock(m.ref(o, l.id), offset, length, m.claimer())
+	id, s := promptOrNot(func(try bool) (StateID, Verdict) {
+		return m.m.Unlock(m.ref(o, l.id), offset, length, m.claimer(), try)
+	})
 	if s != ok {
 		t.Fatal(s)
 	}

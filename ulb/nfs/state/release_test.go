@@ -312,7 +312,7 @@ func TestNoWaiterOutlivesItsOpen(t *testing.T) {
 		if n := m.Usage().Waiters; n != 0 {
 			t.Errorf("%s: %d waiters are left", name, n)
 		}
-		_, s = m.Unlock(&Ref{ID: held, Client: a, Key: key}, 0, 1, nil)
+		_, s = m.Unlock(&Ref{ID: held, Client: a, Key: key}, 0, 1, nil, false)
 		is(t, "LOCKU", s, ok)
 		_, s = lock(c, "o", false)
 		is(t, name+": LOCK of a third", s, ok)

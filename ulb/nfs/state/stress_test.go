@@ -91,7 +91,7 @@ func stress(t *testing.T, m *Manager, c *Client, claimer vfs.Claimer, count *ope
 			if rng.IntN(3) == 0 {
 				break // the CLOSE unlocks it
 			}
-			if _, s := m.Unlock(&Ref{ID: id, Client: c, Key: key}, uint64(start), uint64(n), claimer); s != ok {
+			if _, s := m.Unlock(&Ref{ID: id, Client: c, Key: key}, uint64(start), uint64(n), claimer, false); s != ok {
 				t.Error(s)
 			}
 		case LockConflict:

@@ -16,8 +16,8 @@ const (
 	// AfterDisk: the request has to wait for what its Later says: the disk of the records, or the end of a Hold. It has
 	// granted and released nothing. But a LOCK with LockArgs.Wait may already be in the queue for its lock.
 	AfterDisk
-	// WouldWait: the caller must not wait, and the request would have to: a CloseOpen for the file system, because local
-	// claims have to be given up; an Open or a HostShare that denies writing, for changes under way. It has granted and
+	// WouldWait: the caller must not wait, and the request would have to: a Lock, an Unlock or a CloseOpen for the file
+	// system, because of local claims; an Open or a HostShare that denies writing, for changes under way. It has granted and
 	// released nothing.
 	WouldWait
 	// Full: there is no room for more state, and the sweep cannot make any at present.

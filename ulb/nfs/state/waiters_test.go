@@ -42,7 +42,7 @@ func (l *locker) close(try bool) Verdict {
 func (l *locker) unlock(offset, length uint64) {
 	l.t.Helper()
 	var s Verdict
-	if l.id, s = l.m.Unlock(&Ref{ID: l.id, Client: l.c, Key: fileKey(1)}, offset, length, nil); s != ok {
+	if l.id, s = l.m.Unlock(&Ref{ID: l.id, Client: l.c, Key: fileKey(1)}, offset, length, nil, false); s != ok {
 		l.t.Fatal(s)
 	}
 }
