@@ -215,8 +215,10 @@ func (g *guard) makeRoom(c *Client) {
 //
 // confirm returns TryLater if there are too many clients, or if the earlier incarnation is being
 // evicted, because the eviction may be removing the record and the right to reclaim state that c would take
-// over.
-func (g *guard) confirm(c *Client) Verdict {
+// over. So does a repeated confirmation while the state of the earlier incarnation ends in pieces. If c has gone
+// meanwhile, confirm returns NoClient.
+func (p *piecewise) confirm(c *Client) Verdict {
+	g := p.guard
 	t := &g.clients
 	old, o := t.byName[c.name()].confirmed, c.known.origin
 	moved := g.aliased(c.name(), c.Principal)
@@ -226,6 +228,23 @@ func (g *guard) confirm(c *Client) Verdict {
 		return TryLater
 	case old != nil && old.known.dying.Load(), moved != nil && moved.known.dying.Load():
 		return TryLater
+	}
+	if old != nil && moved != nil {
+		moved.known.dying.Store(true) // so that nobody else confirms himself in its place while the state of old ends
+	}
+	for _, earlier := range []*Client{old, moved} {
+		if earlier != nil {
+			p.drain(earlier)
+		}
+	}
+	if c.known.gone {
+		for _, earlier := range []*Client{old, moved} {
+			if earlier != nil {
+				g.remove(earlier)
+				g.forgetUnlessClaimed(earlier)
+			}
+		}
+		return NoClient
 	}
 	if old != nil {
 		k := &old.known.reclaim
@@ -253,16 +272,21 @@ func (g *guard) confirm(c *Client) Verdict {
 	}
 	g.shareClaim(c)
 	if moved != nil {
-		// While c may reclaim state by the record of moved, that record stays, until the grace period ends.
-		if r := g.claimOf(moved); r == nil || r.done {
-			g.forget(moved)
-		}
+		g.forgetUnlessClaimed(moved)
 	}
 	if g.mayReclaim(c) {
 		c.known.reclaim.needed.Store(true)
 		g.grace.claimed = g.now() // the client gets time to reclaim its state
 	}
 	return Granted
+}
+
+// forgetUnlessClaimed has the record of a client removed. While its next incarnation may reclaim state by that record, the
+// record stays, until the grace period ends.
+func (g *guard) forgetUnlessClaimed(c *Client) {
+	if r := g.claimOf(c); r == nil || r.done {
+		g.forget(c)
+	}
 }
 
 // remove removes a client and all its state from the tables. The record on stable storage stays: the
@@ -308,6 +332,8 @@ func (g *guard) remove(c *Client) {
 	delete(o.hosts, c)
 	g.dropAll(c)
 	g.gone = append(g.gone, c)
+	g.ended = append(g.ended, c.known.ended...)
+	c.known.ended = nil
 }
 
 // inUse reports whether a client holds state or has a session.

@@ -19,6 +19,7 @@ type guard struct {
 	claims  map[*localClaim]struct{}
 	waits   bool
 	gone    []*Client
+	ended   []func()
 	notices []LockNotice
 	// idle are opens of hosts that release ends if nothing hangs on them any more: see endIdle.
 	idle   []*State
@@ -51,6 +52,9 @@ func (g *guard) finish() {
 	g.sendNotices()
 	for _, e := range g.events {
 		g.tell(e)
+	}
+	for _, f := range g.ended {
+		f()
 	}
 	for _, f := range g.closing {
 		f.Close()

@@ -43,15 +43,15 @@ func (m *Manager) FindHost(caller []byte, from netip.Addr) *Client {
 // called, and companion belongs to the host. It returns TryLater if the server can have no more clients, or none
 // of this address.
 func (m *Manager) HostOf(caller []byte, from, local netip.Addr, companion Companion) (*Client, Verdict) {
-	g := m.acquire()
-	defer g.release()
-	id := hostIdentity(caller, from)
+	p := m.inPieces(nil)
+	defer p.end()
+	g, id := p.guard, hostIdentity(caller, from)
 	if c := g.clients.byName[id.name(Host)].confirmed; c != nil {
 		return c, Granted
 	}
 	id.Principal, id.Companion = hostAddresses(from, local), companion
 	c := g.add(Host, id)
-	if s := g.confirm(c); s != Granted {
+	if s := p.confirm(c); s != Granted {
 		g.remove(c)
 		return nil, s
 	}
@@ -111,14 +111,32 @@ func (m *Manager) HostsAt(from netip.Addr) (all []*Client) {
 }
 
 // ForgetHost ends all locks of a host, and its waiting for locks, because it has restarted. The sweep removes its
-// record.
-func (m *Manager) ForgetHost(c *Client) {
-	g := m.acquire()
-	defer g.release()
-	if !c.known.gone {
-		g.remove(c)
-		g.forget(c)
+// record. The locks end in pieces: what the host asks for meanwhile waits for the last one (see HostLock).
+func (m *Manager) ForgetHost(c *Client) { m.forgetHost(c, nil) }
+
+// forgetHost is ForgetHost. It calls between as a piecewise does.
+func (m *Manager) forgetHost(c *Client, between func() bool) {
+	p := m.inPieces(between)
+	defer p.end()
+	if c.known.ending.Load() {
+		return // it is gone, or another goroutine ends it
 	}
+	if p.drain(c); !c.known.gone {
+		p.remove(c)
+		p.forget(c)
+	}
+}
+
+// hostEnds reports whether the Manager is ending a host, and stores in later, unless it is nil, that the request waits for
+// the end. Then the host is another one.
+func (m *Manager) hostEnds(c *Client, later *Later) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if later == nil || c.known.gone || !c.known.ending.Load() {
+		return false
+	}
+	*later = Later{m: m, ended: c}
+	return true
 }
 
 // hostIsIdle reports whether the server no longer remembers a host, which holds nothing and waits for nothing. If

@@ -20,6 +20,9 @@ func (m *Manager) HostLock(a *LockArgs) (d *Denied, verdict Verdict) {
 		return nil, Invalid
 	}
 	a.New, a.id, a.room = true, a.Key.id(), openRoomOf(a.Key.Domain)
+	if m.hostEnds(a.Host, a.Later) {
+		return nil, AfterDisk
+	}
 	switch s, first := m.MayHold(a.Host, KindLock, 0, a.Claimed); {
 	case s != Granted:
 		return nil, s

@@ -11,6 +11,9 @@ func shareOwner(owner []byte) []byte { return bytes.Join([][]byte{[]byte("share 
 // owner's earlier share of the file. It first has the host recorded. The verdicts are those of Open and of Record.
 func (m *Manager) HostShare(a *OpenArgs) (verdict Verdict) {
 	a.OwnerName = shareOwner(a.OwnerName)
+	if m.hostEnds(a.Client, a.Later) {
+		return AfterDisk
+	}
 	switch s, first := m.MayHold(a.Client, KindOpen, a.Deny, a.Claimed); {
 	case s != Granted:
 		return s

@@ -8,7 +8,7 @@ import (
 )
 
 // A Later says what a request waits for: for the disk of the records, because a client's record must be written or
-// clients whose leases ran out must be evicted, or for the end of a Hold. A method of the Manager that gets a Later
+// clients whose leases ran out must be evicted, for the end of a Hold, or for the end of a host that has restarted. A method of the Manager that gets a Later
 // does not wait: it returns AfterDisk (Ask: Delayed), and the caller calls Await. So such a request keeps no goroutine,
 // least of all one that works for a file system.
 type Later struct {
@@ -16,6 +16,7 @@ type Later struct {
 	record *Client
 	expel  []*Client
 	hold   *Hold
+	ended  *Client
 }
 
 // Await begins to wait, and calls again when the caller is to repeat the request: exactly once, on any
@@ -25,6 +26,14 @@ func (l *Later) Await(again func()) {
 	*l = Later{}
 	if h := e.hold; h != nil {
 		h.await(again)
+		return
+	}
+	if c := e.ended; c != nil {
+		g := e.m.acquire()
+		waits := g.afterEnd(c, again)
+		if g.release(); !waits {
+			again()
+		}
 		return
 	}
 	e.m.errands.add(&e)

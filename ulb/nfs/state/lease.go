@@ -21,6 +21,8 @@ type lease struct {
 	// and does not know its stateids any more.
 	gone          bool
 	dying, ending atomic.Bool
+	// ended are called after the Manager has removed the client: see afterEnd.
+	ended []func()
 	// running is the number of requests that BeginRequest has counted and EndRequest has not.
 	// sessions is the number of the client's sessions.
 	running, sessions atomic.Int64
@@ -51,6 +53,16 @@ func (m *Manager) Renew(c *Client) {
 // unwritten returns the shortest time between two stores of lease.renewed by Renew. expired adds it
 // to the lease, because the stored time may be that much too old.
 func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
+
+// afterEnd makes f be called once the Manager has removed c, whose state it ends in pieces. It returns false, and f is not
+// called, if the Manager is not ending it.
+func (g *guard) afterEnd(c *Client, f func()) bool {
+	if c.known.gone || !c.known.ending.Load() {
+		return false
+	}
+	c.known.ended = append(c.known.ended, f)
+	return true
+}
 
 // Dying reports whether the client is gone or being evicted: the server then starts no request of it.
 func (c *Client) Dying() bool { return c.known.dying.Load() }

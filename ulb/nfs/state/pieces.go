@@ -176,6 +176,13 @@ func (p *piecewise) empty(c *Client) {
 	c.holding.idle = nil
 }
 
+// drain ends all state of c, which is about to be removed. From the first piece on, c can use nothing of it, and gets nothing.
+func (p *piecewise) drain(c *Client) {
+	c.known.dying.Store(true)
+	c.known.ending.Store(true)
+	p.empty(c)
+}
+
 // dropAll removes all state of c, which is gone, in one piece.
 func (g *guard) dropAll(c *Client) {
 	p := piecewise{guard: g, whole: true}

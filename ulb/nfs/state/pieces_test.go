@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// Each way in which much state ends does little under one lock: a release, the end of a file system, the end of a lease, and
-// a CLOSE. One open has many locks, and one of them has many ranges.
+// Each way in which much state ends does little under one lock: a release, the end of a file system, the end of a lease, a
+// CLOSE, and the confirmation of the client's next incarnation. One open has many locks, and one of them has many ranges.
 func TestMuchStateEndsInPieces(t *testing.T) {
 	const n = 4000
 	key := fileKey(0)
@@ -28,6 +30,9 @@ func TestMuchStateEndsInPieces(t *testing.T) {
 		{"CLOSE", func(t *testing.T, m *Manager, c *Client, id StateID) {
 			_, v := m.CloseOpen(&Ref{ID: id, Client: c, Key: key}, false)
 			is(t, "CLOSE", v, ok)
+		}},
+		{"the next incarnation", func(t *testing.T, m *Manager, c *Client, _ StateID) {
+			is(t, "its confirmation", m.Confirm(next(t, m, c)), ok)
 		}},
 	} {
 		t.Run(end.name, func(t *testing.T) {
@@ -280,4 +285,148 @@ func TestHostGetsNothingUponWhatIsTaken(t *testing.T) {
 		t.Errorf("the host comes %d times", looked)
 	}
 	is(t, "LOCK afterwards", hostLock(m, c, "more", fileKey(0), false, false), ok)
+}
+
+// next returns an unconfirmed client with the name of c, as it comes after a restart.
+func next(t *testing.T, m *Manager, c *Client) *Client {
+	t.Helper()
+	x := m.ExchangeID(&Identity{Owner: []byte(c.Owner), Verifier: Verifier{c.Verifier[0] + 1}, Caller: Caller{Principal: c.Principal}}, false)
+	if x.Verdict != ok || x.Client == nil || x.Client == c {
+		t.Fatalf("EXCHANGE_ID after a restart: %+v", x)
+	}
+	return x.Client
+}
+
+// The restart of a host ends its locks and its waiting in pieces.
+func TestHostsRestartEndsMuchInPieces(t *testing.T) {
+	m := newManager(t)
+	const n = 4000
+	host := newHost(t, m, "host")
+	for i := range n {
+		_, v := m.HostLock(&LockArgs{Host: host, OwnerName: fmt.Append(nil, i), Ref: Ref{Client: host, Key: fileKey(i % 100)}, Offset: uint64(i), Length: 1})
+		is(t, "LOCK", v, ok)
+	}
+	m.files.did = pieces{}
+	m.ForgetHost(host)
+	if u := m.Usage(); u.Opens+u.Locks+u.Ranges > 0 || m.FindHost([]byte("host"), hostAddress) != nil {
+		t.Errorf("left over: %+v", u)
+	}
+	if did := m.files.did; did.most > pieceSteps+1 || did.n < n/pieceSteps {
+		t.Errorf("%d pieces, the largest with %d steps", did.n, did.most)
+	}
+}
+
+// many makes a client with 3 pieces of locks, and returns the stateid of its open.
+func many(t *testing.T, m *Manager, c *Client) StateID {
+	id := open(t, m, c, "o", fileKey(0), AccessBoth, 0)
+	for i := range uint64(3 * pieceSteps) {
+		_, _, v := m.Lock(&LockArgs{
+			Ref: Ref{ID: id, Client: c, Key: fileKey(0)}, New: true, OwnerName: fmt.Append(nil, i), Offset: 2 * i, Length: 1, Write: true,
+		})
+		is(t, "LOCK", v, ok)
+	}
+	return id
+}
+
+// While the state of a client's earlier incarnation ends in pieces, that incarnation can use nothing of it, the new one is
+// not confirmed yet, a repeated confirmation is put off, and an eviction of the earlier one waits for the last piece.
+func TestEarlierIncarnationEndsInPieces(t *testing.T) {
+	m := newManager(t)
+	c := newClient(m, Sessions, "c")
+	id := many(t, m, c)
+	n := next(t, m, c)
+	evicted := make(chan error, 1)
+	looked := 0
+	v := m.confirmThis(n, func() bool {
+		if m.Client(c.ID) == nil {
+			return true
+		}
+		if looked++; looked == 1 {
+			go func() { evicted <- m.Evict(c) }()
+		}
+		_, v := m.Find(&id, c)
+		is(t, "its stateid", v, UnknownID)
+		is(t, "a repeated confirmation", m.Confirm(n), TryLater)
+		is(t, "its next incarnation is confirmed", m.Confirmed(n), false)
+		_, v = m.Open(&OpenArgs{Client: c, OwnerName: []byte("more"), Key: fileKey(1), Access: AccessBoth})
+		is(t, "OPEN", v, TryLater)
+		select {
+		case err := <-evicted:
+			t.Errorf("an eviction has ended before the client: %v", err)
+		default:
+		}
+		return true
+	})
+	is(t, "the confirmation", v, ok)
+	if err := await.Receive(t, "the eviction ends", evicted); err != nil || looked < 3 {
+		t.Errorf("%d pieces; the eviction: %v", looked, err)
+	}
+	if u := m.Usage(); u.Opens+u.Locks > 0 || !m.Confirmed(n) || m.Client(c.ID) != nil {
+		t.Errorf("after it: %+v", u)
+	}
+}
+
+// If the new incarnation ends while the state of the earlier one does, the earlier one is gone all the same, with its record.
+func TestNextIncarnationEndsBetweenThePieces(t *testing.T) {
+	d := &disk{}
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, Config{Records: d})
+		defer m.Close()
+		c := complete(t, m, identity("c", 1, "me"))
+		is(t, "its record", m.Record(c, KindLock, 0, nil), ok)
+		many(t, m, c)
+		n := unconfirmed(t, m, identity("c", 2, "me"))
+		destroyed := false
+		v := m.confirmThis(n, func() bool {
+			if !destroyed {
+				destroyed = true
+				is(t, "DESTROY_CLIENTID", m.Destroy(n), ok)
+			}
+			return true
+		})
+		is(t, "the confirmation", v, NoClient)
+		synctest.Wait()
+		if u := m.Usage(); u.Opens+u.Locks > 0 || m.Client(c.ID) != nil || d.has(1, "c") {
+			t.Errorf("left over: %+v, its record: %v", u, d.has(1, "c"))
+		}
+		is(t, "the next confirmation", m.Confirm(unconfirmed(t, m, identity("c", 3, "me"))), ok)
+	})
+}
+
+// A LOCK and a SHARE of a host that has just restarted wait, without a goroutine, until the locks from before have ended.
+func TestHostThatHasRestartedWaitsForItsEnd(t *testing.T) {
+	m := newManager(t)
+	host := newHost(t, m, "host")
+	for i := range 3 * pieceSteps {
+		is(t, "LOCK", hostLock(m, host, fmt.Sprint(i), fileKey(0), false, false), ok)
+	}
+	resumed, ended := 0, false
+	again := func() {
+		resumed++
+		if m.Usage().Locks > 0 || !ended {
+			t.Error("a call goes on before the end")
+		}
+	}
+	asked := 0
+	m.forgetHost(host, func() bool {
+		if ended = m.FindHost([]byte("host"), hostAddress) == nil; ended {
+			return true
+		}
+		asked++
+		var later Later
+		_, v := m.HostLock(&LockArgs{Host: host, OwnerName: []byte("new"), Ref: Ref{Client: host, Key: fileKey(0)}, Length: 10, Write: true, Later: &later})
+		if is(t, "LOCK", v, AfterDisk); v == AfterDisk {
+			later.Await(again)
+		}
+		v = m.HostShare(&OpenArgs{Client: host, OwnerName: []byte("new"), Key: fileKey(0), Access: AccessBoth, Later: &later})
+		if is(t, "SHARE", v, AfterDisk); v == AfterDisk {
+			later.Await(again)
+		}
+		is(t, "LOCK that cannot wait", hostLock(m, host, "other", fileKey(0), true, false), TryLater)
+		return true
+	})
+	if asked < 2 || resumed != 2*asked {
+		t.Errorf("%d calls of %d go on", resumed, 2*asked)
+	}
+	is(t, "LOCK of the host after its restart", hostLock(m, newHost(t, m, "host"), "new", fileKey(0), true, false), ok)
 }

@@ -105,16 +105,19 @@ func (g *guard) update(id *Identity) Registration {
 
 // Confirm confirms a client of minor version 1 or later, at its first CREATE_SESSION (RFC 8881
 // §18.36.4): see confirm. It returns NoClient if the client no longer exists.
-func (m *Manager) Confirm(c *Client) Verdict {
-	g := m.acquire()
-	defer g.release()
+func (m *Manager) Confirm(c *Client) Verdict { return m.confirmThis(c, nil) }
+
+// confirmThis is Confirm. It calls between as a piecewise does.
+func (m *Manager) confirmThis(c *Client, between func() bool) Verdict {
+	p := m.inPieces(between)
+	defer p.end()
 	switch {
 	case c.known.gone:
 		return NoClient
 	case c.known.confirmed:
 		return Granted
 	}
-	return g.confirm(c)
+	return p.confirm(c)
 }
 
 // A Callback is the address for callbacks to a client of minor version 0.
@@ -158,9 +161,9 @@ func (m *Manager) SetClientID(id *Identity, cb Callback) Registration {
 // NoClient if no client has this ID and this verifier, and NameTaken if the
 // principal is not the client's.
 func (m *Manager) ConfirmClientID(id uint64, confirm Verifier, principal string) Verdict {
-	g := m.acquire()
-	defer g.release()
-	c := g.clients.byID[id]
+	p := m.inPieces(nil)
+	defer p.end()
+	c := p.clients.byID[id]
 	if c == nil || c.Kind != Minor0 || c.known.dying.Load() {
 		return NoClient
 	}
@@ -177,7 +180,7 @@ func (m *Manager) ConfirmClientID(id uint64, confirm Verifier, principal string)
 	case c.known.confirmed: // a repeated request: the client did not get the answer
 		return Granted
 	}
-	return g.confirm(c)
+	return p.confirm(c)
 }
 
 // CallbackOf returns the callback of a client of minor version 0.

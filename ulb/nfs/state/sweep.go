@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -322,9 +323,13 @@ func (m *Manager) evictThose(all []*Client, why Why, between func() bool) (err e
 	m.recording.lock()
 	var condemned []*Client
 	var records []Record
+	var ends sync.WaitGroup // of clients that another goroutine ends
 	g := m.acquire()
 	for _, c := range all {
-		if c.known.gone || !g.condemned(c, why == Greedy || why == Ordered) {
+		if ends.Add(1); g.afterEnd(c, ends.Done) {
+			continue
+		}
+		if ends.Done(); c.known.gone || !g.condemned(c, why == Greedy || why == Ordered) {
 			continue
 		}
 		condemned = append(condemned, c)
@@ -344,6 +349,7 @@ func (m *Manager) evictThose(all []*Client, why Why, between func() bool) (err e
 	p.pause()
 	m.recording.unlock() // before finish, which closes files: other goroutines wait for it
 	p.finish()
+	ends.Wait()
 	return err
 }
 
