@@ -12,8 +12,8 @@ type Taken struct {
 	// Clients are the addresses of the clients that lost something, and Opens is the number of opens, each with its locks.
 	Clients []string `json:"clients"`
 	Opens   int      `json:"opens"`
-	// Untold are the addresses of hosts of NFSv3 that lost something to a release. They cannot be told, and get no lock back
-	// after a restart of the daemon until they restart themselves or have held nothing for an hour.
+	// Untold are the addresses of hosts of NFSv3 that lost something to a release. They cannot be told, and get nothing of that kind
+	// back after a restart of the daemon until they restart themselves or have held nothing for an hour.
 	Untold []string `json:"untold,omitempty"`
 }
 
@@ -21,7 +21,7 @@ func (k *Taken) lines(out *table) {
 	out.line("opens taken", k.Opens)
 	out.line("from clients at", orNone(k.Clients))
 	if len(k.Untold) > 0 {
-		out.line("cannot be told", strings.Join(k.Untold, ", ")+" (NFSv3): after a restart of the daemon they get no lock back until they restart or have held nothing for an hour")
+		out.line("cannot be told", strings.Join(k.Untold, ", ")+" (NFSv3): after a restart of the daemon they get nothing of that kind back until they restart or have held nothing for an hour")
 	}
 }
 

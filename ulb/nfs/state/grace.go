@@ -37,9 +37,9 @@ type claim struct {
 	held Held
 	// done is true when the client has sent RECLAIM_COMPLETE or, in minor version 0, reclaimed something.
 	done bool
-	// barred is true if Record.Revoked was set at the start: the client can reclaim nothing. But it may not know
-	// yet that it has lost the rest of its state, so its name is kept, and others get no state meanwhile.
-	barred bool
+	// barred is the kinds of state that the client can not reclaim, because Record.Revoked was set at the start. But it may not
+	// know yet that it has lost the rest of its state, so its name is kept, and others get no state meanwhile.
+	barred Held
 }
 
 // reclaim holds how far a client has reclaimed its state from before the restart, and its record.
@@ -54,9 +54,19 @@ type reclaim struct {
 	// the kinds of state that both list: see replaced.
 	stored *Record
 	// revoked is Record.Revoked: see pardon. takings counts the Releases and Revokes under way that take state from the
-	// client. untold is true if the client may not know of all that it lost: a host, or forgetRevoked.
+	// client. untold is true if the client may not know of all that it lost: a host, or forgetRevoked. lost is the kinds of
+	// state of which revoked tells.
 	revoked, untold bool
+	lost            Held
 	takings         int
+}
+
+// kept is Record.Kept.
+func (k *reclaim) kept() Held {
+	if !k.revoked {
+		return 0
+	}
+	return (HeldOpens | HeldDenials | HeldLocks) &^ k.lost
 }
 
 // beginGrace begins the grace period if a client has a record. The period
@@ -75,7 +85,10 @@ func (g *guard) beginGrace(known []Record) {
 		long = max(long, r.Lease)
 		r.Held = r.Held.spelled()
 		o := owner{r.Kind, r.Owner}
-		c := &claim{Record: r, barred: r.Revoked}
+		c := &claim{Record: r}
+		if r.Revoked {
+			c.barred = heldAny &^ r.Kept
+		}
 		p.claims[r.name()] = c
 		p.named[o] = append(p.named[o], c)
 		held[who{o, r.Principal}] |= r.Held
@@ -93,7 +106,7 @@ func (g *guard) beginGrace(known []Record) {
 }
 
 // mayDeny reports whether the client may reclaim an open with a deny mode.
-func (r *claim) mayDeny() bool { return !r.barred && r.held&HeldDenials != 0 }
+func (r *claim) mayDeny() bool { return r.held&HeldDenials&^r.barred != 0 }
 
 // expect counts a claim, or no longer does so if n is -1: see grace.
 func (g *guard) expect(r *claim, n int) {
@@ -199,9 +212,10 @@ func (g *guard) dropClaim(c *Client) {
 	}
 }
 
+// mayReclaim reports whether c may reclaim state of any kind.
 func (g *guard) mayReclaim(c *Client) bool {
 	r := g.claimOf(c)
-	return !c.known.reclaim.complete && r != nil && !r.barred
+	return !c.known.reclaim.complete && r != nil && r.held&(HeldOpens|HeldDenials|HeldLocks)&^r.barred != 0
 }
 
 // reclaimed marks the claim of a client of minor version 0, which has reclaimed something, as done. Its

@@ -16,6 +16,8 @@ func (g *guard) mayHold(c *Client, kind Kind, deny Access, claimed bool) Verdict
 	switch {
 	case claimed && !g.mayReclaim(c):
 		return MayNotReclaim
+	case claimed && grounds(kind, deny)&g.claimOf(c).barred != 0:
+		return MayNotReclaim
 	case claimed && heldBy(kind, deny)&^g.claimOf(c).held != 0:
 		// The record does not list this kind of state, so others may have got what conflicts with it since the restart.
 		return NeverHeld

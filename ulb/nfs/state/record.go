@@ -28,8 +28,10 @@ type Record struct {
 	Lease   time.Duration // the lease time that the client was told; 0 means unknown
 	Held    Held          // the kinds of state that the client has held, or may still reclaim
 	// Revoked is true if the server revoked state of the client and the client has not freed all of
-	// it yet (FREE_STATEID). After a restart the client can then reclaim nothing.
+	// it yet (FREE_STATEID). After a restart the client can then reclaim nothing but the kinds of state in Kept, of which
+	// nothing was revoked. Only a host keeps any.
 	Revoked bool
+	Kept    Held
 	Guarded bool // Client.Guarded
 	// Proven and Privileged are those of the Caller that made the client.
 	Proven, Privileged bool
@@ -91,16 +93,40 @@ func heldBy(kind Kind, deny Access) Held {
 	return HeldOpens
 }
 
+// grounds returns the kind of state that a client loses with an open with this deny mode (KindOpen) or a lock (KindLock).
+func grounds(kind Kind, deny Access) Held {
+	switch {
+	case kind == KindLock:
+		return HeldLocks
+	case deny != 0:
+		return HeldDenials
+	}
+	return HeldOpens
+}
+
+// lostWith returns the kinds of state of which a client loses some if the server takes the open s. A host's locks and shares
+// are independent of each other: it reclaims them by requests of their own. All other clients lose all.
+func (s *State) lostWith() Held {
+	switch {
+	case !s.Client.isHost():
+		return heldAny
+	case s.carriesOnly():
+		return HeldLocks
+	}
+	_, deny := s.modes.union()
+	return grounds(KindOpen, deny)
+}
+
 // recordOf returns the record of c as it should now be on stable storage.
 func (g *guard) recordOf(c *Client) Record {
 	k := &c.known.reclaim
 	held := HeldOpens | HeldApart | k.held
 	if r := g.claimOf(c); r != nil && !k.said {
-		held |= r.held
+		held |= r.held &^ r.barred // what it may not reclaim now, it may not reclaim after the next restart either
 	}
 	return Record{
 		Kind: c.Kind, Owner: c.Owner, Principal: c.Principal, Address: c.known.address,
-		Lease: g.cfg.Lease, Held: held, Revoked: k.revoked, Guarded: c.Guarded,
+		Lease: g.cfg.Lease, Held: held, Revoked: k.revoked, Kept: k.kept(), Guarded: c.Guarded,
 		Proven: c.prover.proven, Privileged: c.privileged,
 	}
 }

@@ -24,8 +24,8 @@ type Which struct {
 // As Revoke does, Release first writes into the records of the clients that they may reclaim nothing after a restart,
 // neither what was taken nor anything else. That ends when the client has freed all stateids that were taken; in minor
 // version 0, when it has closed the files. A host hears nothing of a release, because NLM has no message for that, and
-// goes on to believe that it has the locks. So it may reclaim nothing until the server forgets it: when the host
-// restarts, or has held nothing for hostIdle.
+// goes on to believe that it has the locks. So it may reclaim no state of that kind (locks, shares, shares that deny) until
+// the server forgets it: when the host restarts, or has held nothing for hostIdle.
 //
 // Release waits for the disk, and the caller holds no lock. It takes the opens in pieces (piecewise), and may leave one that
 // began after Release. The client loses an open with all its locks at once (State.isRevoked), however many pieces it takes to

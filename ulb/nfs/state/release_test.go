@@ -228,8 +228,9 @@ func TestReleaseWaitsForTheSweepersWrite(t *testing.T) {
 		a := complete(t, m, identity("a", 1, "me"))
 		id := open(t, m, a, "o", fileKey(1), AccessBoth, 0)
 		held := make(taking)
+		lost, _ := m.Find(&id, a)
 		g := m.acquire()
-		held.begin(g, a) // as another release that has not come to its own write
+		held.begin(g, lost) // as another release that has not come to its own write
 		g.wake()
 		gate, first := make(chan struct{}), true
 		d.slow = func() {
@@ -258,7 +259,8 @@ func TestReleaseWaitsForTheSweepersWrite(t *testing.T) {
 	})
 }
 
-// A host cannot be told of a release: as long as the server knows it, it may reclaim nothing. One that lost nothing may.
+// A host cannot be told of a release: as long as the server knows it, it may reclaim nothing of the kind that it lost. One
+// that lost nothing may.
 func TestHostThatIsNotToldMayNotReclaim(t *testing.T) {
 	d := &disk{}
 	lives(t, d, func(t *testing.T, m *Manager) {
@@ -272,6 +274,82 @@ func TestHostThatIsNotToldMayNotReclaim(t *testing.T) {
 		if !d.recordOf(a).Revoked || d.recordOf(b).Revoked {
 			t.Errorf("the host that lost a lock: %+v; that lost its place: %+v", d.recordOf(a), d.recordOf(b))
 		}
+	})
+}
+
+// After a restart a host may reclaim the kinds of state of which it lost nothing: locks, shares, and shares that deny. What it
+// may not reclaim then, it may not reclaim after another restart, though it has reclaimed the rest meanwhile.
+func TestHostReclaimsTheKindsThatItHasKept(t *testing.T) {
+	const locks, shares, denials = 1, 2, 3 // the files
+	claim := func(m *Manager, h *Client, what int, claimed bool) (v Verdict) {
+		ref := Ref{Client: h, Key: fileKey(what)}
+		if what == locks {
+			_, v = m.HostLock(&LockArgs{Host: h, OwnerName: []byte("o"), Ref: ref, Length: 10, Write: true, Claimed: claimed})
+			return v
+		}
+		a := OpenArgs{Client: h, OwnerName: []byte("o"), Key: ref.Key, Access: AccessRead, Claimed: claimed}
+		if what == denials {
+			a.Deny = AccessWrite
+		}
+		return m.HostShare(&a)
+	}
+	kind := map[int]Held{locks: HeldLocks, shares: HeldOpens, denials: HeldDenials}
+	const all = HeldLocks | HeldOpens | HeldDenials
+	for lost, lostKind := range kind {
+		d := &disk{}
+		first := func(t *testing.T, m *Manager) {
+			h := newHost(t, m, "h")
+			for what := range kind {
+				is(t, "what it asks for", claim(m, h, what, false), ok)
+			}
+			key := fileKey(lost)
+			is(t, "opens that are taken", m.Release(Which{Key: &key}), 1)
+			if r := d.recordOf(h); !r.Revoked || r.Kept != all&^lostKind {
+				t.Errorf("file %d is taken, and the record says %+v", lost, r)
+			}
+		}
+		second := func(t *testing.T, m *Manager) {
+			h := newHost(t, m, "h")
+			is(t, "the reclaim of what it lost", claim(m, h, lost, true), MayNotReclaim)
+			for what := range kind {
+				if what != lost {
+					is(t, "the reclaim of another kind", claim(m, h, what, true), ok)
+				}
+			}
+		}
+		third := func(t *testing.T, m *Manager) {
+			h := newHost(t, m, "h")
+			for what := range kind {
+				switch v := claim(m, h, what, true); {
+				case lost == locks && what == lost, lost == denials && what == lost:
+					is(t, "the reclaim of what it lost before", v, NeverHeld)
+				case what != lost: // a lock, or a share that denies, has an open, too
+					is(t, "the reclaim of another kind", v, ok)
+				}
+			}
+		}
+		lives(t, d, first, second, third)
+		if t.Failed() {
+			t.Fatalf("after file %d was taken", lost)
+		}
+	}
+}
+
+// An earlier version's record of a revocation does not say of what: nothing can be reclaimed.
+func TestRevocationOfAnEarlierVersionIsOfAll(t *testing.T) {
+	d := &disk{}
+	lives(t, d, func(t *testing.T, m *Manager) {
+		h := newHost(t, m, "h")
+		is(t, "LOCK", hostLock(m, h, "o", fileKey(1), true, false), ok)
+		r := d.recordOf(h)
+		r.Revoked = true
+		if err := d.Put([]Record{r}); err != nil {
+			t.Error(err)
+		}
+	}, func(t *testing.T, m *Manager) {
+		h := newHost(t, m, "h")
+		_, v := m.HostLock(&LockArgs{Host: h, OwnerName: []byte("o"), Ref: Ref{Client: h, Key: fileKey(1)}, Length: 10, Write: true, Claimed: true})
+		is(t, "the reclaim", v, MayNotReclaim)
 	})
 }
 

@@ -5,27 +5,30 @@ import (
 	"slices"
 )
 
-// A taking is a Release or Revoke under way, with the clients from which it takes state. From before the first open is
+// A taking is a Release or Revoke under way, with the clients from which it takes state, and the kinds of that. From before the first open is
 // taken to after the last one, the records of these clients have to say so, even if a client frees meanwhile all
 // that was taken so far, or closes what was about to be taken.
-type taking map[*Client]struct{}
+type taking map[*Client]Held
 
-// begin adds c. The caller calls rewrite before it takes state.
-func (t taking) begin(g *guard, c *Client) {
-	if _, begun := t[c]; begun {
-		return
-	}
-	t[c] = struct{}{}
+// begin adds the open s, which is to be taken. The caller calls rewrite before it takes state.
+func (t taking) begin(g *guard, s *State) {
+	c, lost := s.Client, s.lostWith()
 	k := &c.known.reclaim
-	if k.takings++; k.revoked {
+	if t[c] == 0 {
+		k.takings++
+	}
+	if t[c] |= lost; k.revoked && lost&^k.lost == 0 {
 		return
 	}
-	k.revoked = true
+	k.revoked, k.lost = true, k.lost|lost
 	g.marked = append(g.marked, c)
 	if r := g.claimOf(c); r != nil {
-		r.Revoked = true // so that the next incarnation writes a record of its own
+		r.Revoked, r.Kept = true, k.kept() // so that the next incarnation writes a record of its own
 	}
 }
+
+// has reports whether the records say that s is taken.
+func (t taking) has(s *State) bool { return s.lostWith()&^t[s.Client] == 0 }
 
 // end lets the clients reclaim state again that have freed all that was taken, or lost nothing.
 func (t taking) end(m *Manager) {
@@ -41,7 +44,7 @@ func (g *guard) pardon(c *Client) {
 	if !k.revoked || k.untold || k.takings > 0 || len(c.holding.revoked) > 0 {
 		return
 	}
-	k.revoked = false
+	k.revoked, k.lost = false, 0
 	g.marked = append(g.marked, c)
 	g.wake()
 }
@@ -75,11 +78,11 @@ func (m *Manager) take(clients []*Client, those func(*State) bool, between func(
 	case <-m.sweeper.stop:
 		marks = false
 	default:
-		m.eachOpen(clients, those, nil, func(p *piecewise, s *State) { t.begin(p.guard, s.Client) })
+		m.eachOpen(clients, those, nil, func(p *piecewise, s *State) { t.begin(p.guard, s) })
 		m.rewrite()
 	}
 	m.eachOpen(clients, those, between, func(p *piecewise, s *State) {
-		if _, begun := t[s.Client]; begun || !marks {
+		if t.has(s) || !marks {
 			took++
 			s.revoked.Store(true)
 			p.endOpen(s)

@@ -38,3 +38,24 @@ func TestEarlierVersionLeavesNoRecordThatDeniesLocks(t *testing.T) {
 		})
 	}
 }
+
+// A record keeps the kinds of state that a host may reclaim in spite of a revocation. An earlier version, which drops all
+// flags above those of kinds, leaves a revocation of all.
+func TestEarlierVersionLeavesARevocationOfAll(t *testing.T) {
+	for kept := range state.HeldApart {
+		put := appendPut(nil, &state.Record{Owner: "host", Held: state.HeldOpens | state.HeldLocks | state.HeldApart, Revoked: true, Kept: kept})
+		read := func() state.Record {
+			c := content{all: make(map[key]state.Record)}
+			must(t, c.apply(put))
+			return c.list()[0]
+		}
+		if r := read(); r.Kept != kept || !r.Revoked || r.Held != state.HeldOpens|state.HeldLocks|state.HeldApart {
+			t.Errorf("%b is read as %+v", kept, r)
+		}
+		flags := put[len(put)-4:]
+		binary.BigEndian.PutUint32(flags, binary.BigEndian.Uint32(flags)&0xffff)
+		if r := read(); r.Kept != 0 || !r.Revoked {
+			t.Errorf("after the earlier version, %b is read as %+v", kept, r)
+		}
+	}
+}

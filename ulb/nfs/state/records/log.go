@@ -49,6 +49,8 @@ const (
 
 	firstHeld = 8
 	flagApart = 1 << 16 // state.HeldApart
+	// The bits from firstKept on are state.Record.Kept. An earlier version takes the client to keep nothing.
+	firstKept = 17
 
 	heldBits = state.HeldOpens | state.HeldDenials | state.HeldLocks
 )
@@ -104,7 +106,7 @@ func appendStarts(b []byte, n uint32) []byte {
 }
 
 func appendPut(b []byte, r *state.Record) []byte {
-	flags := uint32(r.Held&heldBits) << firstHeld
+	flags := uint32(r.Held&heldBits)<<firstHeld | uint32(r.Kept&heldBits)<<firstKept
 	if r.Held&state.HeldApart != 0 {
 		flags |= flagApart
 	}
@@ -239,6 +241,7 @@ func (c *content) apply(changes []byte) error {
 			r.Lease = time.Duration(at.uint64())
 			flags := at.uint32()
 			r.Revoked, r.Guarded, r.Held = flags&flagRevoked != 0, flags&flagGuarded != 0, state.Held(flags>>firstHeld)&heldBits
+			r.Kept = state.Held(flags>>firstKept) & heldBits
 			if flags&flagApart != 0 {
 				r.Held |= state.HeldApart
 			}
