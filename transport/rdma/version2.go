@@ -48,6 +48,9 @@ type version2 struct {
 
 	mu sync.Mutex
 	credits2
+	// messages are those of this connection. They are not counted in Stats one by one, because an addition to a counter
+	// of all connections costs more than one to these.
+	messages messageCounts
 	// alone is the number of messages that this side may send before released is true (§4.3).
 	alone    uint32
 	released bool
@@ -99,6 +102,7 @@ func newVersion2(k *connection, ready uint32) *version2 {
 	v.credits2 = credits2{limit: 1, said: 1, may: ready, window: ready}
 	v.unapplied = !k.dialed // what the private data said is void
 	v.grant.init(wire.PrefixSize, v.grantSent)
+	k.stats.versions.join(v)
 	return v
 }
 

@@ -42,7 +42,7 @@ func (v *version2) read(r *rdmacm.Recv) (m inbound) {
 		drop(&m, f)
 	case f != faultNone:
 		v.refuse(&m, p, f)
-	case p.JudgeType().Refused():
+	case !p.Type.Known():
 		v.refuse(&m, p, faultHeaderType)
 	case !v.sequence.Plain(p) && !v.inOrder(&m, p):
 	case p.Type.IsCall():
@@ -105,8 +105,8 @@ func versionFault(p wire.Prefix2) Fault {
 // the set-up that are due with the peer's first messages. refuses is true if the message is an RDMA2_ERROR that ends a
 // call. The result is that of credits2.take.
 func (v *version2) arrive(p wire.Prefix2, believed, refuses bool) (over int32) {
-	v.k.stats.versions.received.Add(1)
 	v.mu.Lock()
+	v.messages.received++
 	over = v.take()
 	v.released = v.released || v.received > 1 && !v.k.dialed
 	if !believed || over > 1 {
@@ -248,6 +248,15 @@ func (v *version2) readCall(m *inbound, p wire.Prefix2) {
 		return
 	}
 	m.kind = kindCall
+	if p.Type == wire.TypeCallInline {
+		var ok bool
+		if m.offer, m.size, ok = wire.ParseChunkless2(m.recv.Bytes); ok {
+			if !v.complete(m, p) {
+				m.fault = faultContinuation
+			}
+			return
+		}
+	}
 	var h wire.Call2
 	if h.Parse(m.recv.Bytes).Refused() {
 		v.sequence.Fail(p)
@@ -288,15 +297,20 @@ func (v *version2) readReply(m *inbound, p wire.Prefix2) {
 		v.readPart(m, p)
 		return
 	}
-	var h wire.Reply2
-	if h.Parse(m.recv.Bytes).Refused() {
-		v.sequence.Fail(p)
-		v.endRun()
-		v.badReply(m)
-		return
-	}
 	m.kind, m.external = kindReply, p.Type == wire.TypeReplyExternal
-	m.offer, m.size = wire.Offer{Writes: h.Writes, Reply: h.Reply}, h.Size
+	if !m.external && wire.IsChunkless2(m.recv.Bytes) {
+		m.size = wire.MinReplyInline
+	} else {
+		var h wire.Reply2
+		if h.Parse(m.recv.Bytes).Refused() {
+			m.kind = kindDone
+			v.sequence.Fail(p)
+			v.endRun()
+			v.badReply(m)
+			return
+		}
+		m.offer, m.size = wire.Offer{Writes: h.Writes, Reply: h.Reply}, h.Size
+	}
 	if !m.external && !v.complete(m, p) {
 		v.brokenReply(m, false)
 		return

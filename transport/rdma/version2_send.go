@@ -238,7 +238,7 @@ func (v *version2) countLocked(o *outbound, withheld uint32) {
 	if v.kept > 0 {
 		v.watch()
 	}
-	v.k.stats.versions.sent.Add(1)
+	v.messages.sent++
 	if o.middle {
 		v.k.stats.versions.partsSent.Add(1)
 	}
@@ -411,4 +411,5 @@ func (v *version2) closed() {
 	}
 	v.mu.Unlock()
 	v.kick()
+	v.k.stats.versions.leave(v)
 }

@@ -113,6 +113,7 @@ func (v *version2) refusedVersion(p wire.Prefix2, message []byte) bool {
 	q.mu.Lock()
 	v.k.framing = version1{v.k}
 	q.mu.Unlock()
+	v.k.stats.versions.leave(v)
 	decided(wire.Version1)
 	return true
 }

@@ -125,7 +125,7 @@ func TestClientKeepsTheLimit(t *testing.T) {
 // docs/conformance.md.
 func TestLimitAtTheBeginning(t *testing.T) {
 	for _, dialed := range []bool{true, false} {
-		if n := newVersion2(&connection{dialed: dialed}, 40).granted(); n != 1 {
+		if n := newVersion2(&connection{dialed: dialed, messages: messages{stats: new(Stats)}}, 40).granted(); n != 1 {
 			t.Errorf("dialed %v: %d messages are permitted", dialed, n)
 		}
 	}

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
@@ -12,10 +13,55 @@ type versionStats struct {
 	// open and accepted are the numbers of a server's connections that have a version, now and since the
 	// start: [0] for version 1, [1] for version 2.
 	open, accepted [2]atomic.Int64
-	// The messages of version 2: all, parts that are not the last, whole calls and replies, and errors.
-	received, sent, partsReceived, partsSent, calls, replies, errors atomic.Int64
+	// The messages of version 2: parts that are not the last, whole calls and replies, and errors.
+	partsReceived, partsSent, calls, replies, errors atomic.Int64
+	// past are all messages of connections of version 2 that have ended, and live the other connections.
+	mu   sync.Mutex
+	past messageCounts
+	live map[*version2]struct{}
 	// mismatches counts the errors of a connection of version 1 that refuse a message of version 2.
 	mismatches atomic.Int64
+}
+
+// messageCounts are numbers of messages.
+type messageCounts struct{ received, sent int64 }
+
+// join counts the messages of a new connection of version 2 from now on.
+func (s *versionStats) join(v *version2) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == nil {
+		s.live = make(map[*version2]struct{})
+	}
+	s.live[v] = struct{}{}
+}
+
+// leave forgets a connection, and keeps the numbers of its messages. It may be called twice.
+func (s *versionStats) leave(v *version2) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.live[v]; ok {
+		delete(s.live, v)
+		s.past.add(v)
+	}
+}
+
+// all returns the numbers of all messages of version 2 so far.
+func (s *versionStats) all() messageCounts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := s.past
+	for v := range s.live {
+		sum.add(v)
+	}
+	return sum
+}
+
+func (c *messageCounts) add(v *version2) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c.received += v.messages.received
+	c.sent += v.messages.sent
 }
 
 // VersionCounts are the counters for one version of RPC-over-RDMA. All except Connections only grow.
@@ -37,7 +83,8 @@ func (s *Stats) Version(version int) VersionCounts {
 	v := &s.versions
 	c := VersionCounts{Connections: v.open[version-1].Load(), Accepted: v.accepted[version-1].Load()}
 	if version == wire.Version2 {
-		c.Received, c.Sent, c.Errors = v.received.Load(), v.sent.Load(), v.errors.Load()
+		all := v.all()
+		c.Received, c.Sent, c.Errors = all.received, all.sent, v.errors.Load()
 		c.PartsReceived, c.PartsSent = v.partsReceived.Load(), v.partsSent.Load()
 		return c
 	}

@@ -62,6 +62,17 @@ func (h *Call2) Parse(b []byte) Refusal {
 	return h.judgeLists()
 }
 
+// ParseChunkless2 reads the header of an RDMA2_CALL_INLINE whose lists are all empty, and returns what Call2.Parse would set:
+// the offer, and the header's length in bytes. For other headers ok is false. Most calls have no chunks, and ParseChunkless2
+// is faster than Parse. The caller knows the type.
+func ParseChunkless2(b []byte) (o Offer, size int, ok bool) {
+	const reads, writes = PrefixSize + 4, PrefixSize + 8
+	if len(b) < MinCallInline || binary.BigEndian.Uint32(b[reads:]) != 0 || binary.BigEndian.Uint64(b[writes:]) != 0 {
+		return Offer{}, 0, false
+	}
+	return Offer{Writes: WriteList{chunks: b[writes:writes]}, encoded: b[writes:MinCallInline]}, MinCallInline, true
+}
+
 // judgeLists checks the segments of the lists.
 func (h *Call2) judgeLists() Refusal {
 	if h.Type == TypeCallExternal && h.Body.Len() == 0 {

@@ -19,6 +19,13 @@ type Reply2 struct {
 	Size int
 }
 
+// IsChunkless2 reports whether b begins with a whole header of RDMA2_REPLY_INLINE whose Write list is empty. The header is
+// MinReplyInline bytes long then. Most replies have no chunks, and IsChunkless2 is faster than Reply2.Parse. The caller
+// knows the type.
+func IsChunkless2(b []byte) bool {
+	return len(b) >= MinReplyInline && binary.BigEndian.Uint32(b[PrefixSize:]) == 0
+}
+
 // Parse reads the header at the start of b, a message of either type. It does not compare the chunks with
 // those that the call offered. Nothing goes back for a bad reply: its receiver ends the call. Whatever the
 // outcome, Parse sets the prefix. It allocates nothing.
