@@ -115,7 +115,7 @@ bench: build
 	$(GO) run ./test/figures
 	$(GO) run ./test/bench
 	$(GO) run ./test/kernel/setup packages uml
-	$(GO) test -tags bench -timeout 60m -run PeersBenchmark -v ./test/kernel
+	$(GO) test -tags bench -timeout 60m -run 'PeersBenchmark|RDMAVersionsBenchmark' -v ./test/kernel
 
 # The packages that build on other systems than Linux: docs/embedding.md.
 PORTABLE = ./mem ./rpc/... ./rdmacm ./transport/rdma ./vfs ./ulb/nfs/nfs3wire ./ulb/nfs/nfs4wire

@@ -12,7 +12,7 @@ for provider in verbs iwarp; do
 	"$NFSRDMAD" serve --state-dir /tmp/state --rdma-provider $provider --rdma-versions 1,2 \
 		--export /srv/memory,rw,insecure,no_root_squash,async >/tmp/log 2>&1 &
 	daemon=$!
-	waiting_for 20 grep -q 'serving.*exports' /tmp/log
+	waiting_for 120 grep -q 'serving.*exports' /tmp/log
 	for work in null: getattr: read:4K write:4K readdirplus:64K; do
 		size=${work#*:}
 		for round in $(seq "$ROUNDS"); do

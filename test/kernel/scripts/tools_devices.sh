@@ -44,7 +44,7 @@ tools 20048 /srv/memory
 rpc.nfsd 0
 "$NFSRDMAD" serve --state-dir /tmp/state --rdma-provider verbs --rdma-versions 1,2 --export /srv/memory,rw,insecure,no_root_squash >/tmp/log 2>&1 &
 daemon=$!
-waiting_for 20 grep -q 'serving.*exports' /tmp/log
+waiting_for 120 grep -q 'serving.*exports' /tmp/log
 "$NFSRDMAD" doctor --state-dir /tmp/other --tcp none --rdma-provider verbs >/tmp/doctor || { cat /tmp/doctor; fail "doctor"; }
 grep -q '^yes *RDMA device rxe0' /tmp/doctor || { cat /tmp/doctor; fail "doctor does not know rxe0"; }
 tools 2049 /srv/memory
