@@ -163,10 +163,11 @@ func (p *Report) mountCommand(t *Listener, e *Export) string {
 		if mountPort == 0 {
 			return ""
 		}
-		options = append([]string{"vers=3"}, options...)
-		if t.Transport == client.TCP && port == client.PortNFS {
-			options = append(options, fmt.Sprintf("port=%d", port))
+		if t.Transport == client.TCP {
+			// Without both of these mount.nfs asks the server's rpcbind, which may not be there.
+			options = []string{choose(six, "proto=tcp6", "proto=tcp"), fmt.Sprintf("port=%d", port)}
 		}
+		options = append([]string{"vers=3"}, options...)
 		options = append(options, fmt.Sprintf("mountport=%d", mountPort), "mountproto="+choose(six, "tcp6", "tcp"), "nolock")
 	}
 	if e.kerberosOnly() {
