@@ -10,6 +10,8 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/server/admin"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
@@ -44,7 +46,36 @@ func (a *administration) describeClient(e *state.ClientEntry) *admin.Client {
 	if e.Client.Kind == state.Host {
 		c.Principal = "" // state keeps the addresses of a host there
 	}
+	describeCallbacks(c, e.Client)
 	return c
+}
+
+// describeCallbacks adds what the protocols know of a client of NFSv4: how it introduced itself, and whether it can be
+// called back.
+func describeCallbacks(c *admin.Client, of *state.Client) {
+	var at netip.AddrPort
+	wanted, up, minor := false, false, 0
+	if a, ok := nfs41.AboutOf(of); ok {
+		c.Implementation, c.Domain = plain(a.Implementation), plain(a.Domain)
+		at, wanted, up, minor = a.Back, a.Wanted, a.Reached, int(a.Minor)
+	} else if at, up, ok = nfs40.CallbackTo(of); ok {
+		wanted = at.IsValid()
+	} else {
+		return
+	}
+	c.Minor = &minor
+	switch {
+	case !wanted:
+		c.Callbacks = "none"
+		return
+	case up:
+		c.Callbacks = "up"
+	default:
+		c.Callbacks = "down"
+	}
+	if at.IsValid() {
+		c.CallbackAddress = netip.AddrPortFrom(at.Addr().Unmap(), at.Port()).String()
+	}
 }
 
 func kindOfClient(c *state.Client) string {

@@ -90,6 +90,10 @@ func TestStatusAndClientsOfARunningDaemon(t *testing.T) {
 	if len(all) != 1 || all[0].Kind != "4.1+" || all[0].Opens != 1 || all[0].Sessions != 1 || !all[0].Confirmed || all[0].Expired {
 		t.Errorf("clients: %+v", all)
 	}
+	if c := &all[0]; c.Minor == nil || *c.Minor != 2 || c.Implementation != "nfsrdmad client" || c.Domain != "github.com" ||
+		c.Callbacks != "up" || !strings.HasPrefix(c.CallbackAddress, c.Address+":") {
+		t.Errorf("how the client introduced itself, and can be called: %+v", c)
+	}
 	if out := d.ask(t, "clients"); !strings.Contains(out, all[0].ID) || !strings.Contains(out, all[0].Address) {
 		t.Errorf("the table of clients:\n%s", out)
 	}

@@ -26,6 +26,16 @@ type Client struct {
 	// Mounts are the paths that the address has mounted by NFSv3, as far as the daemon was told. A client that crashed has
 	// not told of the end. Of kind "3".
 	Mounts []string `json:"mounts,omitempty"`
+	// Minor is the minor version of NFSv4 by which the client came; nil without one. Implementation is what its program says
+	// it is, such as the kernel's version, and Domain who made that: "" if it did not say, as no client of 4.0 can.
+	Minor          *int   `json:"minor_version,omitempty"`
+	Implementation string `json:"implementation,omitempty"`
+	Domain         string `json:"implementation_domain,omitempty"`
+	// Callbacks is "up" if the daemon's latest call reached the client, or with sessions, if there is a connection for such
+	// calls; "down" if not, though the client asked for them; and "none" if it did not ask. It is "" of what is no client of
+	// NFSv4. CallbackAddress is where these calls go, with the port.
+	Callbacks       string `json:"callbacks,omitempty"`
+	CallbackAddress string `json:"callback_address,omitempty"`
 	// Principal is the caller that made the client; of an address, the first caller of a connection by Kerberos.
 	Principal string `json:"principal,omitempty"`
 	// Confirmed is false for a client that has not finished its introduction.

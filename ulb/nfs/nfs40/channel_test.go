@@ -186,6 +186,29 @@ func TestCallbackIsProbed(t *testing.T) {
 	})
 }
 
+// CallbackTo has the address at which a client is called back, and whether the latest call reached it. It has none of a
+// client that named another address than its own.
+func TestWhereAClientIsCalledBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *called) {
+		near, far := c.State.Client(c.known(t, "near", own)), c.State.Client(c.known(t, "far", "10.1.2.4.4.5"))
+		synctest.Wait()
+		if at, up, ok := nfs40.CallbackTo(near); at.String() != "10.1.2.3:1029" || !up || !ok {
+			t.Errorf("%v, up %v, %v", at, up, ok)
+		}
+		if at, up, ok := nfs40.CallbackTo(far); at.IsValid() || up || !ok {
+			t.Errorf("of the other: %v, up %v, %v", at, up, ok)
+		}
+		c.callbacks.set(true, false)
+		c.callbacks.cut()
+		if err := nfs40.ChannelOf(near).Null(t.Context()); err == nil {
+			t.Fatal("the client refuses connections, and was called")
+		}
+		if at, up, ok := nfs40.CallbackTo(near); at.String() != "10.1.2.3:1029" || up || !ok {
+			t.Errorf("after a call that failed: %v, up %v, %v", at, up, ok)
+		}
+	})
+}
+
 // The server connects only to the caller's own address, and only over TCP.
 func TestCallbackGoesToTheCallerAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *called) {

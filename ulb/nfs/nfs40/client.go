@@ -1,6 +1,7 @@
 package nfs40
 
 import (
+	"net/netip"
 	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
@@ -48,6 +49,22 @@ func (c *client) opened(principal string) bool {
 }
 
 func companion(c *state.Client) *client { return c.Companion().(*client) }
+
+// CallbackTo returns where a client can be called back, as it told, and whether the latest call reached it there. Of a
+// client that is not confirmed, or that the server cannot call, the address is not valid. CallbackTo returns false if c
+// is no client of minor version 0. It may be called from any goroutine.
+func CallbackTo(c *state.Client) (at netip.AddrPort, up, ok bool) {
+	x, ok := c.Companion().(*client)
+	if !ok {
+		return netip.AddrPort{}, false, false
+	}
+	if x.channel == nil {
+		return netip.AddrPort{}, false, true
+	}
+	x.channel.mu.Lock()
+	defer x.channel.mu.Unlock()
+	return x.channel.target.Dial, x.channel.Up(), true
+}
 
 // Client implements nfs4.Identifier: it returns the confirmed client with a client ID, for which the caller
 // may speak, and renews its lease (RFC 7530 §9.5).

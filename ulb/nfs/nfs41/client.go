@@ -15,6 +15,7 @@ const maxSessions = 64
 // A client is the state.Companion of a client: it holds the data of the client that only this package uses.
 type client struct {
 	protect protection
+	told    About // by the EXCHANGE_ID that made the client
 
 	// A goroutine holds creating while it executes CREATE_SESSION. creating guards last, failed and
 	// changes of sequence. sequence, last and failed are the client's reply cache for

@@ -35,7 +35,7 @@ func (m *Minor) exchangeID(k *nfs4.Compound, args *wire.ExchangeID4Args) nfs4.St
 	id := state.Identity{
 		Owner: args.Clientowner.Ownerid, Verifier: state.Verifier(args.Clientowner.Verifier),
 		Caller: k.Caller(), Guarded: protect.machine(),
-		Companion: &client{protect: protect},
+		Companion: &client{protect: protect, told: toldOf(k.Minor, &args.ClientImplID)},
 	}
 	for {
 		x := m.state.ExchangeID(&id, args.Flags&wire.Exchgid4FlagUpdConfirmedRecA != 0)
