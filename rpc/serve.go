@@ -18,7 +18,7 @@ func (s *Server) Hand(c *Call) { s.start(c, true) }
 
 func (s *Server) start(c *Call, elsewhere bool) {
 	st := &c.state
-	if s.cfg.Observe != nil || st.traced != nil {
+	if s.observe.Load() != nil || st.traced != nil {
 		st.took = time.Now()
 	}
 	c.Leaves()
@@ -302,7 +302,8 @@ func (s *Server) ended(c *Call, how Status) {
 	if slow := time.Duration(s.slow.Load()); slow > 0 && !st.first.IsZero() {
 		s.tellSlow(c, slow)
 	}
-	if s.cfg.Observe == nil && st.traced == nil {
+	observe := s.observe.Load()
+	if observe == nil && st.traced == nil {
 		return
 	}
 	e := &st.event
@@ -317,8 +318,8 @@ func (s *Server) ended(c *Call, how Status) {
 		e.Nanoseconds = int64(time.Since(st.took))
 		c.Conn.use.nanoseconds.Add(uint64(e.Nanoseconds))
 	}
-	if s.cfg.Observe != nil {
-		s.cfg.Observe(e)
+	if observe != nil {
+		(*observe)(e)
 	}
 	if st.traced != nil {
 		s.tellTracers(c, e)

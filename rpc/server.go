@@ -42,7 +42,7 @@ type Config struct {
 	// limits how much of it the calls of one lane use together (Judgement.Lane).
 	Pool *mem.Pool
 	// Observe, if not nil, is called at the end of each call, on the goroutine that ends it. It
-	// must not block. The Event is valid only during Observe.
+	// must not block. The Event is valid only during Observe. SetObserve sets Observe later.
 	Observe func(e *Event)
 	// If Slow is above 0, TookLong is called at the end of each call that took longer, counted from when it first waited,
 	// on the goroutine that ends it. It must not block. The Delay is valid only during TookLong. SetSlow changes Slow.
@@ -77,8 +77,9 @@ type Server struct {
 	apart   detachedCalls
 	uses    uses
 	putOff  putOffs
-	tracers atomic.Pointer[[]*tracer] // nil if there are none
-	slow    atomic.Int64              // Config.Slow in nanoseconds
+	tracers atomic.Pointer[[]*tracer]    // nil if there are none
+	slow    atomic.Int64                 // Config.Slow in nanoseconds
+	observe atomic.Pointer[func(*Event)] // Config.Observe; nil without one
 
 	inProgress atomic.Int64
 	draining   atomic.Bool
@@ -99,6 +100,9 @@ func NewServer(cfg Config) *Server {
 	s.table.Store(&table{protections: make(map[Flavor]Protection)})
 	s.groups.Store(&laneGroups{})
 	s.SetSlow(cfg.Slow)
+	if cfg.Observe != nil {
+		s.SetObserve(cfg.Observe)
+	}
 	s.replies = newReplyCache(cfg.ReplyCacheBytes)
 	s.exec = newExecutor(&cfg, s.runBlocking, s.abandon)
 	return s

@@ -35,6 +35,10 @@ func (st *callState) leaves(now time.Time) {
 // SetSlow changes Config.Slow for the calls that end from now on.
 func (s *Server) SetSlow(slow time.Duration) { s.slow.Store(int64(slow)) }
 
+// SetObserve sets Config.Observe, which must not be nil, for the calls that end from now on. The Events of calls that are
+// in progress have no duration, if there was no Observe before.
+func (s *Server) SetObserve(observe func(*Event)) { s.observe.Store(&observe) }
+
 // tellSlow calls Config.TookLong if the call took at least as long as slow.
 func (s *Server) tellSlow(c *Call, slow time.Duration) {
 	st, now := &c.state, time.Now()

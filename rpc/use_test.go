@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +63,30 @@ func TestTimeOfCallsIsCounted(t *testing.T) {
 		clients, _ := s.Uses()
 		if use := clients[peer.Addr()]; use.Took != 6*time.Second || use.Calls != 2 || use.Connections != 1 {
 			t.Errorf("%+v", use)
+		}
+	})
+}
+
+// SetObserve makes the server tell of each call that ends, and of the duration of those that begin after it. A call that was
+// in progress has none.
+func TestObserveIsSetWhileCallsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{Workers: 8, LaneWorkers: 4})
+		defer s.Close()
+		var took []int64
+		early := stall(conn, 1).Go(s)
+		synctest.Wait()
+		s.SetObserve(func(e *rpc.Event) { took = append(took, e.Nanoseconds) })
+		time.Sleep(time.Second)
+		p.Release(1)
+		ended(t, early.Done)
+		late := stall(conn, 2).Go(s)
+		time.Sleep(3 * time.Second)
+		p.Release(2)
+		ended(t, late.Done)
+		synctest.Wait()
+		if want := []int64{0, int64(3 * time.Second)}; !slices.Equal(took, want) {
+			t.Errorf("the calls took %v, want %v", took, want)
 		}
 	})
 }

@@ -101,7 +101,7 @@ func (a *administration) Reread(ctx context.Context) (*admin.Reloaded, error) {
 		if r.err != nil {
 			return nil, admin.Refuse("%s: %v", logline.ReloadFailed, r.err)
 		}
-		return &admin.Reloaded{Added: r.change.Added, Replaced: r.change.Replaced, Removed: r.change.Removed, Applied: r.applied, Waiting: r.waiting, Condition: a.condition()}, nil
+		return &admin.Reloaded{Added: r.change.Added, Replaced: r.change.Replaced, Removed: r.change.Removed, Applied: r.applied, Kept: r.kept, Waiting: r.waiting, Condition: a.condition()}, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

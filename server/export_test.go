@@ -65,6 +65,14 @@ func (s *Server) ReloadKeys(read func() (*config.Config, error)) (applied, waiti
 	return r.applied, r.waiting, r.err
 }
 
+// ReloadKept is ReloadKeys, but returns the keys that kept their former values in the place of those that wait.
+func (s *Server) ReloadKept(read func() (*config.Config, error)) (applied, kept []string, err error) {
+	told := make(chan reloaded, 1)
+	s.reloadTelling(read, told)
+	r := <-told
+	return r.applied, r.kept, r.err
+}
+
 // LogLevel returns the level of the log that is in force, and OrderLevel sets it as the administrator does.
 func (s *Server) LogLevel() string { return s.admin.level.String() }
 

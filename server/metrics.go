@@ -94,8 +94,8 @@ func (s *Server) count() *counted {
 	if s.nfs3 != nil {
 		c.procedures = s.nfs3.Stats()
 	}
-	if s.durations != nil {
-		c.durations = s.durations.read(c.calls.Procedures)
+	if d := s.durations.Load(); d != nil {
+		c.durations = d.read(c.calls.Procedures)
 	}
 	c.accounts = s.exports.Table.All()
 	c.clients = s.topClients.update(s.rpc.Uses)

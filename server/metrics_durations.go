@@ -11,8 +11,8 @@ import (
 // ID, so that processors rarely write to the same memory.
 const durationStripes = 8
 
-// durations are histograms of the durations of calls, found by index. They exist only if metrics or the status page are
-// served, or the program that embeds the server has the metrics.
+// durations are histograms of the durations of calls, found by index. They exist once metrics or the status page are
+// served, or if the program that embeds the server has the metrics.
 type durations [durationStripes][]programDurations
 
 // programDurations has the histograms of one version of a program, by procedure.
@@ -29,6 +29,20 @@ type procedureDurations struct {
 
 // mostProcedures is more than the number of procedures of any program here.
 const mostProcedures = 32
+
+// measureDurations makes the server measure how long calls and operations take, from now on. The second time it does
+// nothing. It is called before Serve, and while reloads.applying is held.
+func (s *Server) measureDurations() {
+	if s.durations.Load() != nil {
+		return
+	}
+	d := newDurations()
+	s.durations.Store(d)
+	s.rpc.SetObserve(d.observe)
+	if s.nfs4 != nil {
+		s.nfs4.MeasureDurations()
+	}
+}
 
 func newDurations() *durations {
 	d := new(durations)

@@ -11,23 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.uber.org/zap"
-
-	"github.com/nfsrdmad/nfsrdmad/server/config"
-	"github.com/nfsrdmad/nfsrdmad/server/logline"
 )
 
-// serveMetrics starts to serve metrics if they are configured. The function stop ends this. If
-// serveMetrics cannot listen, the server runs without metrics.
-func (s *Server) serveMetrics() (stop func(context.Context)) {
-	if s.cfg.Metrics == "" {
-		return func(context.Context) {}
-	}
-	l, err := net.Listen("tcp", s.cfg.Metrics)
-	if err != nil {
-		s.log.Warn(logline.MetricsUnserved, zap.String("metrics", s.cfg.Metrics), zap.Error(config.Cause(err)))
-		return func(context.Context) {}
-	}
+// serveMetrics starts to serve metrics on l. The function stop ends this.
+func (s *Server) serveMetrics(l net.Listener) (stop func(context.Context)) {
+	s.measureDurations()
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
 	door := new(webDoor)
@@ -37,8 +25,6 @@ func (s *Server) serveMetrics() (stop func(context.Context)) {
 	}
 	go web.Serve(l)
 	return func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
 		if web.Shutdown(ctx) != nil {
 			web.Close()
 		}

@@ -191,7 +191,6 @@ func (s *Server) nfs4Program() rpc.Program {
 	cfg := nfs4.Config{
 		Exports: s.exports.Table, State: s.clients,
 		Identity: s.users, SendNames: s.cfg.NFS.Owners == config.OwnersNames,
-		Durations: s.durations != nil,
 	}
 	if s.cfg.Serves("4.0") {
 		machine, _ := os.Hostname()

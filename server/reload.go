@@ -23,17 +23,18 @@ type reloads struct {
 	next func() (*config.Config, error)
 	// abandon ends the waiting of the running reload for directories.
 	abandon context.CancelFunc
+	// applying is held while keys are applied, at the begin of Serve and by a reload.
+	applying sync.Mutex
 	// told are to get the result of the last of these reloads.
 	told []chan<- reloaded
 }
 
-// reloaded is the result of a reload: what has changed of the exports, the keys with new values that hold now, and the keys
-// whose changes wait for a restart.
+// reloaded is the result of a reload: what has changed of the exports, the keys with new values that hold now, those that
+// kept their former values because the new ones cannot be used, and the keys whose changes wait for a restart.
 type reloaded struct {
-	change  exports.Change
-	applied []string
-	waiting []string
-	err     error
+	change                 exports.Change
+	applied, kept, waiting []string
+	err                    error
 }
 
 // Reload does what SIGHUP requests: it calls the function read for the new configuration, and
@@ -42,7 +43,8 @@ type reloaded struct {
 // export with its options, or the error NFS3ERR_STALE or NFS4ERR_STALE if the export was removed.
 // If the directory of an export cannot be opened, the export is left out, or its present directory
 // is still served with the new options (exports.Offer). Changes of the keys that have
-// config.Described.Reloads hold at once; those of other keys wait for the next start. The groups of
+// config.Described.Reloads hold at once, unless an address cannot be listened at; those of other keys wait for the next
+// start. The groups of
 // users, and the users of principals, are looked up anew. If the configuration is wrong, Reload writes
 // a log line, and everything stays as it was.
 //
@@ -96,7 +98,7 @@ func (s *Server) reloadOnce(ctx context.Context, read func() (*config.Config, er
 		s.notifyReady(fmt.Sprintf("%s: %v", logline.ReloadFailed, err))
 		return reloaded{err: err}
 	}
-	r.applied = s.apply(cfg)
+	r.applied, r.kept = s.apply(cfg)
 	s.checkKeytab()
 	s.registration.soon() // rpcbind may have restarted
 	s.groups.Forget()     // the administrator may have changed groups

@@ -3,20 +3,25 @@ package server_test
 import (
 	"fmt"
 	"maps"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/server"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	wire4 "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // reloadingKeys is a server in the process of the test, whose configuration the test changes. The server lives until stop.
@@ -40,6 +45,14 @@ func startReloadingKeys(t *testing.T) *reloadingKeys {
 		},
 		exports: fmt.Sprintf("[[export]]\npath = %q\nname = \"/\"\noptions = \"insecure,no_root_squash\"\n", t.TempDir()),
 	}
+	k.start()
+	return k
+}
+
+// start starts the server with the values. The former one must have ended.
+func (k *reloadingKeys) start() {
+	t := k.t
+	t.Helper()
 	cfg, err := k.read()
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +66,7 @@ func startReloadingKeys(t *testing.T) *reloadingKeys {
 		t.Fatal(err)
 	}
 	k.stop = run(t, k.Server)
-	return k
+	await(t, testContext(t), "it serves", func() bool { return k.logs(logline.Serving) })
 }
 
 // read reads the configuration from a file.
@@ -80,6 +93,16 @@ func (k *reloadingKeys) reload(key, value string) (applied, waiting []string) {
 	return applied, waiting
 }
 
+// unquoted returns the value of a key that is a string.
+func (k *reloadingKeys) unquoted(key string) string {
+	k.t.Helper()
+	value, err := strconv.Unquote(k.values[key])
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return value
+}
+
 // logs reports whether one of the last lines of the log has all words.
 func (k *reloadingKeys) logs(words ...string) bool {
 	return slices.ContainsFunc(k.LastLines(), func(line string) bool {
@@ -99,6 +122,9 @@ func (k *reloadingKeys) dial() *servertest.Client {
 	return c
 }
 
+// elsewhere is an address at which the test listens, as a TOML value. It differs from test to test.
+const elsewhere = "elsewhere"
+
 // reloadedKeys has, for each key whose changes a reload applies, another value than that of startReloadingKeys, and a
 // function that sees whether the running server uses it.
 var reloadedKeys = map[string]struct {
@@ -109,6 +135,40 @@ var reloadedKeys = map[string]struct {
 		if is := k.LogLevel(); is != "debug" {
 			k.t.Errorf("the level of the log is %s", is)
 		}
+	}},
+	"metrics": {elsewhere, func(k *reloadingKeys) {
+		if text := scrape(k.t, k.unquoted("metrics")); !strings.Contains(text, "nfsrdmad_build_info") {
+			k.t.Errorf("what is served there: %s", text)
+		}
+	}},
+	"status_page": {elsewhere, func(k *reloadingKeys) {
+		if page := webPage(k.t, "http://"+k.unquoted("status_page")+"/"); !strings.Contains(page, "nfsrdmad") {
+			k.t.Errorf("what is served there: %s", page)
+		}
+	}},
+	"status_page_open": {"true", func(k *reloadingKeys) {
+		k.reload("status_page", fmt.Sprintf("%q", servertest.FreePort(k.t, ownLoopback())))
+		asked := func() int {
+			r, err := http.NewRequest(http.MethodGet, "http://"+k.unquoted("status_page")+"/", nil)
+			if err != nil {
+				k.t.Fatal(err)
+			}
+			r.Host = "192.0.2.1"
+			w, err := http.DefaultClient.Do(r)
+			if err != nil {
+				k.t.Fatal(err)
+			}
+			w.Body.Close()
+			return w.StatusCode
+		}
+		if status := asked(); status != http.StatusOK {
+			k.t.Errorf("by another address than loopback: %d", status)
+		}
+		k.reload("status_page_open", "false")
+		if status := asked(); status != http.StatusMisdirectedRequest {
+			k.t.Errorf("closed again, by another address than loopback: %d", status)
+		}
+		k.reload("status_page_open", "true")
 	}},
 	"drain_timeout": {`"7s"`, func(k *reloadingKeys) {
 		if is := k.EndsWithin(); is != 9*time.Second {
@@ -169,8 +229,8 @@ var reloadedKeys = map[string]struct {
 
 // restartKeys has, for each other key, another value than that of startReloadingKeys.
 var restartKeys = map[string]string{
-	"rdma": `[":1"]`, "tcp": `[":2"]`, "rdma_versions": "[1, 2]", "state_dir": `"/another"`, "log_format": `"json"`, "metrics": `"127.0.0.1:3"`,
-	"status_page": `"127.0.0.1:4"`, "status_page_open": "true", "admin_socket": `"none"`, "rpcbind": "true", "strict": "true", "busy_poll": `"0s"`,
+	"rdma": `[":1"]`, "tcp": `[":2"]`, "rdma_versions": "[1, 2]", "state_dir": `"/another"`, "log_format": `"json"`,
+	"admin_socket": `"none"`, "rpcbind": "true", "strict": "true", "busy_poll": `"0s"`,
 	"memory.ceiling": `"128M"`, "memory.connection": `"8M"`, "memory.state": `"16M"`, "memory.replies": `"8M"`,
 	"rnic.crc": `"on"`, "rnic.fpdu": `"mss"`, "rnic.provider": `"iwarp"`, "rnic.device_memory": `"8M"`, "rnic.credits": "64", "rnic.inline": `"8K"`,
 	"limits.connections": "64", "limits.setup_timeout": `"1s"`, "limits.calls_in_flight": "7", "limits.stall_timeout": `"1s"`, "limits.idle_timeout": `"1h"`,
@@ -199,6 +259,9 @@ func TestEveryKeyAtAReload(t *testing.T) {
 				t.Fatal("no test sees whether a reload applies it")
 			}
 			k := startReloadingKeys(t)
+			if to.value == elsewhere {
+				to.value = fmt.Sprintf("%q", servertest.FreePort(t, ownLoopback()))
+			}
 			applied, waiting := k.reload(key.Name, to.value)
 			if !slices.Equal(applied, []string{key.Name}) || len(waiting) > 0 {
 				t.Errorf("applied: %q, waiting: %q", applied, waiting)
@@ -234,6 +297,101 @@ func TestEveryKeyAtAReload(t *testing.T) {
 			t.Errorf("as at the start: applied: %q, waiting: %q", applied, waiting)
 		}
 	})
+}
+
+// A reload moves the metrics and the status page to another address, where they are served before they end at the former
+// one. If the daemon cannot listen at the new address, what was served goes on, a line names the key, and the next reload
+// tries again. That also holds for the address at the start.
+func TestWebServicesMoveAtAReload(t *testing.T) {
+	for key, path := range map[string]string{"metrics": "/metrics", "status_page": "/"} {
+		t.Run(key, func(t *testing.T) {
+			k := startReloadingKeys(t)
+			served := func(at string) bool {
+				client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+				r, err := client.Get("http://" + at + path)
+				if err != nil {
+					return false
+				}
+				r.Body.Close()
+				return r.StatusCode == http.StatusOK
+			}
+			first, second := servertest.FreePort(t, ownLoopback()).String(), servertest.FreePort(t, ownLoopback()).String()
+			other, err := net.Listen("tcp", servertest.FreePort(t, ownLoopback()).String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			taken := other.Addr().String()
+			for _, step := range []struct {
+				to       string
+				kept     bool
+				at, gone string
+			}{
+				{first, false, first, ""},
+				{second, false, second, first},
+				{taken, true, second, first},
+				{taken, true, second, first}, // it tries again
+				{first, false, first, second},
+				{"", false, "", first},
+			} {
+				if k.values[key] = strconv.Quote(step.to); step.to == "" {
+					delete(k.values, key)
+				}
+				applied, kept, err := k.ReloadKept(k.read)
+				if err != nil || slices.Contains(applied, key) == step.kept || slices.Contains(kept, key) != step.kept {
+					t.Errorf("to %q: applied: %q, kept: %q, %v", step.to, applied, kept, err)
+				}
+				if step.kept && !k.logs(logline.ValueKept, `"`+key+`"`, "address already in use") {
+					t.Errorf("no line says that %s is as before: %q", key, k.LastLines())
+				}
+				if step.at != "" && !served(step.at) || step.gone != "" && served(step.gone) {
+					t.Errorf("to %q: at %s: %v, at %s: %v", step.to, step.at, served(step.at), step.gone, served(step.gone))
+				}
+			}
+			k.stop()
+			k.values[key] = strconv.Quote(taken)
+			k.start()
+			if !k.logs("cannot listen for", "address already in use") {
+				t.Fatalf("the start at a taken address: %q", k.LastLines())
+			}
+			other.Close()
+			if applied, _ := k.reload("drain_timeout", `"7s"`); !slices.Contains(applied, key) || !served(taken) {
+				t.Errorf("the reload after a start at a taken address: applied %q", applied)
+			}
+		})
+	}
+}
+
+// If a reload turns the metrics on, they have the durations of the calls from then on, by NFSv3 and by NFSv4.
+func TestDurationsAfterAReloadThatTurnsMetricsOn(t *testing.T) {
+	k := startReloadingKeys(t)
+	ctx := testContext(t)
+	c := k.dial()
+	root, err := c.Mount(ctx, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.reload("metrics", fmt.Sprintf("%q", servertest.FreePort(t, ownLoopback())))
+	if _, err := c.GetAttr(ctx, root); err != nil {
+		t.Fatal(err)
+	}
+	at := k.TCPAddrs()[0]
+	s, err := client.DialSession(ctx, client.SessionConfig{
+		Target: client.Target{Transport: client.TCP, Host: at.Addr().String(), Port: int(at.Port()), Cred: client.Self()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.NFS4().Getattr(ctx, nil, wire4.Bits(wire4.Fattr4FileID)); err != nil {
+		t.Fatal(err)
+	}
+	text := scrape(t, k.unquoted("metrics"))
+	for _, want := range []string{`nfsrdmad_call_seconds_count{procedure="GETATTR",program="nfs"} 1`, `nfsrdmad_nfs4_operation_seconds_count{operation="GETATTR"} `} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
 }
 
 // The daemon ends within the drain timeout that it read last.

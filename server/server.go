@@ -75,16 +75,17 @@ type Server struct {
 	// answered has the addresses at which a call of this daemon to itself succeeded over an RDMA
 	// device (see answers).
 	answered   sync.Map
-	durations  *durations         // nil unless metrics or status page need them
-	topClients topClients         // chooses the clients that have metrics of their own
-	embedded   *embeddedCollector // nil unless a program has the metrics in its own registry
-	measures   bool               // the durations of calls are measured for such a program
-	admin      administration     // answers the administrator
+	durations  atomic.Pointer[durations] // nil until metrics or status page need them: see measureDurations
+	topClients topClients                // chooses the clients that have metrics of their own
+	embedded   *embeddedCollector        // nil unless a program has the metrics in its own registry
+	measures   bool                      // the durations of calls are measured for such a program
+	admin      administration            // answers the administrator
 	// daemon is true if this Server is the whole process and reports to systemd. It is false if a
 	// program embeds the Server.
 	daemon  bool
 	stage   atomic.Pointer[string] // the current step of the start
 	reloads reloads
+	web     webServices
 	reread  atomic.Pointer[config.Config] // the configuration of the last reload; nil before the first (inForce)
 	status  atomic.Pointer[string]        // which exports cannot be opened; nil if all can
 }
@@ -257,16 +258,15 @@ func (s *Server) start(key [export.KeySize]byte, open func() error) (err error) 
 	s.polls = busypoll.New(busypoll.Config{Most: time.Duration(s.cfg.BusyPoll), Procs: busyProcessors})
 	calls := rpc.Config{Pool: s.pool, Processors: busyProcessors(), ReplyCacheBytes: int64(s.cfg.Memory.Replies), Panicked: s.panicked, Working: s.polls.Errand}
 	calls.Slow, calls.TookLong = time.Duration(s.cfg.SlowCall), s.callTookLong
-	if s.cfg.Metrics != "" || s.cfg.StatusPage != "" || s.measures {
-		s.durations = newDurations()
-		calls.Observe = s.durations.observe
-	}
 	s.rpc = rpc.NewServer(calls)
 	s.openKerberos()
 	for i := range programs {
 		if programs[i].served(s.cfg) {
 			s.rpc.Register(programs[i].open(s))
 		}
+	}
+	if s.cfg.Metrics != "" || s.cfg.StatusPage != "" || s.measures {
+		s.measureDurations()
 	}
 	s.census = s.newCensus()
 	for i := range transports {
@@ -328,7 +328,8 @@ func (s *Server) Serve(ctx context.Context) error {
 		running.Go(func() { every(serving, time.Minute, func() { s.offer.Retry(serving) }) })
 	}
 	s.admin.started, s.admin.seed = time.Now(), maphash.MakeSeed()
-	stopMetrics, stopPage, stopAdmin := s.serveMetrics(), s.serveStatusPage(), s.serveAdmin()
+	s.serveWeb()
+	stopAdmin := s.serveAdmin()
 	s.announce()
 
 	<-serving.Done()
@@ -339,7 +340,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, s.shutDown(func(context.Context) {
 		s.closeListeners()
 		running.Wait()
-	}, stopMetrics, stopPage, stopAdmin))
+	}, stopAdmin))
 }
 
 // errClosed says that a listener was closed, which ends Serve without an error.

@@ -23,7 +23,7 @@ import (
 const farewell = 5 * time.Second
 
 // shutDown ends a Server that serves. Its first step is to call stopListening.
-func (s *Server) shutDown(stopListening, stopMetrics, stopPage, stopAdmin func(context.Context)) error {
+func (s *Server) shutDown(stopListening, stopAdmin func(context.Context)) error {
 	s.admin.draining.Store(true)
 	drain := time.Duration(s.inForce().DrainTimeout)
 	e := newEnding(s.log, drain+closing*3/4)
@@ -39,8 +39,8 @@ func (s *Server) shutDown(stopListening, stopMetrics, stopPage, stopAdmin func(c
 	parting := min(time.Until(e.began.Add(drain)), farewell)
 	e.do("parting from peers", func(ctx context.Context) { s.part(ctx, parting) })
 	e.wait(rpcbind)
-	e.do("metrics", stopMetrics)
-	e.do("the status page", stopPage)
+	e.do("metrics", s.web.metrics.close)
+	e.do("the status page", s.web.page.close)
 	e.do("the administrator's socket", stopAdmin)
 	s.release(e)
 	return e.result()

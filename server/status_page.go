@@ -4,35 +4,16 @@ import (
 	"context"
 	"net"
 	"strings"
-	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/histogram"
-	"github.com/nfsrdmad/nfsrdmad/server/config"
-	"github.com/nfsrdmad/nfsrdmad/server/logline"
 	"github.com/nfsrdmad/nfsrdmad/server/statuspage"
 )
 
-// serveStatusPage starts to serve the status page if it is configured. The function stop ends this. If serveStatusPage
-// cannot listen, the server runs without the page.
-func (s *Server) serveStatusPage() (stop func(context.Context)) {
-	none := func(context.Context) {}
-	if !s.daemon || s.cfg.StatusPage == "" {
-		return none
-	}
-	l, err := net.Listen("tcp", s.cfg.StatusPage)
-	if err != nil {
-		s.log.Warn(logline.StatusPageUnserved, zap.String("status_page", s.cfg.StatusPage), zap.Error(config.Cause(err)))
-		return none
-	}
-	door := new(webDoor)
-	page := statuspage.Serve(l, &s.admin, s.cfg.StatusPageOpen, door.changed)
-	return func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		page.Close(ctx)
-	}
+// serveStatusPage starts to serve the status page on l. The function stop ends this.
+func (s *Server) serveStatusPage(l net.Listener) (stop func(context.Context)) {
+	s.measureDurations()
+	anywhere := func() bool { return s.inForce().StatusPageOpen }
+	return statuspage.Serve(l, &s.admin, anywhere, new(webDoor).changed).Close
 }
 
 // Totals implements statuspage.Source.
@@ -59,7 +40,7 @@ func (a *administration) Totals() *statuspage.Totals {
 		}
 		t.Took[group].Merge(took)
 	}
-	for _, p := range a.durations.read(called) {
+	for _, p := range a.durations.Load().read(called) {
 		if p.program == "nfs" && p.procedure != "COMPOUND" { // whose operations count
 			add(p.procedure, &p.Snapshot)
 		}

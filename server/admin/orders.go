@@ -26,12 +26,14 @@ func (k *Taken) lines(out *table) {
 }
 
 // Reloaded is what a reload changed: names of exports, and keys of the configuration: Applied has those whose new values hold
-// now, and Waiting those whose changes wait for a restart.
+// now, Kept those that have their former values, because the daemon cannot listen at the new address, and Waiting those
+// whose changes wait for a restart.
 type Reloaded struct {
 	Added    []string `json:"added,omitempty"`
 	Replaced []string `json:"replaced,omitempty"`
 	Removed  []string `json:"removed,omitempty"`
 	Applied  []string `json:"applied_keys,omitempty"`
+	Kept     []string `json:"kept_keys,omitempty"`
 	Waiting  []string `json:"wait_for_restart,omitempty"`
 	// Condition is Status.Condition: it names exports whose directories cannot be opened.
 	Condition string `json:"condition"`
@@ -41,7 +43,7 @@ func (r *Reloaded) lines(out *table) {
 	for _, l := range []struct {
 		name string
 		of   []string
-	}{{"added", r.Added}, {"replaced", r.Replaced}, {"removed", r.Removed}, {"keys with new values", r.Applied}, {"keys that wait for a restart", r.Waiting}} {
+	}{{"added", r.Added}, {"replaced", r.Replaced}, {"removed", r.Removed}, {"keys with new values", r.Applied}, {"keys with former values (the log says why)", r.Kept}, {"keys that wait for a restart", r.Waiting}} {
 		if len(l.of) > 0 {
 			out.line(l.name, strings.Join(l.of, ", "))
 		}

@@ -204,6 +204,11 @@ func (c *Config) Differing(from *Config, reloads bool) (keys []string) {
 	return keys
 }
 
+// Keep gives a key outside of [[export]] the value that it has in from.
+func (c *Config) Keep(key string, from *Config) {
+	reflect.ValueOf(c.field(key)).Elem().Set(reflect.ValueOf(from.field(key)).Elem())
+}
+
 // field returns a pointer to the field that has the value of a key outside of [[export]].
 func (c *Config) field(key string) any {
 	at := reflect.ValueOf(c).Elem()

@@ -46,6 +46,8 @@ var (
 		"nothing")
 	ReloadFailed = fault("reload failed: the old configuration stays in force",
 		"correct the error that the line names, and send SIGHUP again")
+	ValueKept = warn("cannot listen at the new address of a key: the former one stays in force",
+		"choose another address for the `key` that the line names, and reload; the next reload tries again in any case. The daemon listens at the new address before it leaves the former one, so if the two overlap, such as `127.0.0.1:9427` and `:9427`, take the key out, reload, and put it back, or restart")
 	RestartNeeded = warn("some changes of the configuration take effect at the next start only",
 		"restart the daemon if the new values are to take effect; `keys` names the keys that have changed")
 	ExportClosed = info("closed an export that was replaced or removed",

@@ -15,9 +15,9 @@ var (
 	DevicesUnused = warn("no RDMA device can be used: RDMA is served by the software RNIC",
 		"nothing, if the machine is to have no RDMA device. Else correct what `error` says: see [devices.md](devices.md)")
 	MetricsUnserved = warn("cannot listen for metrics: choose another address for the key metrics",
-		"choose another address for `metrics`")
+		"choose another address for `metrics`, and reload")
 	StatusPageUnserved = warn("cannot listen for the status page: choose another address for the key status_page",
-		"choose another address for `status_page`")
+		"choose another address for `status_page`, and reload")
 	NoMonitorSocket = warn("cannot open the UDP port of the locks of version 3: a client that crashes keeps its locks, and clients that lock over UDP (macOS, BSD) get none",
 		"stop the program that has the port at `address`, and restart the daemon: [mounting.md](mounting.md#locks-with-version-3)")
 	Registered = info("registered with rpcbind",

@@ -54,9 +54,9 @@ type Server struct {
 	sampled chan struct{} // closed when the sampler has ended
 }
 
-// Serve begins to serve the page about from on l, and to take samples. Anywhere allows requests that name the server by an
-// address other than loopback. The function changed is told the states of connections.
-func Serve(l net.Listener, from Source, anywhere bool, changed func(net.Conn, http.ConnState)) *Server {
+// Serve begins to serve the page about from on l, and to take samples. The function anywhere reports whether requests may
+// name the server by an address other than loopback; it may be called from any goroutine. The function changed is told the states of connections.
+func Serve(l net.Listener, from Source, anywhere func() bool, changed func(net.Conn, http.ConnState)) *Server {
 	ctx, end := context.WithCancel(context.Background())
 	h := &handler{from: from, anywhere: anywhere}
 	s := &Server{end: end, sampled: make(chan struct{}), web: &http.Server{
@@ -83,7 +83,7 @@ func (s *Server) Close(ctx context.Context) {
 // A handler answers requests.
 type handler struct {
 	from     Source
-	anywhere bool
+	anywhere func() bool
 	history  sampler
 
 	mu   sync.Mutex
@@ -130,7 +130,7 @@ func (h *handler) isName(host string) bool {
 		return true
 	}
 	at, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
-	return err == nil && (h.anywhere || at.Unmap().IsLoopback())
+	return err == nil && (at.Unmap().IsLoopback() || h.anywhere())
 }
 
 // page returns the page. It makes the page anew if the last one has been there for the time keep; requests that come

@@ -128,7 +128,7 @@ func TestWhatIsAnsweredToWhom(t *testing.T) {
 		{"GET", "192.0.2.1:9428", "/", true, 200},
 		{"GET", "evil.example", "/", true, 421},
 	} {
-		r := ask(&handler{from: &fake{}, anywhere: c.anywhere}, c.method, c.host, c.path)
+		r := ask(&handler{from: &fake{}, anywhere: func() bool { return c.anywhere }}, c.method, c.host, c.path)
 		if r.StatusCode != c.status {
 			t.Errorf("%s %s of %q: status %d, want %d", c.method, c.path, c.host, r.StatusCode, c.status)
 		}

@@ -86,7 +86,8 @@ func New(t testing.TB, cfg Config) *Site {
 	s.RPC = rpc.NewServer(rpc.Config{Pool: s.Pool, Panicked: func(p *rpc.Panic) {
 		t.Errorf("%s panicked: %v\n%s", p.Procedure, p.Value, p.Stack)
 	}})
-	s.Program = nfs4.New(nfs4.Config{Exports: s.Exports, State: s.State, Minors: cfg.Minors(s.State), Identity: cfg.Identity, SendNames: cfg.SendNames, Durations: true})
+	s.Program = nfs4.New(nfs4.Config{Exports: s.Exports, State: s.State, Minors: cfg.Minors(s.State), Identity: cfg.Identity, SendNames: cfg.SendNames})
+	s.Program.MeasureDurations()
 	s.RPC.Register(s.Program)
 	s.RPC.Protect(rpc.AuthGSS, proven{})
 	t.Cleanup(func() {

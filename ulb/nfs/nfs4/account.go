@@ -25,7 +25,7 @@ var epoch = time.Now()
 
 // begins notes when an operation is attempted for the first time.
 func (k *Compound) begins(op *Operation) {
-	if k.Program.durations != nil && k.began == 0 && !brief[op.Number] {
+	if k.Program.durations.Load() != nil && k.began == 0 && !brief[op.Number] {
 		k.began = time.Since(epoch)
 	}
 }
@@ -34,7 +34,7 @@ func (k *Compound) begins(op *Operation) {
 // not begin.
 func (k *Compound) account(op *Operation, s Status) {
 	if k.began != 0 {
-		k.Program.durations[k.Call.Conn.ID%timeStripes][k.Number].Add(time.Since(epoch) - k.began)
+		k.Program.durations.Load()[k.Call.Conn.ID%timeStripes][k.Number].Add(time.Since(epoch) - k.began)
 		k.began = 0
 	}
 	if e := k.Current.Export; op != nil && op.Handle && e != nil {
@@ -52,6 +52,10 @@ func kindOf(n wire.OpNum) export.Kind {
 	return export.Other
 }
 
+// MeasureDurations makes the program count how long the operations take that begin from now on. It may be called from any
+// goroutine, once.
+func (p *Program) MeasureDurations() { p.durations.Store(new(durations)) }
+
 // OperationDurations has how long one operation took, each time.
 type OperationDurations struct {
 	Operation wire.OpNum
@@ -59,15 +63,16 @@ type OperationDurations struct {
 }
 
 // Durations returns how long the operations took that were executed since the start, without those that only set file
-// handles, and without SEQUENCE. It returns nil without Config.Durations.
+// handles, and without SEQUENCE. It returns nil before MeasureDurations.
 func (p *Program) Durations() (all []OperationDurations) {
-	if p.durations == nil {
+	measured := p.durations.Load()
+	if measured == nil {
 		return nil
 	}
-	for op := range p.durations[0] {
+	for op := range measured[0] {
 		d := OperationDurations{Operation: wire.OpNum(op)}
-		for i := range p.durations {
-			d.Add(&p.durations[i][op])
+		for i := range measured {
+			d.Add(&measured[i][op])
 		}
 		if d.Count() > 0 {
 			all = append(all, d)

@@ -27,8 +27,6 @@ type Config struct {
 	SendNames bool
 	// Minors holds the minor versions, indexed by number. A minor version that is nil is not served.
 	Minors [3]Minor
-	// Durations makes the program count how long operations take: see Program.Durations.
-	Durations bool
 }
 
 // A Program serves NFS version 4.
@@ -40,7 +38,7 @@ type Program struct {
 	compounds sync.Pool
 	givesWay  func(k *rpc.Call, ran time.Duration) bool
 	counters  counters
-	durations *durations // nil without Config.Durations
+	durations atomic.Pointer[durations] // nil before MeasureDurations
 	identity  *identity.Map
 	sendNames bool
 	// names is the tree of names, which connects the exports. It is nil if the table of exports
@@ -63,9 +61,6 @@ func New(cfg Config) *Program {
 		names:     pseudo.Of(cfg.Exports),
 		counters:  counters{failed: make(map[failure]uint64)},
 		compounds: sync.Pool{New: func() any { return new(Compound) }},
-	}
-	if cfg.Durations {
-		p.durations = new(durations)
 	}
 	for i, served := range cfg.Minors {
 		if served == nil {
