@@ -65,11 +65,18 @@ func TestCountsByVersion(t *testing.T) {
 		t.Errorf("version 1 after the work of version 2: %+v", c)
 	}
 
+	before := stats.Version(2)
 	one.Close()
 	two.Close()
 	await.Until(t, "the connections are gone", func() bool {
 		return stats.Version(1).Connections == 0 && stats.Version(2).Connections == 1
 	})
+	if c := stats.Version(2); c.Received != before.Received || c.Sent != before.Sent {
+		t.Errorf("before a connection ended: %+v, afterwards: %+v", before, c)
+	}
+	if n := len(stats.versions.live); n != 1 {
+		t.Errorf("%d connections are remembered", n)
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	if len(chosen) != 3 || chosen[0] != 1 || chosen[1] != 2 || chosen[2] != 2 {
