@@ -39,6 +39,24 @@ var groundKinds = []groundKind{
 	{name: "FUSE by go-fuse", format: 3, kind: allOthers, volumes: shown(func(g *ground, backing, dir string) error {
 		return stalled.Show(g.t, backing, dir)
 	})},
+	{name: "NFS", format: 3, kind: allOthers, volumes: offeredByNFS},
+}
+
+// offeredByNFS makes mounts of NFS. NFSRDMAD_TEST_NFS has the options of all mounts and three directories of servers, as
+// HOST:DIRECTORY, separated by blanks. A guest of package test/kernel has such a server.
+func offeredByNFS(g *ground) (own volume, others []volume) {
+	f := strings.Fields(os.Getenv("NFSRDMAD_TEST_NFS"))
+	if len(f) != 4 {
+		g.t.Skip("NFSRDMAD_TEST_NFS does not have the options of a mount of NFS and three directories of servers")
+	}
+	made := func(name, source string) volume {
+		v := volume{name, func(dir string) error { return unix.Mount(source, dir, "nfs", 0, f[0]) }}
+		g.mount(v)
+		g.must(g.fill(g.dir, name))
+		g.must(unix.Unmount(g.dir, 0))
+		return v
+	}
+	return made("its own", f[1]), []volume{made("another", f[2]), made("a third", f[3])}
 }
 
 // newUUID gives an ext2, ext3 or ext4 image another UUID. tune2fs wants the image to be checked first, if it was
