@@ -113,6 +113,7 @@ fuzz:
 # and both with other servers in a Linux client: docs/benchmarks.md.
 bench: build
 	$(GO) run ./test/figures
+	$(GO) test -run '^$$' -bench '^BenchmarkVersions$$' ./transport/rdma
 	$(GO) run ./test/bench
 	$(GO) run ./test/kernel/setup packages uml
 	$(GO) test -tags bench -timeout 60m -run 'PeersBenchmark|RDMAVersionsBenchmark' -v ./test/kernel
