@@ -188,12 +188,25 @@ func (p *Pool) auditQueues() error {
 			if r.place != w || w.rows[r.key] != r || len(r.clients) == 0 {
 				return fmt.Errorf("a row is empty, or not where it belongs")
 			}
+			if w.reserve {
+				ranks := *w.ranks(r)
+				if r.rank >= len(ranks) || ranks[r.rank] != r || r.rank > 0 && r.ranksBefore(ranks[(r.rank-1)/2]) {
+					return fmt.Errorf("a row of the reserve is not at its rank")
+				}
+			}
 			for i, c := range r.clients {
 				if c.row != r || c.at != i || c.First == nil || clients[c.client] || r.key != c.client.rowKey() {
 					return fmt.Errorf("a client waits twice, or for nothing, or not in the row of its site and its blame")
 				}
-				if w.reserve && c.least != c.client.small+c.First.need() {
-					return fmt.Errorf("a client has %d pages of the reserve and wants %d, counted %d", c.client.small, c.First.need(), c.least)
+				least := c.First.need()
+				for q := c.First; q != nil; q = q.Next {
+					least = min(least, q.need())
+				}
+				if c.Len > mostNeeds {
+					least = 1
+				}
+				if w.reserve && c.least != c.client.small+least {
+					return fmt.Errorf("a client has %d pages of the reserve and wants %d, counted %d", c.client.small, least, c.least)
 				}
 				if i > 0 && c.less(r.clients[(i-1)/2]) {
 					return fmt.Errorf("clients wait in an order that is not that of their turns")
@@ -206,6 +219,9 @@ func (p *Pool) auditQueues() error {
 					found++
 				}
 			}
+		}
+		if n := len(w.ranked[0]) + len(w.ranked[1]); w.reserve && n != rows {
+			return fmt.Errorf("%d rows of %d have a rank", n, rows)
 		}
 		if rows == 0 || rows != len(w.rows) {
 			return fmt.Errorf("a group is listed with %d rows of %d", rows, len(w.rows))
@@ -248,7 +264,7 @@ func (p *Pool) auditWaits() error {
 			}
 			c, n := q.share.client, q.need()
 			first := c.mayLocked(q.group, n)
-			if p.mayTakeLocked(c, n) && p.reserve.has(n) {
+			if p.mayHaveLocked(c.small+n) && p.reserve.has(n) {
 				return fmt.Errorf("a small request waits, and the reserve has room for it")
 			}
 			if p.mayIdleLocked(q) {

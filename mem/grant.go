@@ -206,17 +206,22 @@ func (p *Pool) passLocked(q *requestQueue) {
 }
 
 // grantSmallLocked serves the small requests that wait for the reserve. They get pages of the main
-// zone if takeIdleLocked finds some, otherwise pages of the reserve.
+// zone if takeIdleLocked finds some, otherwise pages of the reserve. If there are pages in the reserve only, it
+// asks the rows that may have one, one of each group at a time, and no others.
 func (p *Pool) grantSmallLocked() {
 	for again := true; again; {
 		again = false
 		p.starved, p.beyond = 0, 0
 		for w := p.short.First; w != nil; {
 			next := w.Next
-			for r := w.first(); r != nil; {
+			for r := w.first(); r != nil && !p.onlyReserveLocked(w.group); {
 				nextRow := r.next()
 				again = p.serveSmallLocked(r) || again
 				r = nextRow
+			}
+			if p.onlyReserveLocked(w.group) {
+				again = p.serveReserveLocked(w) || again
+				p.starved += len(w.rows)
 			}
 			w = next
 		}

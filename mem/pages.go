@@ -177,7 +177,7 @@ func reserveOf(total int32) int32 { return max(total/16, (1<<20)/PageSize) }
 
 // takeReserveLocked takes n contiguous pages of the reserve for a share of c.
 func (p *Pool) takeReserveLocked(c *Client, n int32) (extent, bool) {
-	if n > smallPages || !p.mayTakeLocked(c, n) {
+	if n > smallPages || !p.mayHaveLocked(c.small+n) {
 		return extent{}, false
 	}
 	e, ok := p.reserve.alloc(n)
@@ -189,12 +189,12 @@ func (p *Pool) takeReserveLocked(c *Client, n int32) (extent, bool) {
 	return e, ok
 }
 
-// mayTakeLocked reports whether c may take n more pages of the reserve. The limit of a client falls
+// mayHaveLocked reports whether a client may have n pages of the reserve in all. The limit of a client falls
 // with the cube of the free part, from an eighth of the reserve to one page. So the first clients get
 // as much as they need, and hundreds of greedy clients still leave a page for a new one.
-func (p *Pool) mayTakeLocked(c *Client, n int32) bool {
+func (p *Pool) mayHaveLocked(n int32) bool {
 	free, all := int64(p.reserve.free()), int64(p.reserve.total)
-	return int64(c.small+n) <= max(free*free/all*free/all/8, 1)
+	return int64(n) <= max(free*free/all*free/all/8, 1)
 }
 
 // putBackLocked returns e, which c held, to its zone.

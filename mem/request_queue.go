@@ -24,7 +24,7 @@ type waits struct {
 	currentTick uint64        // tick when current was set
 
 	again      bool  // true if grantLocked has to try all queues again
-	starved    int   // number of rows of small requests for which grantLocked found no memory
+	starved    int   // number of rows of small requests for which grantLocked found no memory, or did not look
 	beyond     int   // number of rows of small requests that wait for the part of their client
 	unfittable int   // number of queues of large requests that grantLocked passed over, because no block is long enough
 	unfitLeast int32 // size of the smallest request for which there is no block, in pages
@@ -62,7 +62,7 @@ type clientQueue struct {
 	client *Client
 	row    *siteRow
 	at     int    // its index in row.clients
-	least  int32  // in the reserve: pages that the client has of it after its first request is served
+	least  int32  // in the reserve: pages that the client has of it after its smallest first request is served
 	turn   uint64 // Pool.turns when it joined or was last served
 }
 
@@ -87,7 +87,9 @@ type waitingPlace struct {
 	reserve                   bool
 	known, blamed             queue.List[siteRow, *siteRow] // the rows of blamed clients come last
 	rows                      map[rowKey]*siteRow
-	grown                     bool // true if rows has had more than mostUnused entries
+	// In the reserve, ranked has the rows of known and those of blamed in the order of siteRow.ranksBefore.
+	ranked [2]rowHeap
+	grown  bool // true if rows has had more than mostUnused entries
 }
 
 // A waiter is the pool's bookkeeping of a Request.
@@ -213,6 +215,7 @@ func (p *Pool) joinLocked(w *waitingPlace, q *requestQueue) {
 	client := q.share.client
 	if q.in = client.waitsIn(w); q.in != nil {
 		q.in.Add(q)
+		q.in.settleLocked()
 		return
 	}
 	if w.first() == nil {
@@ -259,7 +262,7 @@ func (p *Pool) leaveLocked(q *requestQueue) {
 			w.group.blocked, w.group.bounded = false, 0
 		}
 		if w.grown { // a map keeps the memory of entries that were deleted
-			w.rows, w.grown = nil, false
+			w.rows, w.ranked, w.grown = nil, [2]rowHeap{}, false
 		}
 	}
 	c.client.waits = slices.DeleteFunc(c.client.waits, func(other *clientQueue) bool { return other == c })
@@ -278,6 +281,7 @@ func (p *Pool) servedLocked(q *requestQueue) {
 	if site := c.client.ofSite; site != nil && !w.reserve {
 		site.turn = p.turns
 	}
+	c.row.turn = p.turns
 	c.settleLocked()
 	rows := w.list(c.row)
 	rows.Remove(c.row)

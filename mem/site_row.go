@@ -20,6 +20,9 @@ type siteRow struct {
 	// other requests of the row wait, too, because smaller ones would starve it.
 	bounded bool
 	looked  int // how many clients the calls of besideLocked have looked at, modulo their number
+
+	turn uint64 // Pool.turns when the row began to wait, or was last served
+	rank int    // its index in waitingPlace.ranked
 }
 
 // A rowKey identifies a siteRow of a waitingPlace. A client whose key is no address has a row of its own; for
@@ -66,7 +69,7 @@ func (p *Pool) rowLocked(w *waitingPlace, c *Client) *siteRow {
 	r := w.rows[key]
 	if r == nil {
 		r = unused(&p.unusedRows)
-		r.pool, r.place, r.key = p, w, key
+		r.pool, r.place, r.key, r.turn = p, w, key, p.turns
 		if w.rows == nil {
 			w.rows = make(map[rowKey]*siteRow)
 		}
@@ -82,9 +85,13 @@ func (p *Pool) leaveRowLocked(c *clientQueue) {
 	r := c.row
 	heap.Remove(r, c.at)
 	if c.row = nil; len(r.clients) > 0 {
+		r.settleLocked()
 		return
 	}
 	w := r.place
+	if w.reserve {
+		heap.Remove(w.ranks(r), r.rank)
+	}
 	w.list(r).Remove(r)
 	delete(w.rows, r.key)
 	*r = siteRow{clients: r.clients}
@@ -102,6 +109,13 @@ func (r *siteRow) add(c *clientQueue) {
 	c.row = r
 	c.countLocked()
 	heap.Push(r, c)
+	switch w := r.place; {
+	case !w.reserve:
+	case len(r.clients) == 1:
+		heap.Push(w.ranks(r), r)
+	default:
+		r.settleLocked()
+	}
 }
 
 // less reports whether c is served before d, which waits in the same row: in the reserve, the client that has
@@ -113,10 +127,24 @@ func (c *clientQueue) less(d *clientQueue) bool {
 	return c.turn < d.turn
 }
 
+// mostNeeds is the largest number of queues of a client that countLocked looks at. A client that has more counts as if
+// the smallest of their requests were one page.
+const mostNeeds = 16
+
+// countLocked counts c.least. It must not be too large: it says which clients need not be asked (rowHeap), and the
+// first queue of c may wait for the limit of its share.
 func (c *clientQueue) countLocked() {
-	if c.row.place.reserve {
-		c.least = c.client.small + c.First.need()
+	if !c.row.place.reserve {
+		return
 	}
+	need := int32(1)
+	if c.Len <= mostNeeds {
+		need = smallPages
+		for q := c.First; q != nil; q = q.Next {
+			need = min(need, q.need())
+		}
+	}
+	c.least = c.client.small + need
 }
 
 // settleLocked moves c to its place in the row, after a change of its first request, or of what its client has
@@ -124,6 +152,7 @@ func (c *clientQueue) countLocked() {
 func (c *clientQueue) settleLocked() {
 	c.countLocked()
 	heap.Fix(c.row, c.at)
+	c.row.settleLocked()
 }
 
 // settleLocked is called after c.small has changed.
