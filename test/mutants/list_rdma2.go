@@ -296,7 +296,7 @@ var rdma2Mutants = []mutant{
 		"s.k.endConnection(faultOperation, err)", "s.k.note(faultOperation, answerClose, xid)", "transport/rdma", "TestRulesOfBothVersions"},
 	{"V2-105: a call that gets SYSTEM goes on", "transport/rdma", "call.checkAndAdmit",
 		"if f := c.check(); f != faultNone {",
-		"f := c.check()\n\tif v, ok := c.responder.k.framing.(*version2); ok && f == faultEcho {\n\t\tv.sendError(&c.in, f, 0)\n\t\tf = faultNone\n\t}\n"+
+		"f := c.check()\n\tif v, ok := c.responder.k.framing.(*version2); ok && f == faultEcho {\n\t\tv.sendError(&c.in, f, 0)\n\t\tf = faultNone\n\t}\n" +
 			"\tif f != faultNone {", "test/version2", "TestSystemError"},
 	{"V2-108, V2-N20: memory stays exposed after the call", "transport/rdma", "requester.settle",
 		"if err := r.Deregister(); err != nil {", "if err := error(nil); r != nil && err != nil {", "transport/rdma", "TestRulesOfBothVersions"},
