@@ -17,9 +17,9 @@ import (
 // Config configures a Server.
 type Config struct {
 	// Workers is the largest number of goroutines for calls that may block, over all lanes (default
-	// 1024). A lane without a goroutine gets one even beyond that. LaneWorkers is the largest
-	// number of goroutines for the calls of one client address in one lane (default 64). All
-	// addresses together may have twice as many in a lane.
+	// 1024). A lane without a goroutine gets one even beyond that. The calls of all client
+	// addresses may have twice LaneWorkers in one lane (default 64): an address that is alone has 9/16
+	// of them (72), and a site that is alone three quarters (fair.Lent).
 	Workers, LaneWorkers int
 	// Processors is the number of processors that calls may keep busy (default GOMAXPROCS). If
 	// GOMAXPROCS is larger, the Go runtime finds new input while calls keep Processors busy.
