@@ -85,7 +85,7 @@ soak:
 # A Linux kernel client, in user mode and under emulation. The tests run in parallel, because
 # guests that wait for a lease to end or for a server to return use no processor. After 22 minutes
 # on two processors, a third of the full matrix was done, so test-all has a longer time limit.
-KERNEL_TIME ?= 40m
+KERNEL_TIME ?= 48m
 # rdmacm/verbs/shim is tested with libraries of its own, without a kernel.
 test-kernel: build
 	CGO_ENABLED=1 $(GO) test -tags verbs -timeout 5m ./rdmacm/verbs/shim
