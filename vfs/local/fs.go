@@ -186,7 +186,7 @@ func (fs *FS) open() error {
 	case byKernel && !fs.handles.layers:
 		fs.resolver = kernelResolver{fs}
 	case fs.cfg.StateDir == "":
-		fs.resolver = layersResolver{fs: fs}
+		fs.resolver = layersResolver{fs, noNames{}}
 	default:
 		x, err := index.Open(indexedTree{fs}, fs.cfg.StateDir, h)
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
-	"github.com/nfsrdmad/nfsrdmad/vfs/local/index"
 )
 
 // A layersResolver finds files of an overlayfs with nfs_export=on, which opens handles. The descriptor of
@@ -17,9 +16,8 @@ import (
 // name gives EIO (seen on Linux 6.18). So the resolver opens such a file by a name, which the index knows
 // or searches for.
 type layersResolver struct {
-	fs *FS
-	// Index is nil if there is no state directory. Handles of disconnected files are stale then.
-	*index.Index
+	fs       *FS
+	resolver // finds a file by a name: an *index.Index, or noNames
 }
 
 // Open implements resolver.
@@ -29,36 +27,14 @@ func (r layersResolver) Open(h vfs.Handle) (int, error) {
 		return fd, err
 	}
 	unix.Close(fd)
-	if r.Index == nil {
-		return -1, syscall.ESTALE
-	}
-	return r.Index.Open(h)
+	return r.resolver.Open(h)
 }
 
-// Note implements resolver.
-func (r layersResolver) Note(dir, h vfs.Handle, name []byte) {
-	if r.Index != nil {
-		r.Index.Note(dir, h, name)
-	}
-}
+// noNames stands for the index if there is no state directory for it: a file of which the kernel knows no name is stale.
+type noNames struct{ kernelResolver }
 
-// Room implements resolver.
-func (r layersResolver) Room(try bool) bool { return r.Index == nil || r.Index.Room(try) }
-
-// Gone implements resolver.
-func (r layersResolver) Gone(dir, h vfs.Handle, name []byte, last bool) {
-	if r.Index != nil {
-		r.Index.Gone(dir, h, name, last)
-	}
-}
-
-// Close implements resolver.
-func (r layersResolver) Close() error {
-	if r.Index == nil {
-		return nil
-	}
-	return r.Index.Close()
-}
+// Open implements resolver.
+func (noNames) Open(vfs.Handle) (int, error) { return -1, syscall.ESTALE }
 
 // disconnected reports whether the kernel knows no name of the file open on fd. The path of such a
 // descriptor is "/". The kernel looks for the names of a directory itself, so a directory is never
