@@ -130,9 +130,12 @@ func (m *Manager) forgetHost(c *Client, between func() bool) {
 // hostEnds reports whether the Manager is ending a host, and stores in later, unless it is nil, that the request waits for
 // the end. Then the host is another one.
 func (m *Manager) hostEnds(c *Client, later *Later) bool {
+	if later == nil || !c.known.ending.Load() {
+		return false
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if later == nil || c.known.gone || !c.known.ending.Load() {
+	if c.known.gone {
 		return false
 	}
 	*later = Later{m: m, ended: c}

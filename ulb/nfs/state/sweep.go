@@ -326,10 +326,11 @@ func (m *Manager) evictThose(all []*Client, why Why, between func() bool) (err e
 	var ends sync.WaitGroup // of clients that another goroutine ends
 	g := m.acquire()
 	for _, c := range all {
-		if ends.Add(1); g.afterEnd(c, ends.Done) {
+		if g.afterEnd(c, ends.Done) { // which cannot be called before g is released
+			ends.Add(1)
 			continue
 		}
-		if ends.Done(); c.known.gone || !g.condemned(c, why == Greedy || why == Ordered) {
+		if c.known.gone || !g.condemned(c, why == Greedy || why == Ordered) {
 			continue
 		}
 		condemned = append(condemned, c)
