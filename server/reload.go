@@ -43,10 +43,9 @@ type reloaded struct {
 // export with its options, or the error NFS3ERR_STALE or NFS4ERR_STALE if the export was removed.
 // If the directory of an export cannot be opened, the export is left out, or its present directory
 // is still served with the new options (exports.Offer). Changes of the keys that have
-// config.Described.Reloads hold at once, unless an address cannot be listened at; those of other keys wait for the next
-// start. The groups of
-// users, and the users of principals, are looked up anew. If the configuration is wrong, Reload writes
-// a log line, and everything stays as it was.
+// config.Described.Reloads hold at once, unless the daemon cannot listen at an address; those of other keys
+// wait for the next start. The groups of users, and the users of principals, are looked up anew. If the
+// configuration is wrong, Reload writes a log line, and everything stays as it was.
 //
 // Reload may be called from any goroutine, and may block for some seconds while it waits for
 // directories. While another goroutine reloads, Reload returns at once, and that goroutine does not

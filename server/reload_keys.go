@@ -57,8 +57,8 @@ func (s *Server) apply(cfg *config.Config) (changed, kept []string) {
 	return changed, kept
 }
 
-// inForce returns the configuration that was read last. Its values of keys whose changes a reload applies are in force;
-// s.cfg has the values of all other keys.
+// inForce returns the configuration that was read last, with the former values of keys that apply has kept. Its values of
+// keys whose changes a reload applies are in force; s.cfg has the values of all other keys.
 func (s *Server) inForce() *config.Config {
 	if c := s.reread.Load(); c != nil {
 		return c

@@ -86,7 +86,7 @@ type Server struct {
 	stage   atomic.Pointer[string] // the current step of the start
 	reloads reloads
 	web     webServices
-	reread  atomic.Pointer[config.Config] // the configuration of the last reload; nil before the first (inForce)
+	reread  atomic.Pointer[config.Config] // the configuration that is in force; nil before Serve (inForce)
 	status  atomic.Pointer[string]        // which exports cannot be opened; nil if all can
 }
 

@@ -12,8 +12,8 @@ type Taken struct {
 	// Clients are the addresses of the clients that lost something, and Opens is the number of opens, each with its locks.
 	Clients []string `json:"clients"`
 	Opens   int      `json:"opens"`
-	// Untold are the addresses of hosts of NFSv3 that lost something to a release. They cannot be told, and get nothing of that kind
-	// back after a restart of the daemon until they restart themselves or have held nothing for an hour.
+	// Untold are the addresses of hosts of NFSv3 that lost something to a release. They cannot be told, and get nothing of
+	// that kind back after a restart of the daemon until they restart themselves or have held nothing for an hour.
 	Untold []string `json:"untold,omitempty"`
 }
 

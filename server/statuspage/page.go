@@ -54,8 +54,9 @@ type Server struct {
 	sampled chan struct{} // closed when the sampler has ended
 }
 
-// Serve begins to serve the page about from on l, and to take samples. The function anywhere reports whether requests may
-// name the server by an address other than loopback; it may be called from any goroutine. The function changed is told the states of connections.
+// Serve begins to serve the page about from on l, and to take samples. The function anywhere, which any goroutine may
+// call, reports whether requests may name the server by an address other than loopback. The function changed is told the
+// states of connections.
 func Serve(l net.Listener, from Source, anywhere func() bool, changed func(net.Conn, http.ConnState)) *Server {
 	ctx, end := context.WithCancel(context.Background())
 	h := &handler{from: from, anywhere: anywhere}

@@ -133,7 +133,7 @@ type Peer struct {
 	Minor     uint32
 	UID, GID  uint32
 	Principal string
-	// If Nobody is set, the caller uses AUTH_NONE, and UID does not count.
+	// With Nobody, the credential is AUTH_NONE, whatever UID says.
 	Nobody bool
 	// Room is the space for the reply to each call of this Peer. Places has the sizes of the places
 	// outside the reply, such as Write chunks, for its eligible results: see rpctest.Call.

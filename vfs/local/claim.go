@@ -236,7 +236,7 @@ func (n *node) dropClaimsLocked() {
 // promptClaims is a node whose claims change without waiting, between Prompt and Release. Its nodeClaims.mu is locked.
 type promptClaims node
 
-// tryOp is the Op by which calls without one release what they have used, where they must not wait.
+// tryOp is the Op of promptClaims, whose methods get none. They must not wait when they release a descriptor.
 var tryOp = vfs.Op{Cred: daemonOp.Cred, Try: true}
 
 // Prompt implements vfs.PromptClaimer. The kernel sets a lock of a local file system at once; other file systems ask a

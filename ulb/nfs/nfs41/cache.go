@@ -11,9 +11,8 @@ import (
 // maxCached is the size of the largest reply that a slot keeps, in bytes.
 const maxCached = 8 << 10
 
-// Memory in bytes. slotCost is the memory of a slot without its reply. sessionCost is that of a
-// session without its slots; it includes the first connection and one CB_NULL. bindingCost is that
-// of each further connection.
+// These are bytes of memory: slotCost for a slot without its reply, sessionCost for a session without its slots but with
+// its first connection and one CB_NULL, and bindingCost for each further connection.
 const (
 	slotCost    = 256
 	sessionCost = 2 << 10

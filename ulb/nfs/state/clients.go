@@ -230,7 +230,8 @@ func (p *piecewise) confirm(c *Client) Verdict {
 		return TryLater
 	}
 	if old != nil && moved != nil {
-		moved.known.dying.Store(true) // so that nobody else confirms himself in its place while the state of old ends
+		// While the state of old ends in pieces, no other client can take the place of moved.
+		moved.known.dying.Store(true)
 	}
 	for _, earlier := range []*Client{old, moved} {
 		if earlier != nil {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A taking is a Release or Revoke under way, with the clients from which it takes state, and the kinds of that. From before the first open is
-// taken to after the last one, the records of these clients have to say so, even if a client frees meanwhile all
-// that was taken so far, or closes what was about to be taken.
+// A taking is a Release or Revoke under way, with the clients from which it takes state, and the kinds of that state. From
+// before it takes the first open to after the last one, the records of these clients have to say so, even if a client frees
+// meanwhile all that was taken so far, or closes what was about to be taken.
 type taking map[*Client]Held
 
 // begin adds the open s, which is to be taken. The caller calls rewrite before it takes state.

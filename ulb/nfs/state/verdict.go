@@ -14,8 +14,7 @@ const (
 	// TryLater: the reason passes soon. The server does not keep the request: the client repeats it.
 	TryLater
 	// AfterDisk: the request has to wait for what its Later says: the disk of the records, the end of a Hold, or
-	// the end of a host. It has
-	// granted and released nothing. But a LOCK with LockArgs.Wait may already be in the queue for its lock.
+	// the end of a host. It has granted and released nothing. But a LOCK with LockArgs.Wait may already be in the queue for its lock.
 	AfterDisk
 	// WouldWait: the caller must not wait, and the request would have to: a Lock, an Unlock or a CloseOpen for the file
 	// system, because of local claims; an Open or a HostShare that denies writing, for changes under way. It has granted and

@@ -171,8 +171,8 @@ type end struct {
 	sum uint32
 }
 
-// isLog reports whether a file, of which b is the content, has the format of this package, as far as it goes. Another
-// file may be a database of an earlier version of the server.
+// isLog reports whether a file with the content b has the format of this package. If b is shorter than magic, the bytes
+// that are there decide. A file of another format may be a database of an earlier version of the server.
 func isLog(b []byte) bool { return strings.HasPrefix(magic, string(b[:min(len(b), len(magic))])) }
 
 // read decodes a file. Up to the length in the head every transaction must be complete. One more may
