@@ -15,7 +15,7 @@ import (
 // with locks of other descriptions and with POSIX locks of other processes, and end when the
 // description is closed. Therefore each node with claims has one descriptor for nothing else, which
 // all clients that lock the file share. After the last claim it stays open for the next one, and is
-// closed like a descriptor for data: when it is idle for some seconds, or in the way (descriptors.go).
+// closed like a descriptor for data: when it is idle for some seconds, or in the way (close_idle.go).
 
 // nodeClaims holds the claims (see vfs.Claimer) on a node.
 type nodeClaims struct {
@@ -90,7 +90,7 @@ func (fs *FS) claim(n *node, start, length uint64, mode vfs.ClaimMode) error {
 // beginClaims pins n's claims descriptor, which it opens if needed, and keeps n in the cache. mode is
 // that of the first claim.
 func (fs *FS) beginClaims(n *node, mode vfs.ClaimMode) error {
-	if err := fs.pinOne(&fs.stats.pinnedData); err != nil {
+	if err := fs.holdings.pin(&fs.holdings.pinnedData); err != nil {
 		return err
 	}
 	f, err := n.claims.ready, error(nil)
@@ -109,7 +109,7 @@ func (fs *FS) beginClaims(n *node, mode vfs.ClaimMode) error {
 		}
 	}
 	if err != nil {
-		fs.stats.pinnedData.Add(-1)
+		fs.holdings.pinnedData.Add(-1)
 		return err
 	}
 	n.refs.Add(1)
@@ -140,7 +140,7 @@ func (fs *FS) fileToClaim(n *node, mode vfs.ClaimMode) (*openFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f = &openFile{fd: fd, writable: writable, count: &fs.stats.open}
+	f = &openFile{fd: fd, writable: writable, count: &fs.holdings.data}
 	f.refs.Store(2)
 	f.count.Add(1)
 	o.mu.Lock()
@@ -172,7 +172,7 @@ func (fs *FS) endClaims(n *node) {
 		n.files.mu.Unlock()
 		putFiles(f) // the close unlocks, too
 	}
-	fs.stats.pinnedData.Add(-1)
+	fs.holdings.pinnedData.Add(-1)
 	fs.closeNode(n)
 }
 

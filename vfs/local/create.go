@@ -168,7 +168,7 @@ func (fs *FS) durableName(op *vfs.Op, n *node, dir, file mark, apart bool) error
 		return fs.syncer.durable(op, dir)
 	}
 	if !regular {
-		return fs.syncer.durable(op, file) // by syncAll, which includes the directory
+		return fs.syncer.durable(op, file) // by a sync of the whole file system, which includes the directory
 	}
 	return fs.syncer.durable(op, dir, file)
 }
@@ -321,7 +321,7 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 // is below its limits of nodes and open files, so that it need not close any.
 func (fs *FS) mayTryCreate(how *vfs.CreateHow) bool {
 	mode := vfs.SetAttr{SetMode: how.Attr.SetMode, Mode: how.Attr.Mode &^ (unix.S_ISUID | unix.S_ISGID)}
-	return how.Attr == mode && how.Mode != vfs.Exclusive && !fs.nodes.full() && fs.opened() < fs.maxOpen()
+	return how.Attr == mode && how.Mode != vfs.Exclusive && !fs.nodes.full() && fs.holdings.open() < fs.holdings.mostOpen()
 }
 
 // createNew makes the file by opening it with O_CREAT. The new descriptor is open for writing

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // Descriptors is a budget: the number of descriptors that the FSs of a process may keep open
@@ -22,12 +24,12 @@ type Descriptors struct {
 	refused atomic.Uint64
 	mu      sync.Mutex
 	limit   int
-	members map[*FS]struct{}
+	members map[*holdings]struct{}
 }
 
 // NewDescriptors returns a budget of the given number of descriptors for all FSs that use it.
 func NewDescriptors(limit int) *Descriptors {
-	return &Descriptors{limit: limit, members: make(map[*FS]struct{})}
+	return &Descriptors{limit: limit, members: make(map[*holdings]struct{})}
 }
 
 // Limit returns the size of the budget.
@@ -75,12 +77,12 @@ func (d *Descriptors) divideLocked() {
 		floor = limit
 	}
 	shared, above := limit-floor*n, int64(0)
-	for fs := range d.members {
-		above += max(fs.heldDescriptors()-floor, 0)
+	for h := range d.members {
+		above += max(h.held()-floor, 0)
 	}
-	for fs := range d.members {
-		others := above - max(fs.heldDescriptors()-floor, 0)
-		fs.allowed.Store(floor + max(shared-others, 0)/2)
+	for h := range d.members {
+		others := above - max(h.held()-floor, 0)
+		h.allowed.Store(floor + max(shared-others, 0)/2)
 	}
 }
 
@@ -89,14 +91,11 @@ func (d *Descriptors) Held() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	held := int64(0)
-	for fs := range d.members {
-		held += fs.heldDescriptors()
+	for h := range d.members {
+		held += h.held()
 	}
 	return int(held)
 }
-
-// heldDescriptors returns the number of descriptors of the budget that fs has open.
-func (fs *FS) heldDescriptors() int64 { return fixedDescriptors + fs.nodes.count.Load() + fs.opened() }
 
 const (
 	// minPart is the number of descriptors that an FS needs at least.
@@ -106,6 +105,9 @@ const (
 	// The floors of all FSs together are 1/floorsPart of the budget, or more if each FS then had fewer
 	// than minPart. The floor of one FS is at most maxFloor.
 	floorsPart, maxFloor = 16, 1024
+	// maxIdleNodes is the largest number of nodes of an FS that no client has open. Each takes 1.3 KiB of
+	// memory, and keeps the file's inode in the kernel's memory.
+	maxIdleNodes = 1 << 16
 )
 
 // processDescriptors is the budget of FSs whose Config has none: half of RLIMIT_NOFILE. The other
@@ -118,181 +120,84 @@ var processDescriptors = sync.OnceValue(func() *Descriptors {
 	return NewDescriptors(int(min(lim.Cur, 1<<30) / 2))
 })
 
-// join lets fs use the budget. The sweepers of the other FSs close their surplus.
-func (d *Descriptors) join(fs *FS) error {
+// join lets the FS of h use the budget. The sweepers of the other FSs close their surplus.
+func (d *Descriptors) join(h *holdings) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := len(d.members) + 1
 	if d.limit/all < minPart {
 		return fmt.Errorf("%d descriptors are too few for %d file systems, which need %d each: raise the limit of open files (ulimit -n, or LimitNOFILE= in the unit) or serve fewer directories", d.limit, all, minPart)
 	}
-	d.members[fs] = struct{}{}
+	d.members[h] = struct{}{}
 	d.divideLocked()
 	return nil
 }
 
-func (d *Descriptors) leave(fs *FS) {
+func (d *Descriptors) leave(h *holdings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.members, fs)
+	delete(d.members, h)
 	d.divideLocked()
 }
 
-// makeRoomToOpen closes idle files and listings if the FS is at its limit. It is called before a
-// descriptor is opened that stays open after the call. It may block.
-func (fs *FS) makeRoomToOpen() {
-	if fs.opened() < fs.maxOpen() {
-		return
-	}
-	fs.descriptors.divide()
-	if most := fs.maxOpen(); fs.opened() >= most {
-		fs.closeSome(most/32 + 1)
-	}
+// holdings counts the descriptors that one FS has open, and says how many it may have. Any goroutine
+// may call its methods.
+//
+// An FS cannot close the descriptors that are pinned: those of nodes that clients have open, of claims,
+// and those for data that are kept for vfs.Files (openFile.kept). At most three quarters of the
+// descriptors that the FS may have are pinned. Half of the others is for further nodes (files open with
+// O_PATH), half for files open for data and for listings. Of the second half, files with unsynced data
+// may take an eighth before the FS syncs the oldest of them, and a quarter before a writer has to wait
+// for such a sync.
+type holdings struct {
+	budget                  *Descriptors
+	allowed                 atomic.Int64  // number of descriptors that the FS may have (Descriptors.divide)
+	nodes                   *atomic.Int64 // nodes; each has an O_PATH descriptor
+	data, listings          atomic.Int64  // descriptors that are open for data, and for listings
+	pinnedNodes, pinnedData atomic.Int64
 }
 
-// withRoom calls open, which returns a new descriptor. If the process has no descriptors left,
-// withRoom closes some and calls open again.
-func (fs *FS) withRoom(open func() (int, error)) (int, error) {
-	fd, err := open()
-	if outOfDescriptors(err) {
-		fs.makeRoom()
-		fd, err = open()
+// held returns the number of descriptors of the budget that the FS has open.
+func (h *holdings) held() int64 { return fixedDescriptors + h.nodes.Load() + h.open() }
+
+// open returns the number of descriptors that are open for data or for listings.
+func (h *holdings) open() int64 { return h.data.Load() + h.listings.Load() }
+
+// pinned returns the number of pinned descriptors.
+func (h *holdings) pinned() int64 { return h.pinnedNodes.Load() + h.pinnedData.Load() }
+
+// most returns how many descriptors the FS may have, beside those that it always has.
+func (h *holdings) most() int64 { return h.allowed.Load() - fixedDescriptors }
+
+// mostPinned returns the limit of pinned descriptors.
+func (h *holdings) mostPinned() int64 { return h.most() / 4 * 3 }
+
+// unpinned returns the limit of descriptors that are not pinned, for nodes and for data each.
+func (h *holdings) unpinned() int64 { return max(h.most()-h.pinned(), 0) / 2 }
+
+// mostNodes returns the limit of nodes.
+func (h *holdings) mostNodes() int64 { return h.pinnedNodes.Load() + min(h.unpinned(), maxIdleNodes) }
+
+// mostOpen returns the limit of descriptors that are open for data or for listings.
+func (h *holdings) mostOpen() int64 { return h.pinnedData.Load() + h.unpinned() }
+
+// If more than manyUnsynced files have data that is not on stable storage, the flusher syncs the
+// oldest. If mostUnsynced files have such data, a writer syncs some of the oldest before it
+// writes to a file that has none (makeRoomForData).
+func (h *holdings) manyUnsynced() int64 { return h.unpinned() / 8 }
+func (h *holdings) mostUnsynced() int64 { return h.unpinned() / 4 }
+
+// pin adds one to count, which is pinnedNodes or pinnedData. ErrDelay: the limit is reached.
+func (h *holdings) pin(count *atomic.Int64) error {
+	count.Add(1)
+	if h.pinned() <= h.mostPinned() {
+		return nil
 	}
-	return fd, err
-}
-
-// reopenWithRoom calls reopen with the daemon's identity.
-func (fs *FS) reopenWithRoom(fd, flags int) (int, error) {
-	return fs.withRoom(func() (int, error) { return fs.reopen(fd, flags) })
-}
-
-// openName opens name in the directory d with O_PATH.
-func (fs *FS) openName(d *node, name []byte) (int, error) {
-	return fs.withRoom(func() (int, error) { return sysOpenat2(d.fd, name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV) })
-}
-
-// makeRoom closes idle files, listings and nodes when the process has no descriptors left. If no file
-// or listing is idle, it syncs one of the files with the oldest unsynced data, to close it.
-func (fs *FS) makeRoom() {
-	if fs.closeSome(1024) == 0 {
-		fs.syncer.syncOldest()
+	h.budget.divide() // the other FSs may need less than before
+	if h.pinned() <= h.mostPinned() {
+		return nil
 	}
-	fs.nodes.shrink(64, 2, 1, 0)
-}
-
-// closeSome closes files and listings that no call uses, until it has closed the number in want, or
-// more: first those that no vfs.File needs, and of these the ones that were idle for longest. It
-// returns how many it closed.
-func (fs *FS) closeSome(want int64) (closed int64) {
-	for _, needed := range [...]bool{false, true} {
-		for patience := closeAfter; patience >= 0 && closed < want; patience-- {
-			fs.nodes.each(func(n *node) {
-				if closed < want {
-					closed += int64(n.dropIdle(uint32(patience), needed))
-				}
-			})
-		}
-	}
-	return closed
-}
-
-// dropIdle closes n's descriptors for data, claims and listings that were not used for this number of
-// rounds of the sweeper (seconds), and returns how many. If needed is true, it also closes those that
-// vfs.Files need, if they can be opened again. The writable descriptor stays open while a call uses it
-// or n has unsynced data, the one for claims while there are claims.
-func (n *node) dropIdle(patience uint32, needed bool) (closed int) {
-	o, round := &n.files, n.fs.nodes.round.Load()
-	o.mu.Lock()
-	idle := func(f *openFile, files int) bool {
-		return f != nil && (files == 0 || needed && !f.kept) && roundsSince(round, f.used.Load()) >= patience
-	}
-	var ro, rw, claims *openFile
-	if idle(o.ro, o.toRead) {
-		ro, o.ro = o.ro, nil
-	}
-	if idle(o.rw, o.toWrite) && n.isStableLocked() {
-		rw, o.rw = o.rw, nil
-	}
-	if idle(o.claims, 0) {
-		claims = o.takeClaimsLocked()
-	}
-	o.mu.Unlock()
-	return putFiles(ro, rw, claims) + n.streams.drop(round, patience)
-}
-
-// isStableLocked reports whether no call uses the writable descriptor, which n has, and n has no
-// unsynced data. A writer calls wrote before it releases its reference; so while the descriptor is in
-// use, n may soon have unsynced data. The caller holds n.files.mu.
-func (n *node) isStableLocked() bool {
-	return n.files.rw.refs.Load() == 1 && !n.unsynced.listed.Load()
-}
-
-// putFiles releases a reference to each file that is not nil, and returns how many there were.
-func putFiles(files ...*openFile) (n int) {
-	for _, f := range files {
-		if f != nil {
-			f.put()
-			n++
-		}
-	}
-	return n
-}
-
-// closeAll releases n's descriptors for data, claims and listings, even if n has unsynced data. Each file
-// is closed when its last user has released it.
-func (n *node) closeAll() {
-	o := &n.files
-	o.mu.Lock()
-	ro, rw, claims := o.ro, o.rw, o.claims
-	o.ro, o.rw, o.claims = nil, nil, nil
-	o.mu.Unlock()
-	putFiles(ro, rw, claims)
-	n.streams.drop(0, 0)
-}
-
-// letGo closes the descriptors of a file that lost a name, possibly its last, so that the file
-// system can free the file's space when the last call or caller that uses the file has finished.
-func (fs *FS) letGo(v *named) {
-	n := v.n
-	if v.nameless() {
-		fs.nodes.drop(n)
-	} else {
-		n.dropIdle(0, false)
-	}
-}
-
-// closing closes descriptors on a goroutine of its own, because a call with Op.Try must not wait. The
-// last close of a file may wait for the disk, to free a removed file's blocks, or for a file server.
-type closing struct {
-	mu      sync.Mutex
-	queue   []func()
-	running bool           // true while the closing goroutine runs
-	ended   sync.WaitGroup // waits until that goroutine has called every queued function
-}
-
-// add queues f for the closing goroutine. It never waits.
-func (c *closing) add(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.queue = append(c.queue, f)
-	if !c.running {
-		c.running = true
-		c.ended.Go(c.run)
-	}
-}
-
-func (c *closing) run() {
-	for {
-		c.mu.Lock()
-		queue := c.queue
-		c.queue = nil
-		c.running = len(queue) > 0
-		c.mu.Unlock()
-		if len(queue) == 0 {
-			return
-		}
-		for _, f := range queue {
-			f()
-		}
-	}
+	count.Add(-1)
+	h.budget.refuse()
+	return vfs.ErrDelay
 }

@@ -28,7 +28,7 @@ type dirStream struct {
 func (s *dirStream) close() {
 	s.ahead.forget(s.fs)
 	unix.Close(s.fd)
-	s.fs.stats.streams.Add(-1)
+	s.fs.holdings.listings.Add(-1)
 }
 
 // dirStreams holds a directory's idle streams.

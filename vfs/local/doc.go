@@ -24,14 +24,15 @@
 // the kernel for them, so that clients see changes by local programs at once, and returns them with
 // their Change.
 //
-// Parts without an FS. The daemon's identity (credential_switch.go) and the cache of nodes with their
-// versions and their durability (node.go, sweep_turn.go, version.go, durability.go) know no FS. What
-// they need from it and from the kernel are the interfaces nodeHost and disk, which host.go implements. So
-// a test drives them with a clock, files and a disk of its own.
+// Parts without an FS. The daemon's identity (credential_switch.go), the sync calls (sync_call.go), the
+// budget of descriptors (descriptors.go), and the cache of nodes with their versions and their durability
+// (node.go, sweep_turn.go, version.go, durability.go) know no FS. What the cache needs from it and from
+// the kernel are the interfaces nodeHost and disk, which host.go implements. So a test drives it with a
+// clock, files and a disk of its own.
 //
 // Op.Try. A call with vfs.Op.Try makes no system call that is known to wait for the disk, for a
 // server or for a program in user space. fs_kind.go lists the file systems with attributes in
-// memory; verdict.go and read.go name what else must be in memory; descriptors.go closes descriptors
+// memory; verdict.go and read.go name what else must be in memory; close_idle.go closes descriptors
 // for such calls. raw_syscall.go has the rule for system calls that bypass the scheduler.
 //
 // Confinement. No path of more than one component is ever resolved below the root, no symlink is

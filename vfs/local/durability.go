@@ -22,7 +22,7 @@ type durability struct {
 	// failed describes the last sync call that failed; nil if none has.
 	failed atomic.Pointer[SyncError]
 	// confirmed is the number of failed syncs (device.failures) at the last verified sync of this inode
-	// (syncAndConfirm). Only the goroutine whose sync call is running uses it.
+	// (syncCaller.confirm). Only the goroutine whose sync call is running uses it.
 	confirmed uint64
 	// writers are the nodes that stored data which is not known to be stable. All are synced, because
 	// the kernel reports a failure only to descriptors that were open when it happened.

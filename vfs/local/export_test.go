@@ -124,17 +124,17 @@ type Stats struct {
 
 // Stats reads the counters.
 func (fs *FS) Stats() Stats {
-	c := &fs.stats
+	c, h := &fs.stats, &fs.holdings
 	var searches, forgotten uint64
 	if x, ok := fs.resolver.(*index.Index); ok {
 		searches, forgotten = x.Stats()
 	}
 	return Stats{
-		Nodes: fs.nodes.count.Load(), OpenFiles: c.open.Load(), Listings: c.streams.Load(), Unsynced: fs.syncer.unsynced.count.Load(),
-		Pinned:   c.pinnedNodes.Load() + c.pinnedData.Load(),
+		Nodes: fs.nodes.count.Load(), OpenFiles: h.data.Load(), Listings: h.listings.Load(), Unsynced: fs.syncer.unsynced.count.Load(),
+		Pinned:   h.pinned(),
 		Switches: fs.identity.switches.Load(), SwitchFailures: fs.identity.failures.Load(), ThreadsRetired: fs.identity.retired.Load(),
 		Verdicts: c.verdicts.Load(), VerdictsRemembered: c.verdictsRemembered.Load(),
-		Syncs: c.syncs.Load(), SyncFailures: c.syncFailures.Load(),
+		Syncs: fs.syncs.calls.Load(), SyncFailures: fs.syncs.failures.Load(),
 		Searches: searches, Climbs: c.climbs.Load(), Forgotten: forgotten,
 	}
 }
@@ -226,7 +226,7 @@ func (fs *FS) Told(h vfs.Handle, st *unix.Stat_t, changed bool) uint64 {
 func (fs *FS) SetUnnamed(has bool) { fs.noUnnamed.Store(!has) }
 
 // MostUnsynced returns the number of files with unsynced data from which on writers sync.
-func (fs *FS) MostUnsynced() int { return int(fs.mostUnsynced()) }
+func (fs *FS) MostUnsynced() int { return int(fs.holdings.mostUnsynced()) }
 
 // Later sets the clock forward.
 func (fs *FS) Later(by time.Duration) {

@@ -79,10 +79,10 @@ type FS struct {
 	// whatever the mode, and even if the file has no name any more.
 	reopens bool
 
-	descriptors *Descriptors
-	allowed     atomic.Int64 // number of descriptors that the FS may have (Descriptors.divide)
+	holdings    holdings
 	nodes       nodeCache
 	syncer      syncer
+	syncs       syncCaller
 	reserveLeft atomic.Int64 // number of bytes that may be written until lookAtReserve has to be called again
 
 	stop chan struct{}
@@ -109,11 +109,12 @@ var _ vfs.FileSystem = (*FS)(nil)
 // error names it.
 func New(cfg Config) (*FS, error) {
 	fs := &FS{cfg: cfg, readOnly: cfg.ReadOnly, mount: -1, proc: -1, clock: time.Now,
-		stop: make(chan struct{}), descriptors: cfg.Descriptors}
+		stop: make(chan struct{})}
 	fs.syncer.init(host{fs}, cfg.Sync, fs.stop)
 	fs.nodes.init(host{fs}, inodes, &fs.syncer)
-	if fs.descriptors == nil {
-		fs.descriptors = processDescriptors()
+	fs.holdings.budget, fs.holdings.nodes = cfg.Descriptors, &fs.nodes.count
+	if cfg.Descriptors == nil {
+		fs.holdings.budget = processDescriptors()
 	}
 	if err := fs.open(); err != nil {
 		fs.release()
@@ -125,7 +126,7 @@ func New(cfg Config) (*FS, error) {
 }
 
 func (fs *FS) open() error {
-	err := fs.descriptors.join(fs)
+	err := fs.holdings.budget.join(&fs.holdings)
 	if err != nil {
 		return err
 	}
@@ -161,6 +162,8 @@ func (fs *FS) open() error {
 	fs.mountID, fs.bounded, fs.volume = on.ID, top && on.Root == "/", unique.Make(on.Device)
 	// A hook shall see syncs on every file system.
 	fs.syncer.start(devices.join(fs), fs.kind.pages && fs.cfg.SyncHook == nil)
+	fs.syncs.mount, fs.syncs.kind, fs.syncs.device = fs.mount, &fs.kind, fs.syncer.device
+	fs.syncs.hook, fs.syncs.report = fs.cfg.SyncHook, fs.cfg.SyncFailed
 	fs.nodes.memory, fs.nodes.rawAttr = fs.kind.memory, fs.kind.rawAttr
 	fs.identity.init()
 	fs.reopens = fs.kind.memory && unswitched.Load().effective&(1<<unix.CAP_DAC_OVERRIDE) != 0
@@ -248,7 +251,7 @@ func (fs *FS) release() error {
 	}
 	unix.Close(fs.mount) // EBADF if FS.open failed before it opened them
 	unix.Close(fs.proc)
-	fs.descriptors.leave(fs)
+	fs.holdings.budget.leave(&fs.holdings)
 	return err
 }
 

@@ -29,7 +29,7 @@ func TestNodeThatHasLeftTheCacheIsNotOpened(t *testing.T) {
 				t.Fatalf("a node in the cache: %v, %v", there, err)
 			}
 		}
-		pinned := fs.stats.pinnedNodes.Load()
+		pinned := fs.holdings.pinnedNodes.Load()
 		opens := n.opens
 		s := fs.nodes.shard(&o.Handle)
 		s.mu.Lock()
@@ -42,9 +42,9 @@ func TestNodeThatHasLeftTheCacheIsNotOpened(t *testing.T) {
 		if next == n {
 			t.Fatal("the test is wrong: the file has its former node")
 		}
-		if there, err := fs.nodes.open(n); there || err != nil || n.opens != opens || fs.stats.pinnedNodes.Load() != pinned {
+		if there, err := fs.nodes.open(n); there || err != nil || n.opens != opens || fs.holdings.pinnedNodes.Load() != pinned {
 			t.Errorf("a node that has left the cache, open %v: %v, %v; %d opens, %d nodes pinned, before %d and %d",
-				opened, there, err, n.opens, fs.stats.pinnedNodes.Load(), opens, pinned)
+				opened, there, err, n.opens, fs.holdings.pinnedNodes.Load(), opens, pinned)
 		}
 		if opened {
 			fs.nodes.close(n)

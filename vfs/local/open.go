@@ -27,11 +27,11 @@ var (
 
 // OpenFiles implements vfs.OpenCounter.
 func (fs *FS) OpenFiles() (open, most int) {
-	return int(fs.stats.pinnedNodes.Load() + fs.stats.pinnedData.Load()), int(fs.maxPinned())
+	return int(fs.holdings.pinned()), int(fs.holdings.mostPinned())
 }
 
 // OpenRefused implements vfs.OpenCounter.
-func (fs *FS) OpenRefused() { fs.descriptors.refuse() }
+func (fs *FS) OpenRefused() { fs.holdings.budget.refuse() }
 
 // Open implements vfs.Opener.
 func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, error) {
@@ -148,7 +148,7 @@ func (o *openFiles) pin(fs *FS, uid uint32, write bool) (there bool, err error) 
 		return false, nil
 	}
 	if *files == 0 && f.kept {
-		if err = fs.pinOne(&fs.stats.pinnedData); err != nil {
+		if err = fs.holdings.pin(&fs.holdings.pinnedData); err != nil {
 			return false, err
 		}
 	}
@@ -182,7 +182,7 @@ func (fs *FS) unpin(n *node, uid uint32, access vfs.OpenAccess) {
 	}
 	if *files--; *files == 0 && f != nil {
 		if f.kept {
-			fs.stats.pinnedData.Add(-1)
+			fs.holdings.pinnedData.Add(-1)
 		}
 		if f.writable && n.isStableLocked() {
 			last, o.rw, claims = f, nil, o.takeClaimsLocked()

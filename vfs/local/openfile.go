@@ -75,7 +75,7 @@ func (n *node) held(write bool) *openFile {
 // with its own rights. If n has an open file of the same kind (writable or not) already, keep closes fd
 // and returns that file.
 func (n *node) keep(fd int, writable, own bool) *openFile {
-	o, count := &n.files, &n.fs.stats.open
+	o, count := &n.files, &n.fs.holdings.data
 	f := &openFile{fd: fd, writable: writable, kept: !own || !n.fs.reopens, count: count}
 	f.refs.Store(2)
 	f.used.Store(n.fs.nodes.round.Load())
@@ -95,7 +95,7 @@ func (n *node) keep(fd int, writable, own bool) *openFile {
 	}
 	*place = f
 	if f.kept && (!writable && o.toRead > 0 || writable && o.toWrite > 0) {
-		n.fs.stats.pinnedData.Add(1) // Files need it, whose descriptor was closed
+		n.fs.holdings.pinnedData.Add(1) // Files need it, whose descriptor was closed
 	}
 	o.mu.Unlock()
 	n.fs.nodes.hasten(n)
@@ -175,58 +175,3 @@ func (fs *FS) giveBackFile(op *vfs.Op, f *openFile) {
 		fs.closing.add(f.close)
 	}
 }
-
-// An FS cannot close the descriptors that are pinned: those of nodes that clients have open, of
-// claims, and those for data that are kept for vfs.Files (openFile.kept). At most three quarters of
-// the descriptors that the FS may have are pinned. Half of the others is for further nodes (files open
-// with O_PATH), half for files open for data and for listings. Of the second half, files with unsynced
-// data may take an eighth before the FS syncs the oldest of them, and a quarter before a writer has to
-// wait for such a sync.
-
-// mayHold returns how many descriptors the FS may have, beside those that it always has.
-func (fs *FS) mayHold() int64 { return fs.allowed.Load() - fixedDescriptors }
-
-// maxPinned returns the limit of pinned descriptors.
-func (fs *FS) maxPinned() int64 { return fs.mayHold() / 4 * 3 }
-
-// unpinned returns the limit of descriptors that are not pinned, for nodes and for data each.
-func (fs *FS) unpinned() int64 {
-	return max(fs.mayHold()-fs.stats.pinnedNodes.Load()-fs.stats.pinnedData.Load(), 0) / 2
-}
-
-// maxIdleNodes is the largest number of nodes of an FS that no client has open. Each takes 1.3 KiB of
-// memory, and keeps the file's inode in the kernel's memory.
-const maxIdleNodes = 1 << 16
-
-// maxNodes returns the limit of nodes, each of which has an O_PATH descriptor.
-func (fs *FS) maxNodes() int64 {
-	return fs.stats.pinnedNodes.Load() + min(fs.unpinned(), maxIdleNodes)
-}
-
-// maxOpen returns the limit of descriptors that are open for data or for listings.
-func (fs *FS) maxOpen() int64 { return fs.stats.pinnedData.Load() + fs.unpinned() }
-
-// If more than manyUnsynced files have data that is not on stable storage, the flusher syncs the
-// oldest. If mostUnsynced files have such data, a writer syncs some of the oldest before it
-// writes to a file that has none (makeRoomForData).
-func (fs *FS) manyUnsynced() int64 { return fs.unpinned() / 8 }
-func (fs *FS) mostUnsynced() int64 { return fs.unpinned() / 4 }
-
-// pinOne adds one to a count of pinned descriptors. ErrDelay: the limit is reached.
-func (fs *FS) pinOne(count *atomic.Int64) error {
-	c := &fs.stats
-	count.Add(1)
-	if c.pinnedNodes.Load()+c.pinnedData.Load() <= fs.maxPinned() {
-		return nil
-	}
-	fs.descriptors.divide() // the other FSs may need less than before
-	if c.pinnedNodes.Load()+c.pinnedData.Load() <= fs.maxPinned() {
-		return nil
-	}
-	count.Add(-1)
-	fs.descriptors.refuse()
-	return vfs.ErrDelay
-}
-
-// opened returns the number of descriptors that are open for data or for listings.
-func (fs *FS) opened() int64 { return fs.stats.open.Load() + fs.stats.streams.Load() }

@@ -150,7 +150,7 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 			return false, err
 		}
 		s = &dirStream{fs: l.fs, fd: fd, at: dotDotCookie}
-		l.fs.stats.streams.Add(1)
+		l.fs.holdings.listings.Add(1)
 	}
 	s.used = l.fs.nodes.round.Load()
 	list := l.restByPlace

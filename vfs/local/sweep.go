@@ -50,9 +50,9 @@ func (fs *FS) sweepOnce() {
 		fs.reads.Store(uint32(readKindOf(&sfs))) // a remount may have changed the mount's options
 	}
 	// The FS may have fewer descriptors than before, because others need more or SetLimit was called.
-	fs.descriptors.divide()
+	fs.holdings.budget.divide()
 	fs.makeRoomToOpen()
-	if over := fs.nodes.count.Load() - fs.maxNodes(); over > 0 {
+	if over := fs.nodes.count.Load() - fs.holdings.mostNodes(); over > 0 {
 		fs.nodes.shrink(int(over), 2, 1, 0)
 	}
 }
@@ -82,14 +82,10 @@ func (fs *FS) sweepNode(n *node) uint32 {
 	return min(lookEveryRound, forgetAfter-idle)
 }
 
-// counters counts what is open and remembered, in order to limit it, and some events, for tests.
+// counters counts names that are remembered, in order to limit them, and some events, for tests.
 type counters struct {
-	open                         atomic.Int64 // files open for data
-	pinnedNodes, pinnedData      atomic.Int64 // descriptors that cannot be closed: see FS.maxPinned
-	streams                      atomic.Int64 // open listings of directories
 	nameBytes                    atomic.Int64 // see nameMemory
 	verdicts, verdictsRemembered atomic.Uint64
-	syncs, syncFailures          atomic.Uint64
 	climbs                       atomic.Uint64
 	wholeReads                   atomic.Uint64 // of directories, by namesAhead
 }

@@ -3,6 +3,7 @@ package local
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -49,26 +50,38 @@ func (e *SyncError) Unwrap() error {
 	return syscall.EIO
 }
 
-// sync makes one sync call on fd and returns its error, after it has counted and reported it.
-func (fs *FS) sync(what SyncCall, fd int) error {
-	err := fs.callSync(what, fd)
+// A syncCaller makes the sync calls of one FS, counts them, and reports those that fail. It knows what a
+// sync means on the kind of file system.
+type syncCaller struct {
+	mount  int // a descriptor of the file system
+	kind   *fsKind
+	device *device
+	hook   func(what SyncCall, fd int) error // Config.SyncHook
+	report func(what SyncCall, err error)    // Config.SyncFailed
+
+	calls, failures atomic.Uint64
+}
+
+// call makes one sync call on fd and returns its error, after it has counted and reported it.
+func (s *syncCaller) call(what SyncCall, fd int) error {
+	err := s.try(what, fd)
 	if err != nil {
-		fs.stats.syncFailures.Add(1)
-		fs.syncer.device.failures.Add(1)
-		if fs.cfg.SyncFailed != nil {
-			fs.cfg.SyncFailed(what, err)
+		s.failures.Add(1)
+		s.device.failures.Add(1)
+		if s.report != nil {
+			s.report(what, err)
 		}
 	}
 	return err
 }
 
-// callSync makes one sync call on fd and returns its error. On a file system that can lose its log
+// try makes one sync call on fd and returns its error. On a file system that can lose its log
 // (losesLog), it also returns an error if the log is lost.
-func (fs *FS) callSync(what SyncCall, fd int) error {
-	fs.stats.syncs.Add(1)
+func (s *syncCaller) try(what SyncCall, fd int) error {
+	s.calls.Add(1)
 	var err error
-	if fs.cfg.SyncHook != nil {
-		err = fs.cfg.SyncHook(what, fd)
+	if s.hook != nil {
+		err = s.hook(what, fd)
 	}
 	switch {
 	case err != nil:
@@ -77,85 +90,62 @@ func (fs *FS) callSync(what SyncCall, fd int) error {
 	default:
 		err = sysSyncfs(fd)
 	}
-	if err == nil && fs.kind.losesLog {
+	if err == nil && s.kind.losesLog {
 		var st unix.Stat_t
-		err = sysFstat(fs.mount, &st) // XFS answers every stat with EIO when it has lost its log
+		err = sysFstat(s.mount, &st) // XFS answers every stat with EIO when it has lost its log
 	}
 	return err
 }
 
-// syncNode syncs n, whose durability is d, through the writable descriptor if it has one, because
-// only the descriptor that wrote the data is sure to get the error of a failure. If n is nil or
-// cannot be opened, syncNode calls syncAll. If n was removed, it syncs nothing.
-func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
-	if n != nil {
-		f, err := n.held(true), error(nil)
-		if f == nil {
-			f, err = fs.file(&daemonOp, n, false)
-		}
-		if err == nil {
-			defer f.put()
-			return Fsync, fs.syncAndConfirm(Fsync, f.fd, d, n, f.fd)
-		}
-		var st unix.Stat_t
-		if fs.kind.links && sysFstat(n.fd, &st) == nil && st.Nlink == 0 {
-			return Fsync, nil
-		}
-	}
-	return fs.syncAll(d)
-}
-
-// syncAll makes durable all changes of names and attributes so far of objects that cannot be synced
-// alone, such as symlinks.
+// all makes durable all changes of names and attributes so far of objects that cannot be synced alone,
+// such as symlinks. Their durability is d; root is the inode of the directory that mount is open on.
 //
-// A file system with a log commits its changes in order. There syncAll makes an unnamed file and syncs
+// A file system with a log commits its changes in order. There all makes an unnamed file and syncs
 // it, because a sync of its own inode commits all changes before. Without a log it syncs the whole file
 // system, which can take seconds beside programs that write.
-func (fs *FS) syncAll(d *durability) (SyncCall, error) {
-	if fs.kind.logged {
-		fd, err := sysOpenat2(fs.mount, dot, unix.O_TMPFILE|unix.O_RDWR, 0o600, 0)
+func (s *syncCaller) all(d *durability, root *inode) (SyncCall, error) {
+	if s.kind.logged {
+		fd, err := sysOpenat2(s.mount, dot, unix.O_TMPFILE|unix.O_RDWR, 0o600, 0)
 		if err == nil {
 			defer unix.Close(fd)
-			return Fsync, fs.sync(Fsync, fd)
+			return Fsync, s.call(Fsync, fd)
 		}
 	}
 	// Syncfs also returns errors of files that were written before. Those belong to the callers that
 	// sync these files. The kernel reports them once, so the second call fails only if the file system does.
-	if fs.callSync(Syncfs, fs.mount) == nil {
-		return Syncfs, fs.confirm(d, fs.root, fs.mount)
+	if s.try(Syncfs, s.mount) == nil {
+		return Syncfs, s.confirm(d, root, s.mount)
 	}
-	return Syncfs, fs.syncAndConfirm(Syncfs, fs.mount, d, fs.root, fs.mount)
+	return Syncfs, s.callAndConfirm(Syncfs, s.mount, d, root)
 }
 
-// daemonOp is the Op of calls that the daemon makes on its own behalf.
-var daemonOp = vfs.Op{Cred: func() *vfs.Cred { c := Identity(); return &c }()}
-
-// syncAndConfirm makes a sync for an inode with durability d, and confirms it.
-func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, opened int) error {
-	if err := fs.sync(call, fd); err != nil {
+// callAndConfirm makes a sync call on fd for the changes that d counts, and confirms it. The file of fd
+// has the inode i.
+func (s *syncCaller) callAndConfirm(what SyncCall, fd int, d *durability, i *inode) error {
+	if err := s.call(what, fd); err != nil {
 		return err
 	}
-	return fs.confirm(d, n, opened)
+	return s.confirm(d, i, fd)
 }
 
-// confirm is called after a sync for an inode with durability d that succeeded. If any sync of the file
-// system failed since the last verified sync of d, it verifies the result.
+// confirm is called after a sync call on fd that succeeded; see callAndConfirm for the arguments. If any
+// sync of the file system failed since the last verified sync of d, confirm verifies the result.
 //
 // If a file system cannot write its log, a sync may succeed wrongly: ext4 reports the failure only
 // to calls that wait for the log, and XFS does not report it to a sync of a directory. To verify,
-// confirm sets the atime of n, which is open on opened, to its present value and syncs that
-// change. That fails if the log cannot be written, but not if only the data of one file was lost.
-func (fs *FS) confirm(d *durability, n *node, opened int) error {
-	failures := fs.syncer.device.failures.Load()
+// confirm sets the file's atime to its present value and syncs that change. That fails if the log
+// cannot be written, but not if only the data of one file was lost.
+func (s *syncCaller) confirm(d *durability, i *inode, fd int) error {
+	failures := s.device.failures.Load()
 	if d.confirmed == failures {
 		return nil
 	}
-	n.inode.version.before()
-	err := touchAtime(opened)
-	n.inode.version.after(err == nil, nil)
+	i.version.before()
+	err := touchAtime(fd)
+	i.version.after(err == nil, nil)
 	switch err {
 	case nil:
-		err = fs.sync(Fsync, opened)
+		err = s.call(Fsync, fd)
 	case syscall.EPERM, syscall.EACCES:
 		err = nil // the file belongs to another user, and the daemon may not change it
 	}
