@@ -7,41 +7,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-)
 
-// suites are the releases of Debian in whose clean roots the package is installed.
-var suites = []string{"bookworm", "trixie"}
+	"github.com/nfsrdmad/nfsrdmad/test/debian"
+)
 
 // A root is a clean installation of Debian in a directory, as a container would have it: with systemd's programs,
 // which do not run, and without network.
 type root struct{ dir string }
-
-// newRoot unpacks a clean root of a release. mmdebstrap makes it once for each machine.
-func newRoot(t *testing.T, suite string) *root {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	archive := filepath.Join(cache, "nfsrdmad-roots", suite+".tar")
-	if _, err := os.Stat(archive); err != nil {
-		if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		fresh := archive + ".new.tar"
-		run(t, "", nil, "mmdebstrap", "--quiet", "--variant=minbase", "--include=systemd", suite, fresh)
-		if err := os.Rename(fresh, archive); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := &root{t.TempDir()}
-	run(t, "", nil, "tar", "-C", r.dir, "-xf", archive)
-	return r
-}
 
 // do runs a shell's command line in the root, with a /proc of its own, and returns what it prints.
 func (r *root) do(t *testing.T, line string) (out string, status int) {
@@ -88,13 +63,13 @@ func TestDebianPackage(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("chroot needs root")
 	}
-	first, second := build(t, "1.0~test1"), build(t, "1.0~test2")
-	for _, suite := range suites {
+	first, second := debian.Package(t, "deb", "1.0~test1"), debian.Package(t, "deb", "1.0~test2")
+	for _, suite := range debian.Suites {
 		t.Run(suite, func(t *testing.T) {
-			r := newRoot(t, suite)
+			r := &root{debian.Root(t, suite)}
 			before, accounts := r.files(t), r.must(t, "cat /etc/passwd /etc/group")
 			for i, deb := range []string{first, second} {
-				run(t, "", nil, "cp", deb, filepath.Join(r.dir, fmt.Sprintf("package%d.deb", i+1)))
+				debian.Run(t, "", nil, "cp", deb, filepath.Join(r.dir, fmt.Sprintf("package%d.deb", i+1)))
 			}
 			const install = "apt-get install -y --no-install-recommends "
 			r.must(t, install+"/package1.deb")
@@ -133,29 +108,5 @@ func TestDebianPackage(t *testing.T) {
 				t.Errorf("the purge leaves the accounts\n%s\nwhich were\n%s", now, accounts)
 			}
 		})
-	}
-}
-
-// build builds the Debian package of this machine's architecture, with a version, and returns the name of its file.
-func build(t *testing.T, version string) string {
-	t.Helper()
-	out := t.TempDir()
-	pack(t, "../..", out, version, "packaging/package.sh", "deb")
-	return filepath.Join(out, fmt.Sprintf("nfsrdmad_%s-1_%s.deb", version, runtime.GOARCH))
-}
-
-// pack runs a script of a tree for this machine's architecture.
-func pack(t *testing.T, tree, out, version, script string, args ...string) {
-	t.Helper()
-	env := []string{"OUT=" + out, "VERSION=test", "PACKAGE_VERSION=" + version, "SOURCE_DATE_EPOCH=1700000000", "ARCHITECTURES=" + runtime.GOARCH, "WITHOUT_VERBS=yes"}
-	run(t, tree, env, script, args...)
-}
-
-func run(t *testing.T, dir string, env []string, name string, args ...string) {
-	t.Helper()
-	c := exec.Command(name, args...)
-	c.Dir, c.Env = dir, append(os.Environ(), env...)
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/test/debian"
 )
 
 // Two releases that are built in different directories, with different masks, locales and time zones, are the same
@@ -29,10 +31,10 @@ func TestReleaseIsReproducible(t *testing.T) {
 		if b, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("copying the tree: %v\n%s", err, b)
 		}
-		run(t, tree, nil, "chmod", "+x", "packaging/package.sh", "packaging/dist.sh")
+		debian.Run(t, tree, nil, "chmod", "+x", "packaging/package.sh", "packaging/dist.sh")
 		t.Setenv("TZ", []string{"UTC", "Asia/Tokyo"}[i])
 		t.Setenv("LC_ALL", []string{"C", "C.UTF-8"}[i])
-		pack(t, tree, out, "1.0", "packaging/dist.sh")
+		debian.Pack(t, tree, out, "1.0", "packaging/dist.sh")
 		built[i] = make(map[string][]byte)
 		names, _ := filepath.Glob(filepath.Join(out, "*"))
 		for _, name := range names {

@@ -19,8 +19,8 @@ var systemdRoot string
 var machineInit string
 
 // A Machine runs systemd as process 1 of namespaces of its own, on this machine's kernel, inside a
-// Network. Its root is this machine's root below an overlay in memory, without the units that are
-// enabled here. Its processes have the rights of root on this kernel, except that they cannot load
+// Network. Its root is this machine's root, or another directory, below an overlay in memory, without the
+// units that are enabled there. Its processes have the rights of root on this kernel, except that they cannot load
 // modules or set the clock.
 type Machine struct {
 	t       testing.TB
@@ -39,13 +39,25 @@ func BootMachine(t testing.TB, n *Network, version Systemd, folders ...string) *
 	if !version.Ready() {
 		t.Fatalf("%s is not set up: run go run ./test/kernel/setup %[1]s", version)
 	}
+	return bootMachine(t, n, "/", version.debs(), folders)
+}
+
+// BootMachineIn is BootMachine for a directory with the files of an installation, and for the systemd that is
+// installed there.
+func BootMachineIn(t testing.TB, n *Network, root string, folders ...string) *Machine {
+	t.Helper()
+	return bootMachine(t, n, root, "", folders)
+}
+
+func bootMachine(t testing.TB, n *Network, root, debs string, folders []string) *Machine {
+	t.Helper()
 	group, err := newGroup(n.name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer group.Close()
 	cmd := n.Command("bash", append([]string{"-c", systemdRoot + machineInit, "machine_init"}, folders...)...)
-	cmd.Env = append(os.Environ(), "DEBS="+version.debs())
+	cmd.Env = append(os.Environ(), "ROOT="+root, "DEBS="+debs)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 		UseCgroupFD: true,

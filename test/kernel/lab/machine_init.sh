@@ -1,10 +1,10 @@
-# The first program of a Machine, in namespaces of its own: makes this machine's root writable in memory, unpacks $DEBS
+# The first program of a Machine, in namespaces of its own: makes the root $ROOT writable in memory, unpacks $DEBS
 # over it, binds the folders that the arguments name, and becomes systemd.
 set -e
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 memory /mnt
 mkdir /mnt/changes /mnt/work /mnt/root
-mount -t overlay -o lowerdir=/,upperdir=/mnt/changes,workdir=/mnt/work overlay /mnt/root
+mount -t overlay -o lowerdir="$ROOT",upperdir=/mnt/changes,workdir=/mnt/work overlay /mnt/root
 cd /mnt/root
 unpack_systemd
 

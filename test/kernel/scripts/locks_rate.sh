@@ -1,6 +1,6 @@
 # locks_rate serve [PROGRAM]: serve a tmpfs by version 3 over TCP until the test says stop. PROGRAM is the daemon; without it,
 # Linux's own server serves.
-# locks_rate measure: lock and unlock on a mount of $SERVER, with one owner and with 16.
+# locks_rate measure: lock and unlock on a mount of $SERVER, and read attributes, in one thread and in 16.
 if [ "$1" = serve ]; then
 	mkdir -p /srv/memory
 	must mount -t tmpfs -o size=100m memory /srv/memory
@@ -18,9 +18,11 @@ if [ "$1" = serve ]; then
 	await stop
 	[ -z "$daemon" ] || { kill $daemon; wait $daemon || { cat "$SHARED/log"; fail "the daemon's exit status: $?"; }; }
 else
-	mount_over tcp /mnt/n
+	mount_over tcp /mnt/n actimeo=0
 	# Linux's server first waits for clients that may reclaim locks.
 	waiting_for 120 flock -n /mnt/n/file true
-	for owners in 1 16; do must "$WORKER" lockrate /mnt/n/file $owners 5; done
+	for threads in 1 16; do
+		for what in lock getattr; do must "$WORKER" rate /mnt/n/file $what $threads 5; done
+	done
 	must umount /mnt/n
 fi

@@ -28,7 +28,6 @@ var subcommands = map[string]struct {
 	"held":     {"ROUND SHARED MOUNT...", func(a []string) error { return held(a[0], a[1], a[2:]) }},
 	"list":     {"DIR COUNT ROUNDS", func(a []string) error { return list(a[0], number(a[1]), number(a[2])) }},
 	"load":     {"DIR LEDGERS WORKERS STOPFILE strict|outages", func(a []string) error { return load(a[0], a[1], number(a[2]), a[3], a[4] == "strict") }},
-	"lockrate": {"FILE OWNERS SECONDS", func(a []string) error { return lockRate(a[0], number(a[1]), number(a[2])) }},
 	"logs":     {"DIR STOPFILE", func(a []string) error { return writeLogs(a[0], a[1]) }},
 	"loopback": {"BACKING DIR", func(a []string) error { return loopback(a[0], a[1]) }},
 	"mmap":     {"FILE SEED", func(a []string) error { return mapped(a[0], uint64(number(a[1]))) }},
@@ -43,6 +42,7 @@ var subcommands = map[string]struct {
 	"range": {"FILE START LENGTH granted|refused [EVENT FILE]", func(a []string) error {
 		return rangeOf(a[0], number(a[1]), number(a[2]), a[3], a[4:])
 	}},
+	"rate":    {"FILE lock|getattr THREADS SECONDS", func(a []string) error { return rate(a[0], a[1], number(a[2]), number(a[3])) }},
 	"ranges":  {"FILE", func(a []string) error { return ranges(a[0]) }},
 	"sparse":  {"DIR", func(a []string) error { return sparse(a[0]) }},
 	"witness": {"ADDRESS FILE", func(a []string) error { return witness(a[0], a[1]) }},
