@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +58,9 @@ func (g *granter) tell(w *awaited) (stat wire.Stat4, err error) {
 		return wire.Failed, err
 	}
 	defer k.Close()
-	g.sends(w)
+	if !g.sends(w) {
+		return wire.Failed, errLost
+	}
 	var res wire.Res4
 	err = rpc.Do(ctx, k, &rpc.Exchange{
 		Program: wire.Program, Version: to.version, Procedure: uint32(wire.ProcGranted), Cred: g.cred,
@@ -81,10 +85,9 @@ func (g *granter) tellByMessage(w *awaited, cookie []byte) (wire.Stat4, error) {
 	defer g.expectNoMore(w)
 	args := xdr.NewWriter(make([]byte, 0, wire.TestArgs4MaxSize))
 	w.granted(args, cookie)
-	if err := g.deliver(w.to, &letter{wire.ProcGrantedMsg, g.cred, args.Bytes()}); err != nil {
+	if err := g.deliver(w.to, &letter{procedure: wire.ProcGrantedMsg, cred: g.cred, args: args.Bytes(), about: w}); err != nil {
 		return wire.Failed, err
 	}
-	g.sends(w)
 	select {
 	case stat := <-answer:
 		return stat, nil
@@ -108,11 +111,28 @@ func (g *granter) cookieOf(w *awaited) []byte {
 	return w.cookie
 }
 
-// sends counts a call that the host may hear.
-func (g *granter) sends(w *awaited) {
+// errLost means that a host is not told of a lock, because a call of its owner has settled the lock meanwhile, or it has ended.
+var errLost = errors.New("nlm: the host is not told of a lock that it does not have any more")
+
+// sends counts a call that the host may hear. It returns false if the host must not hear the call, because there is nothing
+// to tell any more. The caller has waited for the host's rpcbind, and sends the call at once: if the owner waits for the same
+// lock once more, it takes an old word for a new one.
+func (g *granter) sends(w *awaited) bool {
+	has := g.has(w)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if !has || !slices.Contains(g.untold[w.host], w) {
+		return false
+	}
 	w.sent++
+	return true
+}
+
+// has reports whether the owner still has a lock that was taken for it. The lock may have been released, or its host may have
+// restarted. The caller does not hold g.mu.
+func (g *granter) has(w *awaited) bool {
+	r := w.what()
+	return g.program.state.HostHolds(&r)
 }
 
 // granted encodes the arguments of GRANTED, in the version of the LOCK.

@@ -3,6 +3,7 @@ package nlm
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -68,6 +69,11 @@ func (r *request) awaited(host *state.Client, exclusive bool) *awaited {
 		host: host, to: routeOf(r.call), message: isMessage(wire.Procedure(r.call.Header.Procedure)), lock: l, exclusive: exclusive,
 		name: r.message, owner: r.owner(), length: r.length(), ref: r.ref(host),
 	}
+}
+
+// what returns the range of the lock for the state, without a Claimer.
+func (w *awaited) what() state.HostRange {
+	return state.HostRange{Ref: w.ref, Owner: w.owner, Offset: w.lock.Offset, Length: w.length}
 }
 
 // A granter takes awaited locks that have become free, and tells their hosts (GRANTED). It does the work of one host
@@ -216,6 +222,9 @@ func (g *granter) grant(w *awaited) {
 	taken, calls, doubtful := slices.Contains(g.untold[w.host], w), w.calls, w.doubtful
 	g.mu.Unlock()
 	switch {
+	case taken && !g.has(w):
+		g.settled(w)
+		return
 	case doubtful:
 		g.remember(w, wire.Granted)
 		g.settled(w)
@@ -235,6 +244,8 @@ func (g *granter) grant(w *awaited) {
 		stat, err = g.tell(w)
 	}
 	switch {
+	case errors.Is(err, errLost):
+		g.settled(w)
 	case err != nil:
 		g.again(w, g.unanswered(w, began))
 	case stat == wire.Granted:
@@ -283,7 +294,8 @@ func (g *granter) take(w *awaited) bool {
 	defer e.Leave(&conn)
 	w.ref = state.Ref{Client: w.host, Key: state.FileKey{Domain: state.DomainOf(e.FS), Handle: file}, Export: e.ID}
 	if e.NoLocks { // since the LOCK
-		p.state.HostCancel(&state.HostRange{Ref: w.ref, Owner: w.owner, Offset: w.lock.Offset, Length: w.length}, w.exclusive)
+		r := w.what()
+		p.state.HostCancel(&r, w.exclusive)
 		return false
 	}
 	// From the moment when the lock is taken, a call of its owner must find it among the untold.
@@ -310,7 +322,7 @@ func (g *granter) take(w *awaited) bool {
 
 // retryIfWaits is retry, if the owner still waits for the lock.
 func (g *granter) retryIfWaits(w *awaited) {
-	r := state.HostRange{Ref: w.ref, Owner: w.owner, Offset: w.lock.Offset, Length: w.length}
+	r := w.what()
 	if g.program.state.HostAwaits(&r, w.exclusive, w) {
 		g.retry(w)
 	}
@@ -325,7 +337,7 @@ func (p *Program) release(w *awaited) bool {
 		return p.granter.settled(w) // the locks of an export that is gone are gone as well
 	}
 	defer e.Leave(&conn)
-	r := state.HostRange{Ref: w.ref, Owner: w.owner, Offset: w.lock.Offset, Length: w.length}
+	r := w.what()
 	r.Claimer, _ = vfs.As[vfs.Claimer](e.FS)
 	return p.state.HostRestore(&r, func() (state.Before, bool) {
 		return w.before, p.granter.drop(w.host, func(other *awaited) bool { return other == w && w.taken })

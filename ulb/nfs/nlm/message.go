@@ -37,6 +37,8 @@ type letter struct {
 	procedure wire.Procedure
 	cred      rpc.AuthBytes
 	args      []byte // encoded
+	// about, unless it is nil, is the lock of which the letter tells: see granter.sends.
+	about *awaited
 }
 
 // message encodes the letter as a call, for UDP.
@@ -96,7 +98,7 @@ func (r *request) reply(put func(r *request, w *xdr.Writer, stat wire.Stat4), st
 		w = xdr.NewWriter(make([]byte, 0, wire.TestRes4MaxSize))
 		put(r, w, stat)
 	}
-	r.program.granter.post(to, letter{wire.Procedure(r.call.Header.Procedure) + toResult, rpc.AuthBytes{}, w.Bytes()})
+	r.program.granter.post(to, letter{procedure: wire.Procedure(r.call.Header.Procedure) + toResult, args: w.Bytes()})
 }
 
 // maxLetters is the number of letters that wait until the server knows the port of their host. A host repeats its calls.
@@ -157,7 +159,7 @@ func (g *granter) carry(at netip.Addr) {
 // and BSD send none to such calls.
 const linger = 250 * time.Millisecond
 
-// deliver sends a letter.
+// deliver sends a letter. It returns errLost, and sends nothing, if the letter tells of a lock that the host has lost.
 func (g *granter) deliver(to route, l *letter) error {
 	ctx, cancel := context.WithTimeout(g.ctx, hostAnswers)
 	defer cancel()
@@ -166,7 +168,11 @@ func (g *granter) deliver(to route, l *letter) error {
 	if err != nil {
 		return err
 	}
+	lost := func() bool { return l.about != nil && !g.sends(l.about) }
 	if to.datagrams {
+		if lost() {
+			return errLost
+		}
 		g.datagram(to, port, l)
 		return nil
 	}
@@ -176,6 +182,9 @@ func (g *granter) deliver(to route, l *letter) error {
 		return err
 	}
 	defer k.Close()
+	if lost() {
+		return errLost
+	}
 	ctx, noReply := context.WithTimeoutCause(ctx, linger, errNoReply)
 	defer noReply()
 	err = rpc.Do(ctx, k, &rpc.Exchange{

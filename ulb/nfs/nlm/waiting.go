@@ -1,6 +1,7 @@
 package nlm
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -19,17 +20,22 @@ type Untold struct {
 	Calls int
 }
 
-// Untold lists such locks.
+// Untold lists such locks. It leaves out those that have ended meanwhile.
 func (p *Program) Untold() (all []Untold) {
 	g := &p.granter
+	var ranges []state.HostRange
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	for host, locks := range g.untold {
 		for _, w := range locks {
 			if w.taken && !w.doubtful {
-				all = append(all, Untold{host, w.ref, w.first, w.calls})
+				all, ranges = append(all, Untold{host, w.ref, w.first, w.calls}), append(ranges, w.what())
 			}
 		}
 	}
-	return all
+	g.mu.Unlock()
+	i := -1
+	return slices.DeleteFunc(all, func(Untold) bool {
+		i++
+		return !p.state.HostHolds(&ranges[i])
+	})
 }

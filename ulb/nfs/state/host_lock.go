@@ -149,6 +149,20 @@ func (m *Manager) HostAwaits(r *HostRange, write bool, tag any) bool {
 	return ok && of != nil && of.awaits(r.Client, string(r.Owner), what, tag)
 }
 
+// HostHolds reports whether an owner of a host has locked something in a range. It returns false for what the server is about
+// to end, because it ends the host, or takes away what the host has locked in the file.
+func (m *Manager) HostHolds(r *HostRange) bool {
+	what, ok := byterange.At(r.Offset, r.Length, false)
+	if !ok || r.Client.known.ending.Load() {
+		return false
+	}
+	id := r.Key.id()
+	g := m.acquire()
+	defer g.release()
+	s := g.hostLockState(r, id)
+	return s != nil && !s.isRevoked() && len(s.held.Ranges().Part(what.First, what.Last)) > 0
+}
+
 // HostCancel ends the waiting of an owner of a host for a lock. It returns false if the owner does not wait for it.
 func (m *Manager) HostCancel(r *HostRange, write bool) (waited bool) {
 	what, ok := byterange.At(r.Offset, r.Length, write)
