@@ -226,8 +226,7 @@ func (g *granter) grant(w *awaited) {
 		g.settled(w)
 		return
 	case doubtful:
-		g.remember(w, wire.Granted)
-		g.settled(w)
+		g.accepted(w)
 		return
 	case !taken && (calls > 0 || !g.take(w)):
 		return
@@ -249,12 +248,19 @@ func (g *granter) grant(w *awaited) {
 	case err != nil:
 		g.again(w, g.unanswered(w, began))
 	case stat == wire.Granted:
-		g.remember(w, wire.Granted)
-		g.settled(w)
+		g.accepted(w)
 	case g.doubts(w):
 		g.again(w, grantKeeps)
 	default: // the owner does not wait any more
 		g.program.release(w)
+	}
+}
+
+// accepted settles a lock that its host has accepted. If a call of the owner has settled it before, that call has decided
+// what to remember.
+func (g *granter) accepted(w *awaited) {
+	if g.settled(w) {
+		g.remember(w, wire.Granted)
 	}
 }
 

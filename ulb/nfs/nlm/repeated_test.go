@@ -107,3 +107,23 @@ func TestMessageOfAHostThatHasRestarted(t *testing.T) {
 		})
 	}
 }
+
+// A LOCK_MSG that was BLOCKED, and comes again after the CANCEL of its lock, is DENIED, also when the granter has heard of
+// the CANCEL: the owner does not have the lock (NLM-50).
+func TestRepeatedMessageOfACancelledLock(t *testing.T) {
+	messages(t, func(s *site, p *post, a, b *host) {
+		w := want{1, 0, 10, true}
+		is(t, "LOCK", a.lock(w), wire.Granted)
+		b.lockMsg("one", w, true)
+		is(t, "UNLOCK", a.unlock(w), wire.Granted)
+		synctest.Wait()
+		is(t, "CANCEL", b.cancel(w), wire.Granted)
+		synctest.Wait()
+		p.next()
+		b.lockMsg("one", w, true)
+		var res wire.Res4
+		p.one(t, wire.ProcLockRes, &res)
+		is(t, "LOCK_MSG that comes again", res.Stat, wire.Denied)
+		is(t, "LOCK of the other", a.lock(w), wire.Granted)
+	})
+}
