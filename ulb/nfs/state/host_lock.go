@@ -163,26 +163,24 @@ func (m *Manager) HostHolds(r *HostRange) bool {
 	return s != nil && !s.isRevoked() && len(s.held.Ranges().Part(what.First, what.Last)) > 0
 }
 
-// HostCancel ends the waiting of an owner of a host for a lock. It returns false if the owner does not wait for it.
+// HostCancel ends the waiting of an owner of a host for a lock. It returns false if the owner does not wait for it. With a
+// Claimer it first waits until no LOCK of the file is with the file system: if the claim is refused, the owner of that LOCK
+// begins to wait then (undo.waiter).
 func (m *Manager) HostCancel(r *HostRange, write bool) (waited bool) {
-	what, ok := byterange.At(r.Offset, r.Length, write)
-	if !ok {
-		return false
-	}
-	id := r.Key.id()
-	g := m.acquire()
-	defer g.release()
-	of := g.files.byID[id]
-	if of == nil {
-		return false
-	}
-	of.unqueue(g, func(w *waiter) bool {
-		is := w.Client == r.Client && w.Owner == string(r.Owner) && w.want == what
-		waited = waited || is
-		return is
+	m.hostChange(r, func(g *guard, what *byterange.Range, id fileID) Verdict {
+		want := *what
+		want.Write = write
+		if of := g.files.byID[id]; of != nil {
+			of.unqueue(g, func(w *waiter) bool {
+				is := w.Client == r.Client && w.Owner == string(r.Owner) && w.want == want
+				waited = waited || is
+				return is
+			})
+			if waited {
+				g.released(of) // the lock may have been reserved for this owner, or its place kept others waiting
+			}
+		}
+		return NotFound // no lock has changed, so the claims need not follow
 	})
-	if waited {
-		g.released(of) // the lock may have been reserved for this owner, or its place kept others waiting
-	}
 	return waited
 }

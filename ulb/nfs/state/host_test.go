@@ -2,7 +2,9 @@ package state
 
 import (
 	"net/netip"
+	"runtime"
 	"strconv"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,4 +169,49 @@ func TestHostsAreBounded(t *testing.T) {
 	if u := m.Usage(); u.Opens+u.Locks+u.Ranges+u.Files > 0 {
 		t.Errorf("left over: %+v", u)
 	}
+}
+
+// refusing is a Claimer that refuses all claims, when its gate is open.
+type refusing struct{ *hanging }
+
+func (r refusing) Claim(vfs.Handle, uint64, uint64, vfs.ClaimMode) error {
+	<-r.gate
+	return syscall.EAGAIN
+}
+
+// A CANCEL that comes while its LOCK is with the file system ends the waiting that this LOCK begins when its claim is refused.
+// Otherwise the host would get a lock that it has given up.
+func TestCancelOfALockThatRuns(t *testing.T) {
+	m, claimer := newManager(t), refusing{&hanging{gate: make(chan struct{})}}
+	host := newHost(t, m, "host")
+	r := HostRange{Ref: Ref{Client: host, Key: fileKey(1)}, Owner: []byte("o"), Length: 10, Claimer: claimer}
+	users := func() int {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if c := m.files.claims[r.Key]; c != nil {
+			return c.users
+		}
+		return 0
+	}
+	locked, cancelled := make(chan Verdict, 1), make(chan bool, 1)
+	go func() {
+		_, v := m.HostLock(&LockArgs{Host: host, Ref: r.Ref, OwnerName: r.Owner, Length: 10, Write: true, Wait: true, Claimer: claimer})
+		locked <- v
+	}()
+	for users() < 1 {
+		runtime.Gosched()
+	}
+	go func() { cancelled <- m.HostCancel(&r, true) }()
+	for users() < 2 {
+		select {
+		case <-cancelled:
+			t.Fatal("the CANCEL does not wait for the LOCK")
+		default:
+			runtime.Gosched()
+		}
+	}
+	close(claimer.gate)
+	is(t, "LOCK", <-locked, LockConflict)
+	is(t, "CANCEL has ended the waiting", <-cancelled, true)
+	is(t, "waiters", m.Usage().Waiters, 0)
 }
