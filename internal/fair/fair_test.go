@@ -300,3 +300,20 @@ func TestCountsOfManyGoroutines(t *testing.T) {
 		t.Errorf("%d units, %d sites, %d addresses hold some", all.Held(), all.active.Load(), site.active.Load())
 	}
 }
+
+// Within, unlike Entitled, refuses those that hold nothing a first request of more than their part.
+func TestWithinMakesNoExceptionForTheFirstRequest(t *testing.T) {
+	tree := Tree[int]{Size: 120}
+	first := Node[int]{Address: netip.AddrFrom4([4]byte{10, 0, 1, 1})}
+	tree.Add(&first, 10, 0)
+	next := Node[int]{Address: netip.AddrFrom4([4]byte{10, 0, 2, 1})}
+	const part = 120 / 3 // two sites, and the next one
+	for units, within := range map[int64]bool{part: true, part + 1: false} {
+		if is := tree.Within(&next, units); is != within {
+			t.Errorf("within its part with %d units: %v", units, is)
+		}
+		if !tree.Entitled(&next, units) {
+			t.Errorf("not entitled to %d units", units)
+		}
+	}
+}

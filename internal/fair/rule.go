@@ -179,6 +179,24 @@ func (t *Tree[T]) Entitled(n *Node[T], units int64) bool {
 	return true
 }
 
+// Within reports whether n, its address and its site have no more than their parts after n gets more units. Unlike
+// Entitled, it makes no exception for those that hold nothing: what they ask for may be more than their parts.
+func (t *Tree[T]) Within(n *Node[T], units int64) bool {
+	g := t.groupOf(n)
+	p, at := t.partOf(g), &g.Node
+	if g == &t.strangers && g.held+units > p.units {
+		return false
+	}
+	for _, c := range t.pathOf(n) {
+		p = of(p, at, c)
+		if c.Held()+units > p.units {
+			return false
+		}
+		at = c
+	}
+	return true
+}
+
 // May reports whether n may get this number of the free units.
 func (t *Tree[T]) May(n *Node[T], units int64) bool {
 	if units > t.Free() {

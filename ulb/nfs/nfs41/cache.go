@@ -23,13 +23,33 @@ const (
 // sessions is in use: see session.
 const fewSlots = 8
 
+// leastCached is the size of the largest reply that slot 0 keeps in the smallest session, in bytes, if the client asks
+// for more. RFC 8881 §18.36.3 lets the server lower the size as it likes, but a client whose OPENs do not fit is of no
+// use. 2 KiB is what the NFS server of Linux offers.
+const leastCached = 2 << 10
+
+// A shape is what the memory of a session depends on: its slots, and the size of the largest reply that one of them
+// keeps, in bytes.
+type shape struct{ slots, cached int }
+
+// aside returns the memory that is set aside for a session of the shape, in bytes.
+func (f shape) aside() int64 { return int64(sessionCost + f.slots*slotCost + f.cached) }
+
+// one returns the shape with one slot.
+func (f shape) one() shape { return shape{1, f.cached} }
+
+// smallest returns the smallest shape that a client gets that asks for f.
+func (f shape) smallest() shape { return shape{1, min(f.cached, leastCached)} }
+
 // cache accounts for the memory of sessions and of stored replies. One half of it is set aside (aside)
 // when a session is created: for the session, its slots, and the reply of slot 0, which therefore always
 // works. The other half (others) is for the replies of all other slots, for further connections, and for
 // calls to clients.
 //
 // A fair.Tree, in which sessions are the holders, divides the first half. If a new session of an address
-// within its part finds no memory, the server ends other sessions for it, one after the other (makeRoom).
+// within its part finds no memory, the server ends other sessions for it, one after the other (makeRoom). If there are so
+// many sites that a session is larger than a site's part, the new session is of the smallest shape. The sessions of a
+// site keep the memory of one such session, so each site has a session as long as the memory has room for one of each.
 //
 // The rule for units that only their holders give back (fair.Count) divides the other half among sites, and
 // among the addresses of a site. If the replies of an address or a site reach the limit, the session of it whose
@@ -66,17 +86,18 @@ func (c *cache) init(size int64) {
 	c.half = size / 2
 	c.others.Divide(c.half)
 	// Do not allow more sessions than the table of sessions has places for.
-	c.aside.Size = min(c.half, chunks*chunkSize*asideFor(1, 0))
+	c.aside.Size = min(c.half, chunks*chunkSize*shape{1, 0}.aside())
+	c.aside.Floor = shape{1, leastCached}.aside()
 	c.shares, c.sites = make(map[netip.Addr]*share), make(map[netip.Addr]*share)
 }
 
-// session sets memory aside for the new session s, whose place has its address. The session wants this
-// number of slots, and one reply of size bytes. session returns the number of slots that the session gets,
-// and sets its share. If too little memory is left for the address, it returns 0.
+// session sets memory aside for the new session s, whose place has its address, and sets its share. It returns the
+// shape of the session, which has no more slots than want, and want's size of replies. If too little memory is left for
+// the address, it returns the zero shape.
 //
 // back is true for a client that has opens and no session. It gets a session of one slot as long as any memory is free,
 // even if its address has more than its part, because without a session its lease runs out.
-func (c *cache) session(s *Session, slots, size int, back bool) int {
+func (c *cache) session(s *Session, want shape, back bool) shape {
 	from := clientaddr.Of(s.place.Address)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,15 +105,14 @@ func (c *cache) session(s *Session, slots, size int, back bool) int {
 	// borrow is for its slots. Half of the memory is reserved for small sessions, so that later sessions get some.
 	spare := c.aside.Spare(&s.place)
 	few := min(fewSlots, spare/8/slotCost)
-	if c.aside.Entitled(&s.place, asideFor(fewSlots, size)) {
+	if c.aside.Within(&s.place, shape{fewSlots, want.cached}.aside()) {
 		few = fewSlots
 	}
-	slots = max(1, min(slots, int(max(few, (spare-c.aside.Size/4)/8/slotCost))))
-	n := asideFor(slots, size)
-	if !c.aside.May(&s.place, n) {
-		slots, n = 1, asideFor(1, size)
-		if !back || c.aside.Free() < n {
-			return 0
+	got := shape{max(1, min(want.slots, int(max(few, (spare-c.aside.Size/4)/8/slotCost)))), want.cached}
+	if !c.aside.May(&s.place, got.aside()) {
+		got = got.one()
+		if n := got.aside(); !c.aside.May(&s.place, n) && !(back && n <= c.aside.Free()) {
+			return shape{}
 		}
 	}
 	site := shareIn(c.sites, clientaddr.Site(from), &c.others)
@@ -101,8 +121,15 @@ func (c *cache) session(s *Session, slots, size int, back bool) int {
 		s.share.site = site // other sessions of the address read it without the mutex
 	}
 	s.place.Of = s
-	c.aside.Add(&s.place, n, 0)
-	return slots
+	c.aside.Add(&s.place, got.aside(), 0)
+	return got
+}
+
+// within reports whether the new session s of a shape lets its address and its site stay within their parts.
+func (c *cache) within(s *Session, f shape) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.aside.Within(&s.place, f.aside())
 }
 
 // shareIn returns the share of an address or a site for a further session. A new one counts under up.
@@ -126,6 +153,14 @@ func (c *cache) endSession(s *Session) {
 	leave(c.sites, s.share.site)
 }
 
+// takeBack takes the memory that is set aside for s from a session that has not been made yet, or is ending.
+// endSession follows.
+func (c *cache) takeBack(s *Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.aside.Add(&s.place, -s.place.Held(), 0)
+}
+
 // leave undoes shareIn.
 func leave(all map[netip.Addr]*share, s *share) {
 	if s.sessions--; s.sessions == 0 {
@@ -144,8 +179,6 @@ func (c *cache) loser(s *Session, n int64) (v *Session, held int64) {
 	}
 	return p.Of, p.Held()
 }
-
-func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost + size) }
 
 // account adds n bytes to the memory that s has of cache.others.
 func (c *cache) account(s *share, n int64) { s.others.Add(n) }
@@ -184,26 +217,43 @@ func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Held() }
 // holds reports whether a slot of the share that uses n bytes for its reply may use size bytes instead.
 func (c *cache) holds(s *share, n, size int) bool { return c.left(s) >= int64(size-n) }
 
-// makeRoom ends sessions, one after the other, until reserve returns true: it gets memory for the new
-// session s. size is that of the session's reply in slot 0. The clients of the ended sessions create new
-// ones and lose no state. makeRoom returns false if it did not succeed after it has freed twice what a small
-// session needs: then the memory went to others who are entitled to it.
-func (m *Minor) makeRoom(s *Session, size int, reserve func() bool) bool {
-	if reserve() {
-		return true
+// makeRoom sets memory aside for the new session s, and returns its shape: want, or less if memory is short. If no
+// memory is left, makeRoom ends sessions, one after the other. Their clients create new ones and lose no state.
+// If one slot with the replies that the client wants is more than the part of the address, or cannot be had, the session
+// gets the smallest shape. If that cannot be had either, makeRoom returns the zero shape. back is that of cache.session.
+func (m *Minor) makeRoom(s *Session, want shape, back bool) shape {
+	if got := m.cache.session(s, want, back); got.slots > 0 {
+		return got
 	}
 	m.cache.making.Lock()
 	defer m.cache.making.Unlock()
-	n, freed := asideFor(fewSlots, size), int64(0)
-	for !reserve() {
+	if m.cache.within(s, want.one()) {
+		if got := m.displace(s, want, back); got.slots > 0 {
+			return got
+		}
+	}
+	return m.displace(s, want.smallest(), back)
+}
+
+// displace ends sessions until s gets a session of the shape want with one slot or more, which it returns. It returns
+// the zero shape if it did not succeed after it has freed twice what one slot needs: then the memory went to others who
+// are entitled to it. The caller holds cache.making.
+func (m *Minor) displace(s *Session, want shape, back bool) shape {
+	for n, freed := want.one().aside(), int64(0); ; {
+		if got := m.cache.session(s, want, back); got.slots > 0 {
+			return got
+		}
 		loser, held := m.cache.loser(s, n)
-		if loser == nil || freed >= 2*n || !loser.client.part(loser) {
-			return false
+		if loser == nil || freed >= 2*n {
+			return shape{}
 		}
 		freed += held
-		loser.end()
+		if loser.client.displace(loser) {
+			loser.end()
+		} else {
+			m.cache.takeBack(loser)
+		}
 	}
-	return true
 }
 
 // relieve frees memory of a share, or of its site if that is what limits it, unless another goroutine is doing so: of

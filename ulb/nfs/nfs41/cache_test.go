@@ -25,7 +25,7 @@ func TestStoredRepliesOfASiteLeaveRoom(t *testing.T) {
 			begin := func(at netip.Addr) *Session {
 				s := new(Session)
 				s.place.Address = at
-				if c.session(s, 1, 0, false) == 0 {
+				if c.session(s, shape{1, 0}, false).slots == 0 {
 					t.Fatal("no session")
 				}
 				return s

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
@@ -60,16 +61,20 @@ func (c *client) Gone() {
 	}
 }
 
-// join adds a session. It returns false if the client is gone.
-func (c *client) join(s *Session) bool {
+// join adds a session. It returns NFS4ErrStaleClientID if the client is gone, and NFS4ErrDelay if another session has
+// displaced this one.
+func (c *client) join(s *Session) nfs4.Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.gone {
-		return false
+	switch {
+	case c.gone:
+		return wire.NFS4ErrStaleClientID
+	case s.displaced:
+		return wire.NFS4ErrDelay
 	}
 	c.sessions = append(c.sessions, s)
 	s.owner.AddSessions(1)
-	return true
+	return wire.NFS4OK
 }
 
 // part removes a session from the client. It returns false if another goroutine has removed the
@@ -77,6 +82,19 @@ func (c *client) join(s *Session) bool {
 func (c *client) part(s *Session) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.partLocked(s)
+}
+
+// displace is part for a session that has to make room for another one. If the session has not joined the client yet,
+// it cannot join any more, and displace returns false.
+func (c *client) displace(s *Session) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.displaced = true
+	return c.partLocked(s)
+}
+
+func (c *client) partLocked(s *Session) bool {
 	i := slices.Index(c.sessions, s)
 	if i < 0 {
 		return false

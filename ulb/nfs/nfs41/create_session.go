@@ -88,18 +88,17 @@ func (m *Minor) createLocked(k *nfs4.Compound, owner *state.Client, args *wire.C
 		return nil, s
 	}
 	sess.security.Store(sec)
-	slots := 0
 	sess.place.Address = k.Call.Conn.Peer.Addr()
 	back := !c.anySession(func(*Session) bool { return true }) && m.state.Holds(owner)
-	reserve := func() bool {
-		slots = m.cache.session(sess, int(sess.fore.Maxrequests), sess.fore.maxCached(), back)
-		return slots > 0
+	var got shape
+	if !c.full() {
+		got = m.makeRoom(sess, shape{int(sess.fore.Maxrequests), sess.fore.maxCached()}, back)
 	}
-	if c.full() || !m.makeRoom(sess, sess.fore.maxCached(), reserve) {
+	if got.slots == 0 {
 		m.state.Relieve()
 		return nil, wire.NFS4ErrNoSpace
 	}
-	sess.fore.Maxrequests = uint32(slots)
+	sess.fore.Maxrequests, sess.fore.MaxresponsesizeCached = uint32(got.slots), uint32(got.cached)
 	if v := m.state.Confirm(owner); v != state.Granted {
 		sess.giveBack()
 		return nil, k.Answer(v)
@@ -109,9 +108,9 @@ func (m *Minor) createLocked(k *nfs4.Compound, owner *state.Client, args *wire.C
 		sess.giveBack()
 		return nil, wire.NFS4ErrNoSpace
 	}
-	if !c.join(sess) {
+	if s := c.join(sess); s != wire.NFS4OK {
 		sess.end()
-		return nil, wire.NFS4ErrStaleClientID
+		return nil, s
 	}
 	flags := uint32(0)
 	caller := k.Call.Conn.Caller()

@@ -271,11 +271,11 @@ func TestSessionsAreBounded(t *testing.T) {
 	is(t, "one too many", create(p, createArgs(id, maxSessions+1)).Status, wire.NFS4ErrNoSpace)
 	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: first.id}), nil), wire.NFS4OK)
 	newSession(p, id, maxSessions+1)
-	if n := m.cache.aside.Held(); n != maxSessions*asideFor(8, 8192) {
+	if n := m.cache.aside.Held(); n != maxSessions*(shape{8, 8192}).aside() {
 		t.Errorf("%d bytes set aside", n)
 	}
 	newSession(p, newClient(p, "client", 2), 1)
-	if n := m.cache.aside.Held(); n != asideFor(8, 8192) {
+	if n := m.cache.aside.Held(); n != (shape{8, 8192}).aside() {
 		t.Errorf("%d bytes set aside for one session", n)
 	}
 }
@@ -379,6 +379,72 @@ func TestASiteWithManyAddressesTakesNoSession(t *testing.T) {
 	}
 	if n := m.cache.aside.Held(); n > m.cache.half {
 		t.Errorf("%d bytes are taken of %d", n, m.cache.half)
+	}
+}
+
+// Every site gets a session as long as the memory has room for one of the smallest shape for each, whatever sessions
+// the other sites have and want, and it keeps that session however often the others come back.
+func TestEverySiteGetsASession(t *testing.T) {
+	const memory, sites = 128 << 10, (64 << 10) / (sessionCost + slotCost + leastCached)
+	for name, attrs := range map[string]wire.ChannelAttrs4{
+		"large": {Maxrequests: 64, MaxresponsesizeCached: maxCached},
+		"small": {Maxrequests: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			site, m := site(t, Config{CacheMemory: memory}, state.Config{})
+			try := func(i, client int) wire.CreateSession4Res {
+				p := peerFrom(site, i<<8)
+				args := createArgs(newClient(p, fmt.Sprint("client ", client, " of site ", i), 1), 1)
+				args.ForeChanAttrs.Maxrequests, args.ForeChanAttrs.MaxresponsesizeCached = attrs.Maxrequests, attrs.MaxresponsesizeCached
+				return create(p, args)
+			}
+			// The sites take as much as they can, the first ones before the others ask, until there is one site less than
+			// the memory has room for.
+			hoard := func(sites int) {
+				for i := range sites {
+					for client := 0; try(i, client).Status == wire.NFS4OK && client < 2*memory/sessionCost; client++ {
+					}
+				}
+			}
+			hoard(sites / 2)
+			hoard(sites - 1)
+			p := peerFrom(site, sites<<8)
+			args := createArgs(newClient(p, "honest", 1), 1)
+			args.ForeChanAttrs.Maxrequests = 64
+			got := create(p, args)
+			if is(t, "CREATE_SESSION", got.Status, wire.NFS4OK); got.Status != wire.NFS4OK {
+				return
+			}
+			if n := got.ResOK.ForeChanAttrs.MaxresponsesizeCached; n < leastCached {
+				t.Errorf("the session keeps replies of %d bytes", n)
+			}
+			hoard(sites - 1)
+			if s := m.sessions.find(&got.ResOK.Sessionid); s == nil || s.ended.Load() {
+				t.Error("the honest client has lost its session")
+			}
+			if n := m.cache.aside.Held(); n > m.cache.aside.Size {
+				t.Errorf("%d bytes are taken of %d", n, m.cache.aside.Size)
+			}
+		})
+	}
+}
+
+// A session that is being created makes room like any other, for example while the record of its client is written. Its
+// CREATE_SESSION then gets NFS4ERR_DELAY, and keeps no memory.
+func TestSessionInTheMakingGivesWay(t *testing.T) {
+	site, m := site(t, Config{CacheMemory: 64 << 10}, state.Config{})
+	owner := m.state.Client(newClient(peerFrom(site, 0), "client", 1))
+	making := &Session{owner: owner, client: clientOf(owner), minor: m}
+	making.place.Address = peerFrom(site, 0).Conn.Peer.Addr()
+	m.makeRoom(making, shape{64, maxCached}, false)
+	for i := 1; making.place.Held() > 0; i++ {
+		newClientSession(peerFrom(site, i<<8), fmt.Sprint("newcomer ", i))
+	}
+	is(t, "the end of its CREATE_SESSION", making.client.join(making), wire.NFS4ErrDelay)
+	held := m.cache.aside.Held()
+	making.giveBack()
+	if n := m.cache.aside.Held(); n != held || len(m.cache.sites) != m.cache.aside.Sites() {
+		t.Errorf("%d bytes are held, and were %d; %d sites of %d", n, held, len(m.cache.sites), m.cache.aside.Sites())
 	}
 }
 

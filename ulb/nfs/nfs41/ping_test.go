@@ -142,7 +142,7 @@ func TestSmallSessionsLeavePlaces(t *testing.T) {
 	for _, memory := range []int64{1 << 20, 128 << 20, 1 << 40} {
 		var c cache
 		c.init(memory)
-		if n := c.aside.Size / asideFor(1, 0); n > chunks*chunkSize {
+		if n := c.aside.Size / (shape{1, 0}).aside(); n > chunks*chunkSize {
 			t.Errorf("%d bytes are for %d sessions, the table is for %d", memory, n, chunks*chunkSize)
 		}
 	}

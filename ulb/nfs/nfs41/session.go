@@ -32,6 +32,8 @@ type Session struct {
 	// sessions that clients at the same address created.
 	place fair.Node[*Session]
 	share *share
+	// displaced is true if the session had to make room for another one. The client's mutex guards it.
+	displaced bool
 	// slots are made at their first use.
 	slots []atomic.Pointer[slot]
 	ended atomic.Bool
@@ -75,7 +77,7 @@ func (s *Session) init() {
 	s.calls.target = maxBackSlots
 }
 
-// giveBack gives back the memory that cache.session set aside.
+// giveBack gives back the memory that cache.session set aside, if it was not taken back.
 func (s *Session) giveBack() {
 	s.minor.cache.endSession(s)
 }
