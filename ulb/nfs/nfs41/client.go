@@ -61,6 +61,20 @@ func (c *client) Gone() {
 	}
 }
 
+// endSessions ends the sessions of the client, which creates new ones if it still runs.
+func (c *client) endSessions() {
+	c.mu.Lock()
+	all := c.sessions
+	c.sessions = nil
+	for _, s := range all {
+		s.owner.AddSessions(-1)
+	}
+	c.mu.Unlock()
+	for _, s := range all {
+		s.end()
+	}
+}
+
 // join adds a session. It returns NFS4ErrStaleClientID if the client is gone, and NFS4ErrDelay if another session has
 // displaced this one.
 func (c *client) join(s *Session) nfs4.Status {

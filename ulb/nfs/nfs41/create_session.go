@@ -91,8 +91,14 @@ func (m *Minor) createLocked(k *nfs4.Compound, owner *state.Client, args *wire.C
 	sess.place.Address = k.Call.Conn.Peer.Addr()
 	back := !c.anySession(func(*Session) bool { return true }) && m.state.Holds(owner)
 	var got shape
-	if !c.full() {
-		got = m.makeRoom(sess, shape{int(sess.fore.Maxrequests), sess.fore.maxCached()}, back)
+	if want := (shape{int(sess.fore.Maxrequests), sess.fore.maxCached()}); !c.full() {
+		got = m.makeRoom(sess, want, back)
+		// A client that has restarted does not use the sessions of its earlier incarnation, which may have all that its
+		// address may have.
+		if earlier := clientOf(m.state.Earlier(owner)); got.slots == 0 && earlier != nil {
+			earlier.endSessions()
+			got = m.makeRoom(sess, want, back)
+		}
 	}
 	if got.slots == 0 {
 		m.state.Relieve()

@@ -383,7 +383,8 @@ func TestASiteWithManyAddressesTakesNoSession(t *testing.T) {
 }
 
 // Every site gets a session as long as the memory has room for one of the smallest shape for each, whatever sessions
-// the other sites have and want, and it keeps that session however often the others come back.
+// the other sites have and want, and it keeps that session however often the others come back. If the client restarts,
+// it gets a session in place of the one that it had.
 func TestEverySiteGetsASession(t *testing.T) {
 	const memory, sites = 128 << 10, (64 << 10) / (sessionCost + slotCost + leastCached)
 	for name, attrs := range map[string]wire.ChannelAttrs4{
@@ -422,6 +423,7 @@ func TestEverySiteGetsASession(t *testing.T) {
 			if s := m.sessions.find(&got.ResOK.Sessionid); s == nil || s.ended.Load() {
 				t.Error("the honest client has lost its session")
 			}
+			is(t, "CREATE_SESSION after a restart", create(p, createArgs(newClient(p, "honest", 2), 1)).Status, wire.NFS4OK)
 			if n := m.cache.aside.Held(); n > m.cache.aside.Size {
 				t.Errorf("%d bytes are taken of %d", n, m.cache.aside.Size)
 			}

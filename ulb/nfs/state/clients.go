@@ -165,6 +165,17 @@ func (m *Manager) Confirmed(c *Client) bool {
 	return c.known.confirmed
 }
 
+// Earlier returns the confirmed client that c replaces when it confirms itself: the earlier incarnation of the same
+// client. It returns nil if there is none.
+func (m *Manager) Earlier(c *Client) *Client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if of := m.clients.byName[c.name()].confirmed; of != c {
+		return of
+	}
+	return nil
+}
+
 // add creates an unconfirmed client.
 func (g *guard) add(kind ClientKind, id *Identity) *Client {
 	t := &g.clients
