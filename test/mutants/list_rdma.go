@@ -415,9 +415,9 @@ var rdmaMutants = []mutant{
 	{"V1-46: a call that fits when reduced goes as a Long Call", "transport/rdma", "exchange.encode",
 		"if place {", "if place && header > 1<<20 {", "transport/rdma", "TestCallForms"},
 	{"V1-62: a chunk of no bytes among several is left out", "transport/rdma", "exchange.offer",
-		"e.lists.Writes = append(e.lists.Writes, e.segments[from:])",
+		"e.lists.Writes = append(e.lists.Writes, chunk)",
 		`if len(s) > 0 {
-				e.lists.Writes = append(e.lists.Writes, e.segments[from:])
+				e.lists.Writes = append(e.lists.Writes, chunk)
 			}`,
 		"transport/rdma", "TestOffers"},
 	{"A-10: a call that asks for no credits gets none", "transport/rdma", "connection.received",

@@ -169,7 +169,8 @@ func (c *Client) connectWith(ctx context.Context, propose bool) (*connection, er
 		k.framing = newVersion2(k, uint32(receives))
 	}
 	q := newRequester(k, &c.caller, c.config.Credits)
-	q.noPlacement, q.maxSegment, q.timeout = c.config.NoPlacement, c.config.maxSegment, c.config.Timeout
+	q.noPlacement, q.timeout = c.config.NoPlacement, c.config.Timeout
+	q.ownSegment, q.maxSegment = c.config.maxSegment, c.config.maxSegment
 	if c.config.Callbacks != nil {
 		s := newResponder(k, c.config.Callbacks, callbacks, c.failed)
 		s.noChunks = true

@@ -49,7 +49,7 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 			return 0, errThreshold
 		}
 	}
-	if len(e.segments)+len(e.lists.Reply)+reads/wire.ReadSegmentSize > q.maxSegments {
+	if len(e.segments)+reads/wire.ReadSegmentSize > q.maxSegments {
 		return 0, errSegments
 	}
 	return memory + replySize, nil
@@ -86,17 +86,12 @@ func (e *exchange) offer(q *requester, place bool) (reply int, err error) {
 		results += sinks
 	} else {
 		for _, s := range x.Sinks {
-			// These segments are placeholders until the memory is exposed. A chunk for an empty
-			// sink (rpc.Exchange.Sinks) has no segments, so its result comes inline.
-			from := len(e.segments)
-			pieces := q.pieces(len(s))
-			if pieces > q.maxSegments-from {
-				return 0, errSegments
+			// A chunk for an empty sink (rpc.Exchange.Sinks) has no segments, so its result comes inline.
+			chunk, err := e.chunk(q, len(s))
+			if err != nil {
+				return 0, err
 			}
-			for range pieces {
-				e.segments = append(e.segments, wire.Segment{})
-			}
-			e.lists.Writes = append(e.lists.Writes, e.segments[from:])
+			e.lists.Writes = append(e.lists.Writes, chunk)
 		}
 	}
 	if !known && sinks == 0 || q.shortOnly {
@@ -107,9 +102,21 @@ func (e *exchange) offer(q *requester, place bool) (reply int, err error) {
 	if most <= f.longest(f.answerSize(&e.lists), q.k.receiveLimit, callSends) {
 		return 0, nil
 	}
-	// The segment is a placeholder too.
-	e.lists.Reply = e.replySegment[:]
-	return padded(most), nil
+	reply = padded(most)
+	e.lists.Reply, err = e.chunk(q, reply)
+	return reply, err
+}
+
+// chunk returns a chunk of n bytes. Its segments are placeholders until the memory is exposed.
+func (e *exchange) chunk(q *requester, n int) ([]wire.Segment, error) {
+	from, pieces := len(e.segments), q.pieces(n)
+	if pieces > q.maxSegments-from {
+		return nil, errSegments
+	}
+	for range pieces {
+		e.segments = append(e.segments, wire.Segment{})
+	}
+	return e.segments[from:], nil
 }
 
 // largestResults returns the largest possible size of the results, in bytes, without the data for
@@ -210,7 +217,9 @@ func (e *exchange) expose(q *requester, reserved []byte) error {
 		if err != nil {
 			return err
 		}
-		e.replySegment[0] = wire.Segment{Handle: r.STag(), Length: uint32(len(reserved)), Offset: r.Offset()}
+		for i := range e.lists.Reply {
+			e.lists.Reply[i] = q.segment(r, i, len(reserved))
+		}
 	}
 	return nil
 }

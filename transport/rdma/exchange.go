@@ -57,10 +57,8 @@ type exchange struct {
 	// The memory exposed to the peer.
 	regions  []rdmacm.Region
 	lists    wire.Lists
-	segments []wire.Segment // segments of the Write list
-	// replySegment is the segment of the Reply chunk.
-	replySegment [1]wire.Segment
-	replyMem     []byte
+	segments []wire.Segment // segments of the Write list and the Reply chunk
+	replyMem []byte
 
 	// The outcome.
 	parts  atomic.Int32 // how many of two events are still to come: the completion of the Send, and the outcome

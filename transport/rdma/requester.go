@@ -19,9 +19,9 @@ type requester struct {
 	// into a Send.
 	shortOnly bool
 	// maxSegment is the length of the longest segment, in bytes, and maxSegments the greatest number of
-	// segments in one call.
-	maxSegment, maxSegments int
-	timeout                 time.Duration // DialConfig.Timeout, or 0 without a limit, for calls to a client
+	// segments in one call. The peer may allow less than ownSegment, which is DialConfig.maxSegment.
+	maxSegment, ownSegment, maxSegments int
+	timeout                             time.Duration // DialConfig.Timeout, or 0 without a limit, for calls to a client
 
 	*caller
 	credits credits

@@ -198,7 +198,7 @@ func (v *version2) apply() {
 		return
 	}
 	q.credits.granted = noLimit
-	q.maxSegment = min(q.maxSegment, int(min(v.peer.SegmentSize, math.MaxInt32)))
+	q.maxSegment = min(q.ownSegment, int(min(v.peer.SegmentSize, math.MaxInt32)))
 	q.maxSegments = int(min(v.peer.Segments, math.MaxInt32))
 	if q.maxSegment == 0 || q.maxSegments == 0 {
 		q.shortOnly, q.maxSegment = true, 1
