@@ -335,4 +335,6 @@ var rdma2Mutants = []mutant{
 		"b.xid += 1 << 31", "b.xid += 0", "transport/rdma", "TestXIDsKeepAway"},
 	{"P-6: a reply that ends two calls makes room for a message", "transport/rdma", "version2.brokenReply",
 		"v.surplus++", "v.surplus += 0", "transport/rdma", "TestReplyBetweenThePartsOfAnother"},
+	{"V2-N25: a message of another version is taken for a grant", "transport/rdma", "version2.refuse",
+		"p.Type == wire.TypeError:", "(p.Type == wire.TypeError || p.Type == wire.TypeGrant):", "test/version2", "TestResponderReadsTheVersionFirst"},
 }

@@ -240,3 +240,14 @@ func TestRequesterRefuses(t *testing.T) {
 		})
 	}
 }
+
+// A client, too, reads no word but the XID of a message whose version it does not know. Row V2-N25 of docs/conformance.md.
+func TestRequesterReadsTheVersionFirst(t *testing.T) {
+	r, _ := newRequester(t)
+	r.settle()
+	for _, ht := range types() {
+		r.peer.send(ofVersion9(ht))
+		r.peer.wantError(7, 9, wire.ErrorBody2{Code: wire.Err2Vers, Low: 1, High: 2})
+	}
+	r.goesOn()
+}

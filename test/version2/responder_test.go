@@ -258,3 +258,30 @@ func TestFirstMessages(t *testing.T) {
 	p.wantFinal()
 	p.wantCount(0x77, 1)
 }
+
+// types returns all header types of version 2 and the ones beside them, except that of an error, which is the same in
+// all versions.
+func types() (all []wire.HeaderType) {
+	for ht := range wire.HeaderType(15) {
+		if ht != wire.TypeError {
+			all = append(all, ht)
+		}
+	}
+	return all
+}
+
+// ofVersion9 returns a message of version 9 that would be one of this type in version 2, and would permit nothing more.
+func ofVersion9(ht wire.HeaderType) []byte {
+	return append(words(7, 9, 0, uint32(ht)), bump(7)...)
+}
+
+// In a message of an unknown version no other word than the XID has a meaning, neither the type nor the credits: each such
+// message gets ERR_VERS, whatever version 2 would take it for. Row V2-N25 of docs/conformance.md.
+func TestResponderReadsTheVersionFirst(t *testing.T) {
+	p := settled(t)
+	for _, ht := range types() {
+		p.send(ofVersion9(ht))
+		p.wantError(7, 9, wire.ErrorBody2{Code: wire.Err2Vers, Low: 1, High: 2})
+	}
+	p.wantCount(0x77, 1)
+}

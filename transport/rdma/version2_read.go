@@ -192,12 +192,13 @@ func (v *version2) resume() {
 // drop makes m a message that is discarded because of f.
 func drop(m *inbound, f Fault) { m.kind, m.fault = kindDrop, f }
 
-// refuse makes m a message that is answered with an RDMA2_ERROR. An RDMA2_ERROR or a grant is answered only if
-// it stands between the parts of an RPC message. The responder answers what may be a call. The framing itself
-// answers other messages, and it ends the connection of a peer that takes none of these answers (mostErrands).
+// refuse makes m a message that is answered with an RDMA2_ERROR. An RDMA2_ERROR is answered only if it stands between
+// the parts of an RPC message. A message of another version is no grant, whatever its header type is. The responder
+// answers what may be a call. The framing itself answers other messages, and it ends the connection of a peer that takes
+// none of these answers (mostErrands).
 func (v *version2) refuse(m *inbound, p wire.Prefix2, f Fault) {
 	switch {
-	case f != faultContinuation && (p.Type == wire.TypeError || p.Type == wire.TypeGrant):
+	case f != faultContinuation && p.Type == wire.TypeError:
 		drop(m, f)
 	case v.k.responder != nil && !p.Type.IsReply() && p.Type != wire.TypeCallMiddle:
 		m.kind, m.fault = kindCall, f
