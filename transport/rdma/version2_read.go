@@ -25,7 +25,7 @@ func (v *version2) read(r *rdmacm.Recv) (m inbound) {
 			return m
 		}
 		if f == faultNone {
-			v.settle()
+			defer v.settle()()
 		}
 	}
 	var about refusedKind

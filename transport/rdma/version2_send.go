@@ -403,13 +403,32 @@ func (v *version2) waitLocked() {
 func (v *version2) closed() {
 	v.endRun()
 	v.mu.Lock()
+	v.endLocked()
+	v.mu.Unlock()
+	v.kick()
+	v.k.stats.versions.leave(v)
+}
+
+// replaced is called instead of closed if the connection goes on with version 1. What waits is dropped: only errors of
+// the framing itself can wait before the version is settled.
+func (v *version2) replaced() {
+	v.mu.Lock()
+	v.endLocked()
+	dropped := v.waiting
+	v.first, v.last, v.waiting = nil, nil, 0
+	v.mu.Unlock()
+	for range dropped {
+		v.k.returned()
+	}
+	v.k.stats.versions.leave(v)
+}
+
+// endLocked stops the timers. They do not start again.
+func (v *version2) endLocked() {
 	v.ended = true
 	for _, t := range []*time.Timer{v.patience, v.runTimer} {
 		if t != nil {
 			t.Stop()
 		}
 	}
-	v.mu.Unlock()
-	v.kick()
-	v.k.stats.versions.leave(v)
 }

@@ -113,22 +113,23 @@ func (v *version2) refusedVersion(p wire.Prefix2, message []byte) bool {
 	q.mu.Lock()
 	v.k.framing = version1{v.k}
 	q.mu.Unlock()
-	v.k.stats.versions.leave(v)
+	v.replaced()
 	decided(wire.Version1)
 	return true
 }
 
 var errNoCommonVersion = errors.New("rdma: the server speaks neither version 1 nor version 2")
 
-// settle notes that the server has accepted version 2.
-func (v *version2) settle() {
+// settle notes that the server has accepted version 2. Its caller calls the result, which tells the client, after it has
+// read the message: if the message has the server's properties, the client's first call keeps to them.
+func (v *version2) settle() (tell func()) {
 	decided := v.decided
 	v.decided = nil
 	v.apply()
 	v.mu.Lock()
 	v.released = true
 	v.mu.Unlock()
-	decided(wire.Version2)
+	return func() { decided(wire.Version2) }
 }
 
 // properties applies the properties that the peer announces (§5, §6.3.4).

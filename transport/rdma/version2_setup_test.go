@@ -385,3 +385,27 @@ func TestTooManySegmentsAreNotMade(t *testing.T) {
 		t.Errorf("%v, %d segments", err, cap(e.segments))
 	}
 }
+
+// If the server refuses version 2 after it has sent something else, what waits of version 2 ends with that version. Its
+// timer would end the connection later, although that has version 1.
+func TestNothingIsLeftOfARefusedVersion(t *testing.T) {
+	s := newModelSide(t, "client", true, 4)
+	v, chosen := s.v, uint32(0)
+	v.decided = func(version uint32) { chosen = version }
+	v.released, v.limit = false, 0
+	v.sendError(&inbound{xid: 7, version: 9}, faultVersion, 1)
+	if v.waiting != 1 || v.patience == nil {
+		t.Fatalf("%d messages wait", v.waiting)
+	}
+	refusal := words(0xbad, 2, 1, 4, 1, 1, 1)
+	p, _ := wire.ParsePrefix2(refusal)
+	if !v.refusedVersion(p, refusal) || chosen != wire.Version1 {
+		t.Fatalf("version %d is chosen", chosen)
+	}
+	if v.patience.Stop() {
+		t.Error("the timer of version 2 runs")
+	}
+	if k := v.k; k.sent.Load() != k.back.Load() {
+		t.Error("a message still waits")
+	}
+}
