@@ -335,6 +335,11 @@ var rdma2Mutants = []mutant{
 		"b.xid += 1 << 31", "b.xid += 0", "transport/rdma", "TestXIDsKeepAway"},
 	{"P-6: a reply that ends two calls makes room for a message", "transport/rdma", "version2.brokenReply",
 		"v.surplus++", "v.surplus += 0", "transport/rdma", "TestReplyBetweenThePartsOfAnother"},
+	{"V2-N22: a result may come beside the chunk that could hold it", "transport/rdma", "exchange.acceptsChunk",
+		"used := min(c.Bytes(), uint64(len(sink)))", "used := min(c.Bytes(), uint64(len(sink)))\n\tif used == 0 {\n\t\tsink = nil\n\t}",
+		"transport/rdma", "TestWronglyReducedReplies"},
+	{"V2-N23: a client counts on replies of one message", "transport/rdma", "exchange.offer",
+		"q.k.receiveLimit, callSends)", "q.k.receiveLimit, 1)", "transport/rdma", "TestNoReplyChunkForShortReplies"},
 	{"V2-N25: a message of another version is taken for a grant", "transport/rdma", "version2.refuse",
 		"p.Type == wire.TypeError:", "(p.Type == wire.TypeError || p.Type == wire.TypeGrant):", "test/version2", "TestResponderReadsTheVersionFirst"},
 }
