@@ -112,6 +112,10 @@ func (s *modelSide) call(n int) bool {
 	xid := s.xid
 	s.open[xid] = true
 	s.mu.Unlock()
+	q := s.v.k.requester
+	q.mu.Lock()
+	q.pending.insert(&exchange{xid: xid}) // parts are taken only of a reply for which a call waits
+	q.mu.Unlock()
 	o := s.message(xid, n)
 	o.sent = ignoreOutcome
 	s.v.post(o)
@@ -188,6 +192,10 @@ func (s *modelSide) deliver() bool {
 			s.t.Errorf("%s: a reply to %d", s.name, m.xid)
 		}
 		delete(s.open, m.xid)
+		q := s.v.k.requester
+		q.mu.Lock()
+		q.pending.remove(m.xid)
+		q.mu.Unlock()
 	case kindDrop, kindError:
 		s.t.Errorf("%s: %v", s.name, m.fault)
 	}

@@ -372,3 +372,44 @@ func TestStrangersHaveShortCallsWhileFull(t *testing.T) {
 		t.Errorf("a stranger may send %d bytes while there is room", n)
 	}
 }
+
+// Parts of a reply for which no call waits get no memory, in either role: they are dropped, and so are those behind them.
+func TestPartsOfRepliesForWhichNoCallWaits(t *testing.T) {
+	const xid = 0x99
+	parts := func() [][]byte {
+		stream := opaqueReply(xid, pattern(9000))
+		return [][]byte{
+			part(wire.TypeReplyMiddle, xid, len(stream)-4000, stream[:4000]),
+			part(wire.TypeReplyMiddle, xid, len(stream)-8000, stream[4000:8000]),
+			message2(wire.TypeReplyInline, xid, nil, stream[8000:]),
+		}
+	}
+	check := func(role string, k *connection) {
+		if n := k.stats.versions.partsReceived.Load(); n != 0 {
+			t.Errorf("the %s takes %d parts", role, n)
+		}
+		if stray, broken := k.stats.Count(faultStrayReply), k.stats.Count(faultBrokenRun); stray != 1 || broken != 2 {
+			t.Errorf("the %s drops %d messages without a call, and %d behind them", role, stray, broken)
+		}
+	}
+	b := newBench(t, benchConfig{server: Config{Version2: true}})
+	p := b.peer2()
+	p.open()
+	for _, m := range parts() {
+		p.send(m)
+	}
+	p.alive()
+	check("server", b.connection())
+
+	s, _ := newScript2(t, DialConfig{}, accepts2(64))
+	for _, m := range parts() {
+		s.sendRaw(permits(m, 64))
+	}
+	done := s.start(null())
+	q, _ := s.next2()
+	s.sendRaw(permits(message2(wire.TypeReplyInline, q.XID, nil, opaqueReply(q.XID, pattern(4))), 64))
+	if r := ended(t, done); r.err != nil {
+		t.Errorf("a call afterwards ends with %v", r.err)
+	}
+	check("client", s.client.link)
+}

@@ -289,8 +289,10 @@ func (v *version2) readCall(m *inbound, p wire.Prefix2) {
 
 // readReply decodes the header of a reply. If that is bad, the call of the reply ends (§7).
 func (v *version2) readReply(m *inbound, p wire.Prefix2) {
-	if v.k.requester == nil {
+	q := v.k.requester
+	if q == nil || p.Type.IsMiddle() && !q.waits(p.XID) { // parts get memory only if a call waits for them
 		v.sequence.Fail(p)
+		v.endRun()
 		drop(m, faultStrayReply)
 		return
 	}
