@@ -288,7 +288,7 @@ func TestMoreConnectionsThanOpenFiles(t *testing.T) {
 	p := servertest.StartProcess(t, exec.Command("sh", "-c", "ulimit -n 600 && exec \"$0\" \"$@\"",
 		binary(t), "serve", "--state-dir", t.TempDir(), "--tcp", "127.0.0.1:0", "--rdma", "none",
 		"--config", writeFile(t, "nfsrdmad.toml", "[limits]\nconnections = 5000\n"), "--export", t.TempDir()+":/,insecure"))
-	line := p.AwaitLine("a lower number is used")
+	line := p.AwaitLine("the daemon uses a lower number")
 	for _, s := range []string{"5000", "600", "LimitNOFILE"} {
 		if !strings.Contains(line, s) {
 			t.Errorf("%q does not say %s", line, s)

@@ -3,7 +3,7 @@ package logline
 // Lines about clients: mounts, Kerberos, groups of users, the grace period, opens and locks.
 var (
 	SlowCall = warn("a call took long",
-		"`waited_for` says what it waited for longest, in the words of [`nfsrdmad calls`](#who-is-connected-what-is-open-what-waits): if that is `disk`, see whether the disk of `export` is slow or broken (`iostat -x`, the kernel's log). The key `slow_call` says how long is long")
+		"`waited_for` names what the call waited for longest, in the words of [`nfsrdmad calls`](#who-is-connected-what-is-open-what-waits): if that is `disk`, see whether the disk of `export` is slow or broken (`iostat -x`, the kernel's log). The key `slow_call` sets the limit")
 	MountRefused = warn("mount refused",
 		"`reason` names the option of the export that refused the mount, or says that no export has the path; `remedy` says what to do; [configuration.md](configuration.md#export) explains the options. With version 4 `path` is the first name of the path that the client cannot see; it is empty if no export serves the client")
 	NoSuchExport = info("no export has the name that a client looked up",

@@ -5,7 +5,7 @@ var (
 	DiskFailed = fault("the disk did not store what was written",
 		"follow `remedy`. `directory`, `file_system` and `mounted_on` name the file system, `error` the reason. The daemon answered the affected calls with an error, and clients send uncommitted data again. There is one line a minute for each file system: `others_before` counts the syncs that failed since the line before, and the metric `nfsrdmad_failed_syncs_total` counts all failed syncs")
 	WaitsForDirectory = warn("the start waits for the directory of an export",
-		"see whether the disk or the file server of the directory that `error` names works. No export can be served without it, or `strict` is set. The daemon goes on as soon as it answers")
+		"see whether the disk or the file server of the directory that `error` names works. The daemon waits because it can serve no other export, or because `strict` is set. It goes on as soon as the directory answers")
 	LeftOut = fault("an export is left out; the daemon tries again every minute",
 		"correct what `error` says: the directory is missing, its file system does not answer, or the export would open another one to its clients. All other exports are served. SIGHUP tries again at once")
 	DirectoryUnopened = fault("an export's directory cannot be opened at its path: the one before is still served",
@@ -28,8 +28,8 @@ var (
 		"as in the row above")
 	OldHandles = warn("this version of nfsrdmad does not accept the file handles that an earlier version gave to clients",
 		"see [below](#upgrading-and-restarting). The line comes once for each export")
-	FileSystemLacks = warn("the file system of an export does not keep all that clients expect",
-		"`lacks` says what does not hold on a file system of this `kind`")
+	FileSystemLacks = warn("the file system of an export lacks what clients expect of NFS",
+		"`lacks` says what clients do not get on this `kind` of file system, and the remedy")
 	MountUnserved = warn("a mount below an export is not served",
 		"`reason` says why, and [configuration.md](configuration.md#mounts-below-an-export) which mounts are served")
 	MoreMountsUnserved = warn("more mounts below exports are not served, and have no lines",
@@ -47,7 +47,7 @@ var (
 	ReloadFailed = fault("reload failed: the old configuration stays in force",
 		"correct the error that the line names, and send SIGHUP again")
 	ValueKept = warn("cannot listen at the new address of a key: the former one stays in force",
-		"choose another address for the `key` that the line names, and reload; the next reload tries again in any case. The daemon listens at the new address before it leaves the former one, so if the two overlap, such as `127.0.0.1:9427` and `:9427`, take the key out, reload, and put it back, or restart")
+		"choose another address for the `key` that the line names, and reload; the next reload tries again in any case. The daemon listens at the new address before it leaves the former one. If the two overlap, such as `127.0.0.1:9427` and `:9427`, restart the daemon, or reload without the key, and then with it")
 	RestartNeeded = warn("some changes of the configuration take effect at the next start only",
 		"restart the daemon if the new values are to take effect; `keys` names the keys that have changed")
 	ExportClosed = info("closed an export that was replaced or removed",

@@ -10,7 +10,7 @@ var (
 		"nothing, if that is intended; else give the daemon the capabilities in [containers.md](containers.md#users)")
 	MemoryTooLarge = warn("the limits of memory are larger than the memory of the machine",
 		"lower `ceiling`, `state` or `replies` in `[memory]`: if clients make the daemon use all of it, the kernel ends the daemon")
-	FewerConnections = warn("limits.connections is too large for the limit of open files (LimitNOFILE=, ulimit -n), and a lower number is used",
+	FewerConnections = warn("limits.connections is too large for the limit of open files (LimitNOFILE=, ulimit -n): the daemon uses a lower number",
 		"raise the limit of open files (`LimitNOFILE=`, `ulimit -n`), or lower `connections`")
 	DevicesUnused = warn("no RDMA device can be used: RDMA is served by the software RNIC",
 		"nothing, if the machine is to have no RDMA device. Else correct what `error` says: see [devices.md](devices.md)")
