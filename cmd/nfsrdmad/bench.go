@@ -26,8 +26,8 @@ func benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench HOST:/export...",
 		Short: "Measure an NFS server, or compare several",
-		Long: `Measure an NFS server by NFS version 3, 4.1 or 4.2, over TCP or RDMA. What the
-measurement needs lies in a directory of its own in the export, and is removed
+		Long: `Measure an NFS server by NFS version 3, 4.1 or 4.2, over TCP or RDMA. Its
+files lie in a directory of their own in the export; bench removes the directory
 afterwards.
 
 Several servers are measured in turns, each --rounds times for --duration, and compared:
@@ -36,9 +36,9 @@ the ratio is that of the medians, to the first server. HOST may have a port.
 After Ctrl-C the results so far are printed, and the exit status is 3.
 
 Workloads: read, write, randread, randwrite, getattr, create (a file made and
-removed), readdirplus, null, and syncwrite, which is randwrite where each WRITE
-is stable before it is answered; the others' are UNSTABLE. A transfer that is larger than
-the server takes is reduced to what it does.
+removed), readdirplus, null, and syncwrite, which is randwrite with FILE_SYNC WRITEs;
+the other workloads write UNSTABLE. bench reduces a transfer that is larger than the
+server's limit to that limit.
 
 By NFS version 4 all connections share one session. A READ or WRITE is a request
 of SEQUENCE, PUTFH, READ or WRITE, and, without --no-attributes, GETATTR; null is
@@ -90,7 +90,7 @@ which opens and closes a file that exists.
 	f.IntVar(&cfg.Connections, "connections", 1, "connections")
 	durationVar(f, &cfg.Duration, "duration", 10*time.Second, time.Millisecond, 24*time.Hour, "how long to measure")
 	durationVar(f, &cfg.Timeout, "timeout", 30*time.Second, time.Millisecond, time.Hour, "how long connecting, mounting and each step of the preparation may take")
-	f.Int64Var(&cfg.Ops, "ops", 0, "end after so many operations instead")
+	f.Int64Var(&cfg.Ops, "ops", 0, "end after this number of operations, not after --duration")
 	f.IntVar(&uid, "uid", -1, "act as this user (default: the calling user)")
 	f.IntVar(&gid, "gid", -1, "and this group, with --uid")
 	output.add(f)

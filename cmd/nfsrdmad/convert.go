@@ -17,7 +17,7 @@ func convertCommand() *cobra.Command {
 		Use:   "convert [FILE]",
 		Short: "Print the exports of a file such as /etc/exports as [[export]] of the configuration",
 		Long: `Print the exports of a file in the form of exports(5), by default /etc/exports, as
-[[export]] of the configuration file. What has no effect here is a comment in the
+[[export]] of the configuration file. Options without effect here are comments in the
 output. Host names are replaced by their present addresses.
 
 If a client or an export cannot be served as the file says, it is left out, a line

@@ -103,7 +103,7 @@ func (c *connectFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&c.mountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
 	f.StringVar(&c.flavor, "sec", "sys", "how to prove who calls: sys, krb5, krb5i or krb5p")
 	f.StringVar(&c.keytab, "keytab", "", "with Kerberos: a keytab (default: the credential cache of KRB5CCNAME or krb5.conf, or /tmp/krb5cc_UID)")
-	f.StringVar(&c.principal, "principal", "", "with --keytab: whose key to use (default: the first)")
+	f.StringVar(&c.principal, "principal", "", "with --keytab: the principal of the key (default: the first)")
 	f.StringVar(&c.server, "server-principal", "", "with Kerberos: the server's principal, such as nfs@server.example.org (default nfs@HOST)")
 }
 

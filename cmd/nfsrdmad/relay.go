@@ -27,12 +27,12 @@ func relayCommand() *cobra.Command {
 		Long: `Take RPC calls over TCP and carry each over RDMA to the server at HOST (port 20049),
 until SIGTERM or SIGINT. Credentials pass unchanged; RPCSEC_GSS cannot be carried.
 
-Questions to rpcbind are answered on every address, with the relay itself; clients
-that ask rpcbind need --rpcbind-listen :111. Calls of MOUNT go to
-the server's MOUNT service: --mount-port of its TCP, or wherever it is found.
+The relay answers calls of rpcbind at each of its addresses, and names itself. Clients
+that ask rpcbind need --rpcbind-listen :111. The relay passes calls of MOUNT to the
+server's MOUNT service, which it finds itself, or to TCP port --mount-port.
 
-The server sees the relay's address and a privileged port, not the clients': each
-client that reaches the relay may do there what the relay may.
+The server sees the relay's address and a privileged port, and not those of clients.
+So each client of the relay may do at the server what the relay may do.
 
 With --sec, all clients act at the server as the relay's own principal, whatever
 users they name. --share-principal confirms that you want this. Clients then need
@@ -56,7 +56,7 @@ privileged ports, unless --insecure is given. ` + securityHelp,
 			cfg.MountPort = connect.mountPort
 			switch secured := cfg.Target.Security != nil; {
 			case secured && !share:
-				return usageError{fmt.Errorf("--sec %s: all clients of the relay will act at the server as the relay's principal, whatever they say of themselves: add --share-principal if that is meant", connect.flavor)}
+				return usageError{fmt.Errorf("--sec %s: all clients of the relay will act at the server as the relay's principal, whatever users they name: add --share-principal if you want this", connect.flavor)}
 			case !secured && (share || cfg.Insecure):
 				return usageError{errors.New("--share-principal and --insecure belong to --sec krb5, krb5i or krb5p")}
 			}
@@ -75,10 +75,10 @@ privileged ports, unless --insecure is given. ` + securityHelp,
 	}
 	f := c.Flags()
 	f.StringArrayVar(&listen, "listen", nil, "address to take calls on: ADDR:PORT or :PORT; repeatable")
-	f.StringArrayVar(&portmap, "rpcbind-listen", nil, "address to answer rpcbind's questions on as well, such as :111; repeatable")
+	f.StringArrayVar(&portmap, "rpcbind-listen", nil, "address to answer calls of rpcbind on as well, such as :111; repeatable")
 	connect.add(f)
 	connect.addVersion(f)
-	f.IntVar(&cfg.Calls, "calls", 128, "calls in progress for each client")
+	f.IntVar(&cfg.Calls, "calls", 128, "most calls in progress for each client")
 	durationVar(f, &cfg.Timeout, "timeout", 30*time.Second, time.Millisecond, time.Hour, "how long connecting to the server may take, and how long a client may stall")
 	f.BoolVar(&share, "share-principal", false, "with --sec: all clients act at the server as the relay's principal")
 	f.BoolVar(&cfg.Insecure, "insecure", false, "with --sec: serve clients on ports above 1023 as well, which any user can have")

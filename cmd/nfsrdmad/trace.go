@@ -17,7 +17,7 @@ import (
 
 func traceCommand() *cobra.Command {
 	c := listCommand("trace", "Show the calls of clients as they end",
-		"Show each call as it ends: when, how long it took the server, the client, the\noperations, the status, and the path. It goes on until Ctrl-C. What comes faster than\nit is printed is left out, and counted: a trace delays no client.",
+		"Show each call as it ends: when, how long it took the server, the client, the\noperations, the status, and the path. It goes on until Ctrl-C. It delays no client:\nif calls end faster than it prints them, it leaves some out, and counts these.",
 		admin.PrintTrace(os.Stdout), "client", "export")
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error { return untilCtrlC(run(c, args)) }
@@ -59,7 +59,7 @@ replaces the one before. With --json each page is an object on a line of its own
 			return nil
 		},
 	}
-	c.Flags().IntVar(&seconds, "seconds", 2, "the time that a page is about")
+	c.Flags().IntVar(&seconds, "seconds", 2, "the seconds that a page covers")
 	c.Flags().IntVar(&times, "times", 0, "the number of pages; 0 means no end")
 	flags.add(c.Flags(), true)
 	return c
