@@ -142,7 +142,7 @@ func (d *deviceTree) findMemlock(cfg *config.Config) Finding {
 			}
 		}
 	}
-	return found(what, limit >= need, detail, detail+": ulimit -l unlimited, LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for a container, or less of both")
+	return found(what, limit >= need, detail, detail+": ulimit -l unlimited, LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for a container, or lower both keys")
 }
 
 // findDevice reports on one device and its first port.

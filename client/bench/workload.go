@@ -124,7 +124,7 @@ func gotWrite(s *slot3, d *xdr.Decoder) (int, error) {
 	case n != len(s.buf):
 		return 0, fmt.Errorf("bench: WRITE of %d bytes wrote %d", len(s.buf), n)
 	case committed < s.work.stable:
-		return 0, fmt.Errorf("%w: a WRITE that was to be %v is %v", rpc.ErrBadReply, s.work.stable, committed)
+		return 0, fmt.Errorf("%w: a WRITE that asked for %v was %v", rpc.ErrBadReply, s.work.stable, committed)
 	}
 	return n, nil
 }

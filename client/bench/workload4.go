@@ -83,7 +83,7 @@ func gotWrite4(s *slot4) (int, error) {
 		return 0, fmt.Errorf("bench: WRITE of %d bytes wrote %d", len(s.buf), n)
 	}
 	if committed := s.writeRes.ResOK.Committed; committed < s.work.stable {
-		return 0, fmt.Errorf("%w: a WRITE that was to be %v is %v", rpc.ErrBadReply, s.work.stable, committed)
+		return 0, fmt.Errorf("%w: a WRITE that asked for %v was %v", rpc.ErrBadReply, s.work.stable, committed)
 	}
 	return len(s.buf), nil
 }

@@ -173,7 +173,7 @@ func (c *Config) complete() error {
 		c.Revision = wire.Revision2
 	}
 	if c.Revision > wire.Revision2 {
-		return fmt.Errorf("iwarp: MPA revision %d", c.Revision)
+		return fmt.Errorf("iwarp: MPA revision %d is none of 1 and 2", c.Revision)
 	}
 	if c.RTR == 0 {
 		c.RTR = wire.RTRWrite | wire.RTRRead

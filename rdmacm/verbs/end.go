@@ -71,7 +71,7 @@ func (c *Conn) eventLocked(e *device.Event) {
 		c.Abort(ErrDeviceGone)
 	case device.Unreachable, device.ConnectError, device.AddrChange:
 		if c.setup == nil {
-			c.Abort(fmt.Errorf("verbs: %v, status %d", e.Type, e.Status))
+			c.Abort(fmt.Errorf("verbs: the connection had the event %v, status %d", e.Type, e.Status))
 		}
 	}
 	if c.setup != nil {

@@ -118,7 +118,7 @@ func (c *Conn) growLocked() error {
 	}
 	n := min(growth, in.reserved-len(in.buffers))
 	if n <= 0 {
-		return fmt.Errorf("%w: the messages in progress have all %d buffers", rdmacm.ErrNoMemory, in.reserved)
+		return fmt.Errorf("%w: messages in progress use all %d buffers", rdmacm.ErrNoMemory, in.reserved)
 	}
 	return c.memoryLocked(n)
 }

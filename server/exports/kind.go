@@ -24,7 +24,7 @@ func lacks(kind string) string {
 	case "cifs", "smb3", "9p", "virtiofs", "ceph":
 		return "file handles may become stale when it is mounted anew, and a change made on another machine shows late: export the directory at the machine that has it"
 	case "fuse", "fuseblk":
-		return "file handles become stale when it is mounted anew, and what else holds depends on its program (docs/filesystems.md); a daemon that is not root needs the mount option allow_other"
+		return "file handles become stale when it is mounted anew, and the rest depends on its program (docs/filesystems.md); a daemon that is not root needs the mount option allow_other"
 	}
 	return ""
 }

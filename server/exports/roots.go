@@ -159,7 +159,7 @@ func (served roots) update(state string) error {
 		err = durable.Write(filepath.Join(state, rootsFile), append(b, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("state directory %s: what the directories of exports are cannot be written: %w", state, config.Cause(err))
+		return fmt.Errorf("cannot record in state directory %s which directories exports have: %w", state, config.Cause(err))
 	}
 	return nil
 }

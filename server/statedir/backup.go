@@ -185,7 +185,7 @@ func extract(r io.Reader, dir string) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("the backup ended before it was whole: %w", err)
+			return fmt.Errorf("the backup ended before it was whole: %w: make it again", err)
 		}
 		if !slices.Contains(kept, h.Name) || h.Size > largestFile {
 			return fmt.Errorf("the backup has %q, which is no file of a state directory", h.Name)

@@ -101,7 +101,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cache-Control", "no-store")
 	switch {
 	case !h.isName(r.Host):
-		http.Error(w, "this page is served at addresses alone: write the server's address instead of its name, such as http://127.0.0.1:9428/", http.StatusMisdirectedRequest)
+		http.Error(w, "this page has no host name: write the server's address instead, such as http://127.0.0.1:9428/", http.StatusMisdirectedRequest)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		head.Set("Allow", "GET, HEAD")
 		http.Error(w, "this page can only be read", http.StatusMethodNotAllowed)

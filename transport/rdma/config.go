@@ -98,7 +98,7 @@ func (c Config) withDefaults() (Config, error) {
 	case c.RPC == nil || c.Pool == nil:
 		return c, errors.New("rdma: a server needs RPC and Pool")
 	case c.Credits < 1 || c.Credits > 1<<16:
-		return c, errors.New("rdma: Credits out of range")
+		return c, errors.New("rdma: Credits is not within 1..65536")
 	case c.StrangerCredits < 1 || c.StrangerCredits > c.Credits:
 		return c, errors.New("rdma: StrangerCredits is not within 1..Credits")
 	case !inlineSize(c.InlineSend) || !inlineSize(c.InlineReceive):

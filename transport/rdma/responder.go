@@ -210,7 +210,7 @@ func (s *responder) closed(why error) {
 // call with each answer. So a peer that never reads answers could otherwise continue to call until
 // a deadline ends the connection.
 
-var errOverrun = errors.New("rdma: peer calls beyond its credits")
+var errOverrun = errors.New("rdma: the peer called beyond its credits")
 
 // mostCalls returns the largest number of calls under way that this side can count for a peer that
 // keeps to its credits. That is twice the grant, because the peer may have received all answers,

@@ -131,14 +131,14 @@ func (fs *FS) open() error {
 		return err
 	}
 	if fs.proc, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
-		return fmt.Errorf("/proc is not mounted: %w", err)
+		return fmt.Errorf("cannot open /proc/self/fd: mount /proc: %w", err)
 	}
 	if fs.mount, err = unix.Open(fs.cfg.Root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return err
 	}
 	rootFD, err := sysOpenat2(fs.mount, dot, unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
 	if err != nil {
-		return fmt.Errorf("openat2 (Linux 5.6): %w", err)
+		return fmt.Errorf("openat2, which needs Linux 5.6 or later: %w", err)
 	}
 	defer func() {
 		if fs.root == nil {

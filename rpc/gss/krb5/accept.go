@@ -195,7 +195,7 @@ func checkTicket(t *messages.EncTicketPart, now time.Time, skew time.Duration) e
 	who := principalText(t.CName.NameString, t.CRealm)
 	switch {
 	case len(who) > gss.MaxPrincipal:
-		return failed(gss.DefectiveCred, badMatch, "the ticket's principal has %d bytes, the most are %d", len(who), gss.MaxPrincipal)
+		return failed(gss.DefectiveCred, badMatch, "the ticket's principal has %d bytes, more than %d", len(who), gss.MaxPrincipal)
 	case len(t.CName.NameString) == 0 || t.CRealm == "":
 		return failed(gss.DefectiveCred, badMatch, "the ticket names no principal")
 	case hasFlag(t.Flags, flags.Invalid):

@@ -155,7 +155,7 @@ func derContent(b []byte, first byte) (content []byte, ok bool) {
 // unframe is the inverse of frame. The returned message aliases token.
 func unframe(token []byte) (id uint16, message []byte, err error) {
 	if len(token) > maxToken {
-		return 0, nil, failed(gss.DefectiveToken, generic, "a token of %d bytes, the most are %d", len(token), maxToken)
+		return 0, nil, failed(gss.DefectiveToken, generic, "a token of %d bytes is longer than %d", len(token), maxToken)
 	}
 	content, ok := derContent(token, applicationTag)
 	if !ok {

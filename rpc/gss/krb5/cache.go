@@ -213,7 +213,7 @@ func expanded(text string) (string, error) {
 	if _, unknown, found := strings.Cut(text, "%{"); found {
 		token, _, closed := strings.Cut(unknown, "}")
 		if !closed {
-			return "", fmt.Errorf("%%{%s has no end", unknown)
+			return "", fmt.Errorf("%%{%s lacks its }", unknown)
 		}
 		return "", fmt.Errorf("%%{%s} is not known here", token)
 	}

@@ -103,7 +103,7 @@ func readKeytab(path string) (*keytabRead, error) {
 		return nil, fmt.Errorf("reading the keytab: %w", err)
 	}
 	if info.Size() > maxKeytab {
-		return nil, fmt.Errorf("the keytab %s has %d bytes, the most are %d", path, info.Size(), maxKeytab)
+		return nil, fmt.Errorf("the keytab %s has %d bytes, more than %d", path, info.Size(), maxKeytab)
 	}
 	content := make([]byte, info.Size())
 	if _, err := file.ReadAt(content, 0); err != nil {

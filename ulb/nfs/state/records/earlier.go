@@ -31,7 +31,7 @@ func readEarlier(path string, b []byte) (c content, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("it is a database of an earlier version, and not whole: %v", p)
+			err = fmt.Errorf("it is a damaged database of an earlier version: %v", p)
 		}
 	}()
 	db, err := bolt.Open(copied, 0, &bolt.Options{ReadOnly: true})

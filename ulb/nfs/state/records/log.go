@@ -208,7 +208,7 @@ func read(b []byte) (c content, to end, err error) {
 		}
 	}
 	if at != length || sum != marked {
-		return c, to, errors.New("what is in it is not what its checksum is of")
+		return c, to, errors.New("its content does not match its checksum")
 	}
 	return c, end{int64(at), sum}, nil
 }
