@@ -67,7 +67,7 @@ func (c *Client) joinSiteLocked() {
 	}
 	s := c.pool.sites[c.site]
 	if s == nil {
-		s = &siteCharges{turn: c.pool.turns} // one that comes again gains no turn
+		s = &siteCharges{turn: c.pool.turns} // a site that leaves and comes back gains no turn
 		s.heap.Under(&c.pool.heap)
 		c.pool.sites[c.site] = s
 	}

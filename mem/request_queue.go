@@ -108,7 +108,7 @@ type waiter struct {
 // enqueueLocked puts r at the end of its requestQueue. If there is no such queue yet, it opens one.
 func (p *Pool) enqueueLocked(r *waiter, g *Group) {
 	if p.waiting == 0 {
-		p.forgiveLocked() // no tick did so since the last shortage
+		p.forgiveLocked() // no tick has called it since the last shortage
 	}
 	s, small := r.share, r.pages <= smallPages
 	q := s.queueLocked(g, small)

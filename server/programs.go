@@ -221,7 +221,7 @@ func (s *Server) nlmProgram() rpc.Program {
 			return tcp.DialConfig{Dial: d.DialContext}.Dialer()
 		},
 		Send: func(from, to netip.AddrPort, message []byte) {
-			if s.datagrams != nil { // which are opened later
+			if s.datagrams != nil { // the server opens them later
 				s.datagrams.send(from, to, message)
 			}
 		},

@@ -33,7 +33,7 @@ type Call struct {
 	// Again is true if the daemon has answered, and the client waits and asks again. Since is then when it was put off
 	// first, if that is known, and Stage when it was last.
 	Again bool `json:"asks_again,omitempty"`
-	// By is who has the lock, if a client does.
+	// By is the client that has the lock, if a client has it.
 	By *Holder `json:"held_by,omitempty"`
 	// More, if it is not 0, is the number of further calls that wait for the same, which the list leaves out. Only Exports and
 	// Waits are set then.

@@ -27,7 +27,7 @@ func (f *File) cell() string {
 	return quoted(f.Path)
 }
 
-// A Holder is who has something open or locked: an owner, such as a process, at a client.
+// A Holder is an owner at a client, such as a process, that has something open or locked.
 type Holder struct {
 	// Client is Client.ID, and Address and Kind are those of the client.
 	Client  string `json:"client"`

@@ -51,8 +51,8 @@ type DialConfig struct {
 	// (draft-ietf-nfsv4-rpcrdma-version-two-07) on each connection. If the server does not accept that,
 	// the client uses version 1, on the same connection if the server says so (Client.connect).
 	Version2 bool
-	// If OnlyVersion2 is true, too, the client uses no other version: Dial fails with ErrVersion2 if the
-	// server does not accept version 2, and a later connection counts as an attempt that failed.
+	// If OnlyVersion2 is true, too, the client uses no other version. If the server does not accept
+	// version 2, Dial fails with ErrVersion2, and an attempt to reconnect counts as failed.
 	OnlyVersion2 bool
 	// maxSegment is the longest segment of a chunk, in bytes.
 	maxSegment int

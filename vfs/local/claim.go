@@ -239,8 +239,8 @@ type promptClaims node
 // tryOp is the Op of promptClaims, whose methods get none. They must not wait when they release a descriptor.
 var tryOp = vfs.Op{Cred: daemonOp.Cred, Try: true}
 
-// Prompt implements vfs.PromptClaimer. The kernel sets a lock of a local file system at once; other file systems ask a
-// server for it, or a program (fsKind.memory). To open the file may wait, so the node needs a descriptor already.
+// Prompt implements vfs.PromptClaimer. The kernel sets a lock of a local file system at once; on other file systems it
+// asks a server or a program (fsKind.memory). An open may wait, so the node needs a descriptor already.
 func (fs *FS) Prompt(h vfs.Handle, most vfs.ClaimMode) (vfs.PromptClaims, bool) {
 	if !fs.kind.memory {
 		return nil, false

@@ -144,7 +144,7 @@ func opaque(data []byte) (b []byte, ok bool) {
 	return data[:length:length], true
 }
 
-// Size returns the length of a message with the properties which, in bytes.
+// Size returns the length, in bytes, of a message that has the properties named by which.
 func (p *Properties) Size(which ...PropertyID) int {
 	n := PrefixSize + 4
 	for _, id := range which {
@@ -157,7 +157,7 @@ func (p *Properties) Size(which ...PropertyID) int {
 	return n
 }
 
-// Put writes a message of type q.Type with the properties which, in this order, to the first Size(which...)
+// Put writes a message of type q.Type with the properties named by which, in this order, to the first Size(which...)
 // bytes of b. It panics if one of them is unknown.
 func (p *Properties) Put(b []byte, q Prefix2, which ...PropertyID) {
 	q.Put(b)

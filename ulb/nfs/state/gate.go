@@ -143,16 +143,16 @@ func (m *Manager) Clear(u Use) bool {
 
 // Ask decides whether an access to a file may go ahead. Every operation of every version of NFS calls it before it
 // reads or changes the content, the attributes or the names of a file or a directory; one that reads may look at
-// Clear instead. A change is counted until the end of its Pass: a Hold, and an open that denies writing, are granted
-// when the changes of the file have ended that began before. Reads are not counted, because what they have read was
-// true when the hold came.
+// Clear instead. A change is counted until the end of its Pass. A Hold, and an open that denies writing, are granted
+// when all changes of the file that began before have ended. Reads are not counted, because their results were true
+// when the hold came.
 //
 // OPEN asks, with UseOpen, only whether a Hold stops it, and LOCK does not ask: the methods Open and Lock check for
 // conflicts and grant the state in one step. As long as an open exists, a request with its stateid gets Yes for the
 // accesses of that open, unless a Hold stops it.
 //
 // As long as no file is held or open with a deny mode and no client may reclaim such an open, Ask costs two atomic
-// loads; for a change, two atomic additions to a counter of the file come to it. The deny modes of a client whose
+// loads, and for a change also two atomic additions to a counter of the file. The deny modes of a client whose
 // lease ran out do not count: Ask then returns Delayed or, without a Later, evicts the client itself.
 func (m *Manager) Ask(i *Intent) (p Pass, a Answer) {
 	if i.Use.Changes() {

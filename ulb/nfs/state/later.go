@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A Later says what a request waits for: for the disk of the records, because a client's record must be written or
-// clients whose leases ran out must be evicted, for the end of a Hold, or for the end of a host that has restarted. A
-// method of the Manager that gets a Later does not wait: it returns AfterDisk (Ask: Delayed), and the caller calls Await.
-// So such a request keeps no goroutine, least of all one that works for a file system.
+// A Later says what a request waits for: the disk of the records, the end of a Hold, or the end of a host that has
+// restarted. It waits for the disk if a client's record must be written, or clients whose leases ran out must be evicted.
+// A method of the Manager that gets a Later does not wait: it returns AfterDisk (Ask: Delayed), and the caller calls
+// Await. So such a request keeps no goroutine.
 type Later struct {
 	m      *Manager // nil if the request waits for a Hold
 	record *Client

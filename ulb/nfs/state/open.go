@@ -97,7 +97,7 @@ type OpenArgs struct {
 // An Opening is the result of an Open.
 type Opening struct {
 	ID StateID
-	// Pass is that of the accesses in OpenArgs.Needs. The caller ends it after them.
+	// Pass is for the accesses in OpenArgs.Needs. The caller ends it after these accesses.
 	Pass Pass
 	// Confirm is true if the client has to confirm the open-owner before it can use the stateid.
 	Confirm bool

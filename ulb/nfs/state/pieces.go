@@ -99,7 +99,7 @@ func (m *Manager) eachOpen(clients []*Client, those func(*State) bool, between f
 	p := m.inPieces(between)
 	defer p.end()
 	for _, c := range clients {
-		// The iteration goes on in a map that others may have changed meanwhile, which the language permits.
+		// Between two pieces other goroutines may change the map. The language permits that.
 		for s := range c.holding.states {
 			if p.stopped {
 				return

@@ -180,7 +180,7 @@ func (g *guard) ofMemoryFor(c *Client) *shortage {
 	lack.by = c.known.address
 	lack.loser = func() (loser, bool) { return (&guard{Manager: m}).memoryLoser(c) }
 	lack.short = func(int) bool {
-		// Take a little more than the client needs now. But an eighth and this little suffice for anyone.
+		// Take a little more than the client needs now, but stop when an eighth and this little are free.
 		little := max(t.Size/64, 2*sizeMost)
 		return t.Free() < t.Size/8+little && (t.Free() < little || !t.May(&c.holding.place, sizeMost))
 	}

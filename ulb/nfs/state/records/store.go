@@ -138,7 +138,7 @@ func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(er
 
 // anew makes the content that of a new file.
 func (s *Store) anew() {
-	// Client IDs contain the number of starts. It is random, so that former ones hardly appear again.
+	// Client IDs contain the number of starts. A random first number makes it unlikely that IDs of a former file return.
 	var b [4]byte
 	rand.Read(b[:])
 	s.content = content{binary.BigEndian.Uint32(b[:]) % (mostStarts / 2), make(map[key]state.Record)}
