@@ -146,6 +146,11 @@ func (s *Server) clientEvent(e *state.Event) {
 		s.lines.write(zapcore.WarnLevel, logline.OpensTaken, c.Address,
 			zap.Stringer("client", c.Address), zap.String("name", nameOf(&c)), zap.Int("files", e.Opens), zap.Stringer("for", e.By),
 			zap.String("remedy", "raise memory.state or LimitNOFILE, or find the program on the client, or on other machines of its network, that opens so many files"))
+	case state.Refused:
+		c, held := e.Clients[0], s.clients.Usage()
+		s.log.Warn(logline.StateFull, zap.Stringer("client", c.Address), zap.String("name", nameOf(&c)),
+			zap.Int("opens", held.Opens), zap.Int("locks", held.Locks), zap.Int("bytes", held.Memory), zap.Int64("memory.state", int64(s.cfg.Memory.State)),
+			zap.String("remedy", "raise memory.state, or find the program on the client that opens or locks so many files"))
 	case state.Taken:
 		c := e.Clients[0]
 		s.lines.write(zapcore.WarnLevel, logline.StateTaken, c.Address,

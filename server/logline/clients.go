@@ -30,6 +30,8 @@ var (
 		"`reason` says why, `remedy` says what to do. Programs on that client get I/O errors for the files that they had open")
 	OpensTaken = warn("took open files back from a client that has more than its share",
 		"`client` is the one that lost `files` open files, because it had most at the address and in the network that had most, and a client at the address `for` could open none. Raise `memory.state` or `LimitNOFILE`, or find the program that opens so many files. Programs on `client` get I/O errors for these files")
+	StateFull = warn("a client may not open or lock more: its share of the memory for opens and locks is used up",
+		"raise `memory.state`, or find the program on `client` that opens or locks so many files: `nfsrdmad clients`. `opens`, `locks` and `bytes` are what all clients hold. There is one line a minute")
 	SameName = warn("two clients have one name, and different users: the second waits until the first is gone",
 		"the fields `client` and `first` have the addresses. Give each client a host name of its own, or the option `nfs4_unique_id`: [mounting.md](mounting.md#when-it-fails). Until then the second client has to wait as long as the first client is active. With `sec=sys` both are at one address, for example behind an address translator; with Kerberos they have different principals")
 	FilesFull = warn("a client may not open more files",

@@ -88,6 +88,9 @@ func launch(t testing.TB, program string, cfg Config, exports []exported) *Daemo
 	if cfg.Ceiling == 0 {
 		cfg.Ceiling = 64
 	}
+	if !strings.Contains(cfg.Memory, "state =") {
+		cfg.Memory += fmt.Sprintf("\nstate = \"%dM\"", cfg.Ceiling) // little, so that peers use it up soon
+	}
 	ip := netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(99)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))})
 	if cfg.IPv6 {
 		ip = daemon6(byte(1+rand.IntN(99)), byte(rand.IntN(250)))

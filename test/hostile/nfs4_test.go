@@ -29,7 +29,7 @@ func TestHoards(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := stage(t, c.config)
-			s.Held = s.Ceiling // the default of memory.state
+			s.Held = s.Ceiling // memory.state
 			s.Sessions()
 			s.Attack(Hoards{Peers: c.peers, Most: c.most, Hoard: c.of(s)}, Strangers(c.peers))
 			s.Judge()

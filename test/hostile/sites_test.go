@@ -38,7 +38,7 @@ func fromSites(t *testing.T, scene func(t *testing.T, source func(int) netip.Add
 func TestOpensOfManyAddresses(t *testing.T) {
 	fromSites(t, func(t *testing.T, source func(int) netip.Addr, opens, _ int) {
 		s := stage(t, Config{IPv6: source(0).Is6()})
-		s.Held = s.Ceiling // the default of memory.state
+		s.Held = s.Ceiling // memory.state
 		s.Sessions()
 		held := make(map[string]*holding)
 		for _, transport := range Transports {

@@ -11,6 +11,7 @@ import (
 	iwarpwire "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
@@ -47,6 +48,7 @@ func TestCallThatHasEndedAConnection(t *testing.T) {
 			p.wantFinal()
 			p.send(m)
 			p.terminate(p.next())
+			await.Until(t, "the connection has ended", func() bool { return r.server.Stats().Connections.Load() == 0 })
 			p = r.dial(t)
 			p.send(final(0x5e7))
 			p.wantFinal()

@@ -27,7 +27,7 @@ func TestOpenWithoutRoomMakesNoFile(t *testing.T) {
 	r.Ops[2].Into(t, &first)
 	second := op(wire.OpOpen, guarded("second"))
 	for range 2 {
-		want(t, "a file of its own without room", a.run(root, second), wire.NFS4ErrDelay, 3)
+		want(t, "a file of its own without room", a.run(root, second), wire.NFS4ErrServerFault, 3)
 	}
 	lookup := op(wire.OpLookup, &wire.Lookup4Args{Objname: []byte("first")})
 	want(t, "CLOSE", a.run(root, lookup, op(wire.OpClose, &wire.Close4Args{OpenStateid: first.ResOK.Stateid})), wire.NFS4OK, 4)

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"time"
+
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -75,14 +77,23 @@ func (g *guard) crowded(c *Client) bool {
 	return true
 }
 
-// full returns the verdict for a client that was refused state for lack of memory or another resource: Full,
-// or TryLater if the next sweep can make room, because there are clients whose leases ran out or because an
-// address is starved (relieve).
-func (g *guard) full() Verdict {
-	if g.sweeper.courteous == 0 && !g.sweeper.starved {
-		return Full
+// refusedEvery is the least time between two Events of the kind Refused.
+const refusedEvery = time.Minute
+
+// full returns the verdict for the client c, which was refused state for lack of memory or another resource. It is
+// TryLater if the next sweep can make room, because there are clients whose leases ran out or because an address is
+// starved (relieve). It is FullOfOwn if the clients of c's address themselves have most of the memory: a program
+// would wait for ever.
+func (g *guard) full(c *Client) Verdict {
+	if g.sweeper.courteous > 0 || g.sweeper.starved {
+		return TryLater
 	}
-	return TryLater
+	if now := g.now(); now >= g.sweeper.tellRefused {
+		g.sweeper.tellRefused = now + refusedEvery
+		g.events = append(g.events, &Event{Kind: Refused, Clients: []Record{g.recordOf(c)}})
+	}
+	t := &g.files.memory
+	return overfull(2*t.AddressHolds(c.holding.place.Address) > t.Held())
 }
 
 // A lockCount counts lock stateids and the byte ranges that they lock.
@@ -126,7 +137,7 @@ func (g *guard) mayGrow(c *Client, of *file, more lockCount) Verdict {
 	case more.locks > 0 && has.locks+more.locks > part(maxFileLocks, of.held.locks, near.locks, has.locks):
 		return overfull(2*has.locks > of.held.locks)
 	case g.crowded(c):
-		return g.full()
+		return g.full(c)
 	}
 	return Granted
 }
@@ -159,7 +170,7 @@ func (m *Manager) RoomToOpen(c *Client, domain any) Verdict {
 		return s
 	}
 	if g.crowded(c) {
-		return g.full()
+		return g.full(c)
 	}
 	return g.mayOpen(c, fileID{}, room)
 }
@@ -205,7 +216,7 @@ func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Verdict {
 		if g.sweeper.courteous == 0 && !g.sweeper.starved {
 			return overfull(2*has > r.open)
 		}
-		return g.full()
+		return g.full(c)
 	}
 	return Granted
 }

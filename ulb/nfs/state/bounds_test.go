@@ -27,7 +27,7 @@ func TestRangesOfOneClientAreBounded(t *testing.T) {
 	if u := m.Usage(); u.Memory > memory/2+4*sizeRange || u.Memory < memory/2 {
 		t.Errorf("%+v", u)
 	}
-	if s := l.lock(false, n, 1, true); s != Full {
+	if s := l.lock(false, n, 1, true); s != FullOfOwn {
 		t.Errorf("one more: %v", s)
 	}
 	l.unlock(1000, 1<<64-1)
@@ -45,7 +45,7 @@ func TestRangesOfOneClientAreBounded(t *testing.T) {
 			break
 		}
 	}
-	if s != Full || m.Usage().Memory > memory/2+4*sizeRange {
+	if s != FullOfOwn || m.Usage().Memory > memory/2+4*sizeRange {
 		t.Errorf("%v, with %+v", s, m.Usage())
 	}
 }
@@ -89,7 +89,7 @@ func fill(t *testing.T, m *Manager, c *Client) (n int) {
 		case s == ok:
 			refused = 0
 			n++
-		case s != TryLater && s != Full:
+		case s != TryLater && s != Full && s != FullOfOwn:
 			t.Fatal(s)
 		case refused == 2: // the first sweep may leave a loser time to hear of what it lost (tellWithin)
 			return n
@@ -308,4 +308,37 @@ func TestIdleOwnersGiveWay(t *testing.T) {
 	if u := m.Usage(); u.Memory > 1<<20 || u.Owners < 100 {
 		t.Errorf("%+v", u)
 	}
+}
+
+// With the usual memory.state a client opens 100,000 files by one owner. Beyond its part it gets an error at once, if it holds
+// most of the memory: a program would wait for ever. The administrator hears of it, at most once a minute.
+func TestHundredThousandOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told int
+		m := manager(t, Config{Memory: 640 << 20 * 3 / 8, Lease: 24 * time.Hour, Event: func(e *Event) {
+			if e.Kind == Refused && len(e.Clients) == 1 {
+				told++
+			}
+		}})
+		defer m.Close()
+		c := clientFrom(t, m, "192.0.2.1", "client")
+		n, s := 0, ok
+		for s == ok {
+			_, s = m.Open(&OpenArgs{Client: c, OwnerName: []byte("owner"), Key: fileKey(n), Access: AccessRead})
+			n++
+		}
+		is(t, "the OPEN beyond the part", s, FullOfOwn)
+		if n <= 100_000 || told != 1 {
+			t.Errorf("%d files were opened, and %d events tell of the limit", n-1, told)
+		}
+		for range 10 {
+			_, s = m.Open(&OpenArgs{Client: c, OwnerName: []byte("owner"), Key: fileKey(n), Access: AccessRead})
+			is(t, "a further OPEN", s, FullOfOwn)
+		}
+		time.Sleep(refusedEvery)
+		m.Open(&OpenArgs{Client: c, OwnerName: []byte("owner"), Key: fileKey(n), Access: AccessRead})
+		if told != 2 {
+			t.Errorf("after a minute there are %d events", told)
+		}
+	})
 }

@@ -175,14 +175,14 @@ func (g *guard) hostOpen(a *LockArgs) (*State, Verdict) {
 		return nil, TryLater // the host ended during this request
 	}
 	if g.crowded(c) {
-		return nil, g.full()
+		return nil, g.full(c)
 	}
 	if s := g.mayOpen(c, a.id, a.room); s != Granted {
 		return nil, s
 	}
 	owner := g.owner(c, nil, false)
 	if owner == nil {
-		return nil, g.full()
+		return nil, g.full(c)
 	}
 	of := g.files.byID[a.id]
 	if of == nil {
@@ -196,7 +196,7 @@ func (g *guard) hostOpen(a *LockArgs) (*State, Verdict) {
 		if !owner.holds() {
 			g.forgetOwner(owner)
 		}
-		return nil, g.full()
+		return nil, g.full(c)
 	}
 	g.files.usage.Opens++
 	if c.known.reclaim.held |= heldBy(KindLock, 0); a.Claimed {

@@ -150,7 +150,7 @@ func TestHostsAreBounded(t *testing.T) {
 	for ; locked < 1<<16; locked++ {
 		_, s := m.HostLock(&LockArgs{Host: h, OwnerName: []byte("o"), Ref: Ref{Client: h, Key: key}, Offset: uint64(2 * locked), Length: 1})
 		if s != ok {
-			is(t, "LOCK beyond the memory", s, Full)
+			is(t, "LOCK beyond the memory", s, FullOfOwn)
 			break
 		}
 	}
@@ -171,10 +171,14 @@ func TestHostsAreBounded(t *testing.T) {
 	}
 }
 
-// refusing is a Claimer that refuses all claims, when its gate is open.
-type refusing struct{ *hanging }
+// refusing is a Claimer that refuses all claims, when its gate is open. It tells when a claim begins.
+type refusing struct {
+	*hanging
+	asked chan struct{}
+}
 
 func (r refusing) Claim(vfs.Handle, uint64, uint64, vfs.ClaimMode) error {
+	r.asked <- struct{}{}
 	<-r.gate
 	return syscall.EAGAIN
 }
@@ -182,7 +186,7 @@ func (r refusing) Claim(vfs.Handle, uint64, uint64, vfs.ClaimMode) error {
 // A CANCEL that comes while its LOCK is with the file system ends the waiting that this LOCK begins when its claim is refused.
 // Otherwise the host would get a lock that it has given up.
 func TestCancelOfALockThatRuns(t *testing.T) {
-	m, claimer := newManager(t), refusing{&hanging{gate: make(chan struct{})}}
+	m, claimer := newManager(t), refusing{&hanging{gate: make(chan struct{})}, make(chan struct{}, 1)}
 	host := newHost(t, m, "host")
 	r := HostRange{Ref: Ref{Client: host, Key: fileKey(1)}, Owner: []byte("o"), Length: 10, Claimer: claimer}
 	users := func() int {
@@ -198,9 +202,7 @@ func TestCancelOfALockThatRuns(t *testing.T) {
 		_, v := m.HostLock(&LockArgs{Host: host, Ref: r.Ref, OwnerName: r.Owner, Length: 10, Write: true, Wait: true, Claimer: claimer})
 		locked <- v
 	}()
-	for users() < 1 {
-		runtime.Gosched()
-	}
+	<-claimer.asked
 	go func() { cancelled <- m.HostCancel(&r, true) }()
 	for users() < 2 {
 		select {

@@ -177,7 +177,7 @@ func (g *guard) lock(a *LockArgs, r byterange.Range, u *undo) (id StateID, d *De
 	}
 	if s == nil {
 		if s = g.newLock(open, owner, a.OwnerName); s == nil {
-			return id, nil, g.full()
+			return id, nil, g.full(c)
 		}
 		u.made = true
 		id = s.ID()

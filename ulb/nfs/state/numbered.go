@@ -39,7 +39,7 @@ func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Verdict) 
 	}
 	g.prune(c)
 	if c.holding.owners[ownerKey{locks, string(name)}] == nil && g.crowded(c) {
-		return nil, g.full()
+		return nil, g.full(c)
 	}
 	return g.owner(c, name, locks), Granted
 }

@@ -227,7 +227,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict 
 		return o, TryLater
 	}
 	if !a.Roomy && g.crowded(a.Client) {
-		return o, g.full()
+		return o, g.full(a.Client)
 	}
 	if s := g.mayOpen(a.Client, id, room); s != Granted && a.File != nil && !a.Roomy {
 		return o, s
@@ -237,7 +237,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict 
 		owner = g.owner(a.Client, a.OwnerName, false)
 	}
 	if owner == nil || !owner.known {
-		return o, g.full()
+		return o, g.full(a.Client)
 	}
 	of := g.files.byID[id]
 	if of == nil {
@@ -256,7 +256,7 @@ func (g *guard) open(a *OpenArgs, id fileID, room openRoom) (o Opening, verdict 
 			if !owner.holds() && a.Owner == nil {
 				g.forgetOwner(owner)
 			}
-			return o, g.full()
+			return o, g.full(a.Client)
 		}
 		g.files.usage.Opens++
 		o.ID = s.ID()

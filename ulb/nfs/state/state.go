@@ -131,6 +131,9 @@ const (
 	// most at the address with the most, in the site with the most, and a client at the address Event.By,
 	// which has no more than its part, could get nothing.
 	Reduced
+	// Refused: Event.Clients[0] could get no more opens and locks, because its part of the memory is used up.
+	// There is at most one such Event a minute.
+	Refused
 )
 
 // An Event is a notice to the administrator about clients: see its Kind.

@@ -25,6 +25,8 @@ type sweeper struct {
 	starved bool
 	// courteous is the number of clients without a valid lease that the last sweep kept or evicted.
 	courteous int
+	// tellRefused is the time from which the next refusal has an Event of the kind Refused.
+	tellRefused time.Duration
 }
 
 // Close ends the Manager's goroutine. The caller closes Config.Records afterwards. Close waits for no file
