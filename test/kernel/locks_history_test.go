@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -195,8 +196,19 @@ func (h *history) check() {
 // readLocks returns the calls about each range, and how many there are of each result and of each kind of lock granted.
 func readLocks(text string) (parts map[int][]porcupine.Operation, counts map[string]int) {
 	parts, counts = make(map[int][]porcupine.Operation), make(map[string]int)
-	// The call under way, the lock held, and the time of the last word, of each owner.
-	open, holds, last := map[int]*porcupine.Operation{}, map[int]*lockCall{}, map[int]int64{}
+	// The call under way, the lock held, and the times of the last word and of the one before, of each owner.
+	open, holds, words := map[int]*porcupine.Operation{}, map[int]*lockCall{}, map[int][2]int64{}
+	grants := map[int][]int64{} // the times of the grants of each range
+	// given returns the time from which the kernel may give up the lock of a range for an owner that was killed. The witness
+	// may hear of a grant to another owner before it hears the last word of this one, which had no answer yet. The word
+	// before had one. Without such a grant the later time is as good, and the judge has much less to try.
+	given := func(who, at int) int64 {
+		before, last := words[who][0], words[who][1]
+		if i, _ := slices.BinarySearch(grants[at], before+1); i < len(grants[at]) && grants[at][i] < last {
+			return before
+		}
+		return last
+	}
 	end := func(who int, result string, at int64) {
 		o := open[who]
 		delete(open, who)
@@ -206,6 +218,7 @@ func readLocks(text string) (parts map[int][]porcupine.Operation, counts map[str
 		if result == "ok" {
 			if delete(holds, who); c.lock {
 				holds[who] = c
+				grants[c.at] = append(grants[c.at], at)
 				counts[c.how]++
 			}
 		}
@@ -214,30 +227,30 @@ func readLocks(text string) (parts map[int][]porcupine.Operation, counts map[str
 	clock := int64(0)
 	for line := range strings.Lines(text) {
 		clock++
-		words := strings.Fields(line)
+		word := strings.Fields(line)
 		var who int
-		_, _ = fmt.Sscan(words[0], &who)
-		switch words[1] {
+		_, _ = fmt.Sscan(word[0], &who)
+		switch word[1] {
 		case "B":
-			c := &lockCall{who: who, lock: words[2] == "lock"}
-			_, _ = fmt.Sscan(words[3], &c.at)
+			c := &lockCall{who: who, lock: word[2] == "lock"}
+			_, _ = fmt.Sscan(word[3], &c.at)
 			if c.strict = c.at < strictRanges; c.lock {
-				c.write, c.how = words[4] == "write", words[5]
+				c.write, c.how = word[4] == "write", word[5]
 			}
 			open[who] = &porcupine.Operation{ClientId: who, Input: c, Call: clock}
 		case "E":
-			end(who, words[2], clock)
+			end(who, word[2], clock)
 		case "X": // the owner has ended, or was killed
 			if o := open[who]; o != nil && !o.Input.(*lockCall).lock {
+				o.Call = given(who, o.Input.(*lockCall).at)
 				end(who, "", math.MaxInt64)
 			} else if c := holds[who]; c != nil {
-				// The kernel gives up the locks of a process that was killed, at some time after the last word of it.
 				gone := &lockCall{who: who, at: c.at}
 				counts["left"]++
-				parts[c.at] = append(parts[c.at], porcupine.Operation{ClientId: who, Input: gone, Call: last[who], Return: math.MaxInt64})
+				parts[c.at] = append(parts[c.at], porcupine.Operation{ClientId: who, Input: gone, Call: given(who, c.at), Return: math.MaxInt64})
 			}
 		}
-		last[who] = clock
+		words[who] = [2]int64{words[who][1], clock}
 	}
 	return parts, counts
 }
@@ -252,6 +265,10 @@ func TestJudgeOfLocks(t *testing.T) {
 		"0 B lock 0 write ofd|0 E ok|0 B unlock 0|0 E ok|1 B lock 0 read ofd|1 E refused":                            porcupine.Illegal,
 		"0 B lock 2 write ofd|0 E ok|0 B unlock 2|0 E ok|1 B lock 2 read ofd|1 E refused":                            porcupine.Ok,
 		"0 B lock 2 write ofd|0 E ok|0 X|1 B lock 2 write ofd|1 E ok":                                                porcupine.Ok,
+		"0 B lock 2 write ofd|0 E ok|1 B lock 2 write ofd|1 E ok|0 B unlock 2|0 X":                                   porcupine.Ok,
+		"0 B lock 2 write ofd|1 B lock 2 write ofd|1 E ok|0 E ok|0 X":                                                porcupine.Ok,
+		"0 B lock 2 write ofd|0 E ok|1 B lock 2 write ofd|1 E ok|0 B unlock 2|0 E ok":                                porcupine.Illegal,
+		"0 B lock 2 write ofd|0 E ok|1 B lock 2 write ofd|1 E ok|0 B unlock 2|0 E ok|0 B lock 2 write ofd|0 X":       porcupine.Illegal,
 		"0 B lock 2 write ofd|0 E ok|0 B unlock 2|0 X|1 B lock 2 write ofd|1 E ok|2 B lock 2 read ofd|2 E ok":        porcupine.Illegal,
 	} {
 		parts, _ := readLocks(strings.ReplaceAll(text, "|", "\n"))
