@@ -31,6 +31,19 @@ func TestLimitsAboveTheMachinesMemory(t *testing.T) {
 	}
 }
 
+// What the other keys are by default, beside the smallest and the largest ceiling, is within their own limits.
+func TestUsualLimitsFitEachCeiling(t *testing.T) {
+	for _, ceiling := range []string{"16M", "1T"} {
+		c, err := parseConfig("f", []byte("[memory]\nceiling = \""+ceiling+"\"\n"))
+		if err == nil {
+			err = c.Check()
+		}
+		if err != nil {
+			t.Errorf("ceiling = %s: %v", ceiling, err)
+		}
+	}
+}
+
 // The lowest limit of the process's control groups and their parents applies.
 func TestControlGroupLimit(t *testing.T) {
 	root := t.TempDir()
