@@ -179,8 +179,10 @@ func (h *history) check() {
 	}
 	parts, counts := readLocks(string(text))
 	t.Log(counts)
+	// A flock locks the whole file at the server, so it is granted rarely: a short history may have none.
+	const long = 50_000
 	for _, how := range []string{"fcntl", "ofd", "lockf", "flock", "refused"} {
-		if counts[how] == 0 {
+		if counts[how] == 0 && (how != "flock" || counts["ok"] > long) {
 			t.Errorf("no %s in the history, which shows nothing then", how)
 		}
 	}
