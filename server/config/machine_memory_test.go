@@ -31,7 +31,7 @@ func TestLimitsAboveTheMachinesMemory(t *testing.T) {
 	}
 }
 
-// What the other keys are by default, beside the smallest and the largest ceiling, is within their own limits.
+// With the smallest and with the largest ceiling, the default of each other key is within the limits of that key.
 func TestUsualLimitsFitEachCeiling(t *testing.T) {
 	for _, ceiling := range []string{"16M", "1T"} {
 		c, err := parseConfig("f", []byte("[memory]\nceiling = \""+ceiling+"\"\n"))

@@ -64,14 +64,12 @@ func (c *client) Gone() {
 // endSessions ends the sessions of the client, which creates new ones if it still runs.
 func (c *client) endSessions() {
 	c.mu.Lock()
-	all := c.sessions
-	c.sessions = nil
-	for _, s := range all {
-		s.owner.AddSessions(-1)
-	}
+	all := slices.Clone(c.sessions)
 	c.mu.Unlock()
 	for _, s := range all {
-		s.end()
+		if c.part(s) {
+			s.end()
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 func (h *host) known() *state.Client { return h.state.FindHost([]byte(h.name), h.conn.Peer.Addr()) }
 
-// loses are the ways in which a host loses the lock w of which the server has yet to tell it.
+// loses has the ways to lose w, a lock that the server has taken for a host. The server has not told the host yet.
 var loses = map[string]func(h *host, w want){
 	"CANCEL":      func(h *host, w want) { is(h.t, "CANCEL", h.cancel(w), wire.Granted) },
 	"UNLOCK":      func(h *host, w want) { is(h.t, "UNLOCK", h.unlock(w), wire.Granted) },

@@ -56,16 +56,22 @@ func TestCopiesOfAMessageThatRuns(t *testing.T) {
 	})
 }
 
+// waits makes b wait for w by the LOCK_MSG "one", until a unlocks it and the server tells b.
+func waits(t *testing.T, a, b *host, w want) {
+	t.Helper()
+	is(t, "LOCK", a.lock(w), wire.Granted)
+	b.lockMsg("one", w, true)
+	is(t, "UNLOCK", a.unlock(w), wire.Granted)
+	synctest.Wait()
+}
+
 // A LOCK_MSG that was BLOCKED, and comes again when its lock has been granted, and unlocked or cancelled, does not lock again
 // (NLM-50).
 func TestRepeatedMessageOfALockThatWaited(t *testing.T) {
 	for _, end := range []string{"GRANTED_RES", "UNLOCK", "CANCEL"} {
 		messages(t, func(s *site, p *post, a, b *host) {
 			w := want{1, 0, 10, true}
-			is(t, "LOCK", a.lock(w), wire.Granted)
-			b.lockMsg("one", w, true)
-			is(t, "UNLOCK", a.unlock(w), wire.Granted)
-			synctest.Wait()
+			waits(t, a, b, w)
 			var args wire.TestArgs4
 			all := p.next()
 			args.Decode(xdr.NewDecoder(all[len(all)-1].args))
@@ -113,10 +119,7 @@ func TestMessageOfAHostThatHasRestarted(t *testing.T) {
 func TestRepeatedMessageOfACancelledLock(t *testing.T) {
 	messages(t, func(s *site, p *post, a, b *host) {
 		w := want{1, 0, 10, true}
-		is(t, "LOCK", a.lock(w), wire.Granted)
-		b.lockMsg("one", w, true)
-		is(t, "UNLOCK", a.unlock(w), wire.Granted)
-		synctest.Wait()
+		waits(t, a, b, w)
 		is(t, "CANCEL", b.cancel(w), wire.Granted)
 		synctest.Wait()
 		p.next()

@@ -20,7 +20,7 @@ type Untold struct {
 	Calls int
 }
 
-// Untold lists such locks. It leaves out those that have ended meanwhile.
+// Untold lists these locks, without those that have ended meanwhile.
 func (p *Program) Untold() (all []Untold) {
 	g := &p.granter
 	var ranges []state.HostRange

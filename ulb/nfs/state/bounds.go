@@ -65,11 +65,16 @@ const maxName = 1024
 // with an owner of minor version 0 and the longest name.
 const sizeMost = sizeState + sizeFile + sizeOwner + sizeNumbered + maxName
 
-// crowded reports whether c can get no more state (fair.Tree.May). It then also makes the sweep free memory:
+// hasRoom reports whether the memory has room for more state of c (fair.Tree.May).
+func (g *guard) hasRoom(c *Client) bool {
+	t := &g.files.memory
+	return t.Free() >= sizeMost && t.May(&c.holding.place, 1)
+}
+
+// crowded reports whether c can get no more state. It then also makes the sweep free memory:
 // see relieve.
 func (g *guard) crowded(c *Client) bool {
-	t := &g.files.memory
-	if t.Free() >= sizeMost && t.May(&c.holding.place, 1) {
+	if g.hasRoom(c) {
 		return false
 	}
 	_, starved := g.memoryLoser(c)
@@ -85,10 +90,10 @@ const refusedEvery = time.Minute
 // starved (relieve). It is FullOfOwn if the clients of c's address themselves have most of the memory: a program
 // would wait for ever.
 func (g *guard) full(c *Client) Verdict {
-	if g.sweeper.courteous > 0 || g.sweeper.starved {
+	if g.sweeper.frees() {
 		return TryLater
 	}
-	if now := g.now(); now >= g.sweeper.tellRefused {
+	if now := g.now(); now >= g.sweeper.tellRefused && !g.hasRoom(c) {
 		g.sweeper.tellRefused = now + refusedEvery
 		g.events = append(g.events, &Event{Kind: Refused, Clients: []Record{g.recordOf(c)}})
 	}
@@ -213,10 +218,10 @@ func (g *guard) mayOpen(c *Client, id fileID, r openRoom) Verdict {
 		_, starved := g.filesLoser(c, r)
 		g.relieve(g.ofFiles(c, r), starved)
 		r.domain.(vfs.OpenCounter).OpenRefused()
-		if g.sweeper.courteous == 0 && !g.sweeper.starved {
-			return overfull(2*has > r.open)
+		if g.sweeper.frees() {
+			return TryLater
 		}
-		return g.full(c)
+		return overfull(2*has > r.open)
 	}
 	return Granted
 }

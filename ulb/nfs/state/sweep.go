@@ -29,6 +29,10 @@ type sweeper struct {
 	tellRefused time.Duration
 }
 
+// frees reports whether the next sweep can free something for a client that was refused: there are clients whose
+// leases ran out, or an address is starved. The caller holds Manager.mu.
+func (w *sweeper) frees() bool { return w.courteous > 0 || w.starved }
+
 // Close ends the Manager's goroutine. The caller closes Config.Records afterwards. Close waits for no file
 // system: before the caller closes one in which clients held locks, it calls Revoke.
 func (m *Manager) Close() {
