@@ -78,7 +78,7 @@ func TestSocketTakesLittleForAPeerThatDoesNotRead(t *testing.T) {
 	s.mostUnsent(strangerUnsent)
 	total := 0
 	for buf := make([]byte, 16<<10); ; {
-		n, err := s.tryWrite([][]byte{buf})
+		n, err := s.tryWrite([][]byte{buf}, false)
 		total += n
 		if err == errAgain {
 			break

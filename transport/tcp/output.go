@@ -277,8 +277,9 @@ func (o *output) stepLocked() (more bool) {
 			o.bufs = append(o.bufs, p.data)
 		}
 		o.inWrite = true
+		mayBlock := o.waits
 		o.mu.Unlock()
-		n, err := o.conn.stream.tryWrite(o.bufs)
+		n, err := o.conn.stream.tryWrite(o.bufs, mayBlock)
 		clear(o.bufs)
 		o.mu.Lock()
 		o.inWrite = false

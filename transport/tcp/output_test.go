@@ -1,7 +1,9 @@
 package tcp
 
 import (
+	"io"
 	"math/rand/v2"
+	"net"
 	"testing"
 	"testing/synctest"
 
@@ -16,7 +18,7 @@ type drip struct {
 	allowed int
 }
 
-func (d *drip) tryWrite(bufs [][]byte) (n int, err error) {
+func (d *drip) tryWrite(bufs [][]byte, _ bool) (n int, err error) {
 	for _, b := range bufs {
 		k := min(len(b), d.allowed)
 		d.allowed -= k
@@ -54,6 +56,80 @@ func withDrip(t *testing.T, f func(t *testing.T, c *conn, d *drip)) {
 			t.Errorf("%d bytes are charged in the end", n)
 		}
 	})
+}
+
+// A lateStream is a waitingStream whose transmit, once there is nothing left to write, returns only
+// after a value comes from end.
+type lateStream struct {
+	waitingStream
+	end chan struct{}
+}
+
+func (s *lateStream) transmit(ready func() bool) error {
+	return s.waitingStream.transmit(func() bool {
+		more := ready()
+		if !more {
+			<-s.end
+		}
+		return more
+	})
+}
+
+// Without a descriptor a write blocks, so only a goroutine of its own writes: also if the goroutine
+// that wrote the last message has not ended yet. Otherwise the receiving goroutine waits for
+// the peer to read, the peer in turn for this one, and neither reads. And what is then queued is sent, whenever the
+// earlier goroutine ends.
+func TestReceivingGoroutineNeverBlocksInAWrite(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, Config{})
+			s, _ := toyServer(t)
+			defer s.Close()
+			cfg := Config{RPC: s, Pool: b.pool}.withDefaults()
+			near, far := net.Pipe()
+			st := &lateStream{waitingStream: waitingStream{nc: near}, end: make(chan struct{})}
+			c := testConn(&cfg, b.pool, st)
+			defer func() {
+				c.out.shut()
+				near.Close()
+				c.share.Close()
+			}()
+			received := make([]byte, 2*markSize)
+			write := func() (returned bool) {
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					c.batched += c.batch.message(nil, make([]byte, 2*markSize), nil, nil)
+					c.sendBatch()
+					c.out.flush(apart)
+				}()
+				synctest.Wait()
+				select {
+				case <-done:
+					return true
+				default:
+					return false
+				}
+			}
+			if !write() {
+				t.Fatal("the first write blocks")
+			}
+			if _, err := io.ReadFull(far, received); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // the first transmit has written all, and has not returned
+			if !write() {
+				t.Error("a write blocks while the earlier transmit ends")
+			}
+			st.end <- struct{}{}
+			synctest.Wait()
+			if _, err := io.ReadFull(far, received); err != nil {
+				t.Fatal(err)
+			}
+			st.end <- struct{}{}
+			c.out.writers.Wait()
+		})
+	}
 }
 
 // While replies wait for the peer, the list of their pieces is charged. When they are sent, the

@@ -55,7 +55,7 @@ func (s *script) tryRead(p []byte) (n int, more bool, err error) {
 	return n, s.budget > 0 || !s.again, nil
 }
 
-func (s *script) tryWrite(bufs [][]byte) (n int, err error) {
+func (s *script) tryWrite(bufs [][]byte, _ bool) (n int, err error) {
 	s.writes++
 	s.seen = s.seen[:0]
 	for _, b := range bufs {

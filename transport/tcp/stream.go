@@ -30,10 +30,11 @@ type stream interface {
 	tryRead(p []byte) (n int, more bool, err error)
 	// readable reports whether there is input, the end included. Only ready calls it.
 	readable() bool
-	// tryWrite writes as much as it can at once. If that is not all, it returns errAgain.
-	tryWrite(bufs [][]byte) (int, error)
+	// tryWrite writes as much as it can at once. If that is not all, it returns errAgain. If
+	// mayBlock is true, which only the argument of transmit passes, it may instead wait for the peer.
+	tryWrite(bufs [][]byte, mayBlock bool) (int, error)
 	// transmit calls ready each time there may be room for output, until ready returns false or the
-	// stream ends. If ready calls tryWrite, tryWrite may block.
+	// stream ends.
 	transmit(ready func() (more bool)) error
 	// gone reports what is known of the peer, even if receive has not noticed, because it does not
 	// run or because there is unread input. If reset is true, the peer has ended the stream abruptly.
@@ -150,7 +151,7 @@ func (s *socket) tryRead(p []byte) (n int, more bool, err error) {
 	}
 }
 
-func (s *socket) tryWrite(bufs [][]byte) (written int, err error) {
+func (s *socket) tryWrite(bufs [][]byte, _ bool) (written int, err error) {
 	want := 0
 	s.iovs = s.iovs[:0]
 	for _, b := range bufs {
@@ -254,8 +255,6 @@ type waitingStream struct {
 	buf []byte
 	in  []byte // the part of buf that is not read yet
 	err error
-	// transmitting is true while tryWrite may block.
-	transmitting atomic.Bool
 }
 
 // waitingBuffer is the most bytes that a waitingStream reads at once.
@@ -295,8 +294,8 @@ func (s *waitingStream) tryRead(p []byte) (n int, more bool, err error) {
 	return n, len(s.in) > 0 || s.err != nil, nil
 }
 
-func (s *waitingStream) tryWrite(bufs [][]byte) (int, error) {
-	if !s.transmitting.Load() {
+func (s *waitingStream) tryWrite(bufs [][]byte, mayBlock bool) (int, error) {
+	if !mayBlock {
 		return 0, errAgain
 	}
 	all := net.Buffers(bufs)
@@ -305,8 +304,6 @@ func (s *waitingStream) tryWrite(bufs [][]byte) (int, error) {
 }
 
 func (s *waitingStream) transmit(ready func() bool) error {
-	s.transmitting.Store(true)
-	defer s.transmitting.Store(false)
 	for ready() {
 	}
 	return nil
