@@ -11,16 +11,37 @@ import (
 // addresses has seats.
 type site struct {
 	prefix    netip.Addr
-	seats     queue.Place[site]      // in Census.bySite
-	addresses queue.Ranking[address] // by the number of seats
+	places    [tallies]queue.Place[site]      // in Census.sites
+	addresses [tallies]queue.Ranking[address] // its addresses, by each tally
+}
+
+// A tally is a number that the Census keeps of an address, of a site, and of all.
+type tally uint8
+
+const (
+	ofSeats     tally = iota
+	ofStrangers       // seats whose stage is not Known
+	ofSetups          // set-ups that are under way
+
+	tallies
+)
+
+// in reports whether a seat in the given stage is counted.
+func (k tally) in(stage Stage) bool {
+	switch k {
+	case ofStrangers:
+		return stage < Known
+	case ofSetups:
+		return stage == Arriving
+	}
+	return stage != gone
 }
 
 // An address is the Census's record of a client address. It exists while the address has seats.
 type address struct {
 	client netip.Addr
 	site   *site
-	// Its places in site.addresses, Census.strangers and Census.arriving.
-	seats, strangers, arriving queue.Place[address]
+	places [tallies]queue.Place[address] // in site.addresses
 	// privileged holds its seats whose peers use ports below 1024, and others its other seats.
 	privileged, others ports
 }
@@ -42,13 +63,17 @@ func (c *Census) addressLocked(client netip.Addr) *address {
 		return a
 	}
 	prefix := clientaddr.Site(client)
-	at := c.sites[prefix]
+	at := c.prefixes[prefix]
 	if at == nil {
 		at = &site{prefix: prefix}
-		at.seats.Of = at
+		for k := range at.places {
+			at.places[k].Of = at
+		}
 	}
 	a := &address{client: client, site: at}
-	a.seats.Of, a.strangers.Of, a.arriving.Of = a, a, a
+	for k := range a.places {
+		a.places[k].Of = a
+	}
 	return a
 }
 

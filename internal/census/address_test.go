@@ -243,3 +243,22 @@ func TestManyAddressesOfOneSite(t *testing.T) {
 		})
 	}
 }
+
+// While strangers hold many seats or many set-ups, newcomers of a site with many addresses take those
+// of that site: a site's newcomer has time for its first call, however many addresses another has.
+func TestStrangersOfOneSite(t *testing.T) {
+	for _, stage := range []Stage{Arriving, Silent, Stranger} {
+		c := New(Config{Seats: 100, Setups: 50})
+		for i := range 200 {
+			enter(t, c, host(256+i), stage)
+		}
+		honest := enter(t, c, host(1), stage)
+		for i := range 200 {
+			enter(t, c, host(256+i), stage)
+		}
+		if why := honest.ended(); why != 0 {
+			t.Errorf("%v: the newcomer of another site has lost its seat: %v", stage, why)
+		}
+		c.Close()
+	}
+}

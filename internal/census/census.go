@@ -81,14 +81,12 @@ type Census struct {
 
 	mu        sync.Mutex
 	addresses map[netip.Addr]*address
-	sites     map[netip.Addr]*site
-	bySite    queue.Ranking[site]    // by the number of seats
-	strangers queue.Ranking[address] // by the number of seats whose stage is not Known
-	arriving  queue.Ranking[address] // by the number of set-ups that are under way
-	stages    [stages]int            // number of seats in each stage
-	leaving   int                    // seats that were taken away, but whose connections are not closed yet
-	vacated   chan struct{}          // closed when the next of those connections is closed; nil if no goroutine waits
-	ends      []ending               // seats that were taken away since c.mu was locked
+	prefixes  map[netip.Addr]*site
+	sites     [tallies]queue.Ranking[site] // by each tally
+	stages    [stages]int                  // number of seats in each stage
+	leaving   int                          // seats that were taken away, but whose connections are not closed yet
+	vacated   chan struct{}                // closed when the next of those connections is closed; nil if no goroutine waits
+	ends      []ending                     // seats that were taken away since c.mu was locked
 	entered   uint64
 	steps     uint64
 	count     [reasons]uint64
@@ -101,7 +99,7 @@ type Census struct {
 func New(cfg Config) *Census {
 	given := cfg
 	cfg.complete()
-	return &Census{cfg: cfg, given: given, addresses: make(map[netip.Addr]*address), sites: make(map[netip.Addr]*site)}
+	return &Census{cfg: cfg, given: given, addresses: make(map[netip.Addr]*address), prefixes: make(map[netip.Addr]*site)}
 }
 
 // SetLimits changes Config.PerAddress and Config.CallTimeout. An address that has more seats than the
@@ -190,33 +188,29 @@ func (c *Census) moveLocked(s *Seat, to Stage, since time.Time) {
 		c.stages[from]--
 	}
 	s.stage, s.since = to, since
-	recount(&c.bySite, &a.site.seats, from != gone, to != gone)
-	recount(&a.site.addresses, &a.seats, from != gone, to != gone)
-	recount(&c.strangers, &a.strangers, from < Known, to < Known)
-	recount(&c.arriving, &a.arriving, from == Arriving, to == Arriving)
+	for k := range tallies {
+		if was, is := k.in(from), k.in(to); was != is {
+			change := 1
+			if was {
+				change = -1
+			}
+			c.sites[k].Add(&a.site.places[k], change)
+			a.site.addresses[k].Add(&a.places[k], change)
+		}
+	}
 	if to != gone {
 		c.steps++
 		s.step = c.steps
 		a.queueFor(s).Add(s)
 		c.stages[to]++
-		c.addresses[a.client], c.sites[a.site.prefix] = a, a.site
+		c.addresses[a.client], c.prefixes[a.site.prefix] = a, a.site
 		return
 	}
-	if a.seats.Count == 0 {
+	if a.places[ofSeats].Count == 0 {
 		delete(c.addresses, a.client)
 	}
-	if a.site.seats.Count == 0 {
-		delete(c.sites, a.site.prefix)
-	}
-}
-
-// recount changes the count of p in r if a seat that was counted there no longer is, or the reverse.
-func recount[T any](r *queue.Ranking[T], p *queue.Place[T], was, is bool) {
-	switch {
-	case is && !was:
-		r.Add(p, 1)
-	case was && !is:
-		r.Add(p, -1)
+	if a.site.places[ofSeats].Count == 0 {
+		delete(c.prefixes, a.site.prefix)
 	}
 }
 
@@ -253,13 +247,13 @@ func (c *Census) tell(e Event) {
 	}
 }
 
-// EvictStranger ends a connection whose stage is not Known, of the address that has the most such
-// connections. If a connection that lost its seat earlier is not closed yet, EvictStranger does
+// EvictStranger ends a connection whose stage is not Known: of the site that has the most such
+// connections, and in it of the address that has the most. If a connection that lost its seat earlier is not closed yet, EvictStranger does
 // nothing, because that connection will release its descriptor.
 func (c *Census) EvictStranger() {
 	c.mu.Lock()
-	if most := c.strangers.Top(); most != nil && c.leaving == 0 {
-		c.loseLocked(c.givesAwayLocked(most.Of), Evicted)
+	if most := c.sites[ofStrangers].Top(); most != nil && c.leaving == 0 {
+		c.loseLocked(c.givesAwayLocked(most.Of.addresses[ofStrangers].Top().Of), Evicted)
 	}
 	c.endAndUnlock()
 }
@@ -269,7 +263,7 @@ func (c *Census) Knows(peer netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := c.addresses[clientaddr.Of(peer)]
-	return a != nil && a.seats.Count > a.strangers.Count
+	return a != nil && a.places[ofSeats].Count > a.places[ofStrangers].Count
 }
 
 // Close stops the timer, so that the Census ends no connection at a deadline any more. Connections

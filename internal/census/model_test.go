@@ -9,14 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Rankings of the model.
-const (
-	bySeats = iota
-	byStrangers
-	byArriving
-	rankings
-)
-
 // The model is a list of connections in the order of their last steps. To find the connections
 // that lose their seats it looks at all of them.
 type model struct {
@@ -24,50 +16,52 @@ type model struct {
 	all   []*guest
 	stage map[*guest]Stage
 	clock int
-	// reached is the time at which an address came to hold its present number of seats, for each
-	// ranking.
-	reached [rankings]map[netip.Addr]int
+	// reached is the time at which an address or a site came to its present tally.
+	reached [tallies]map[netip.Prefix]int
 }
 
-func (m *model) counts(by int, g *guest) bool {
+// alone is an address as a prefix, and siteOf its site (RFC 1918 addresses of host: a /24).
+func alone(a netip.Addr) netip.Prefix  { return netip.PrefixFrom(a, a.BitLen()) }
+func siteOf(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, 24).Masked() }
+
+func (m *model) counts(by tally, g *guest) bool {
 	switch by {
-	case byStrangers:
+	case ofStrangers:
 		return m.stage[g] != Known
-	case byArriving:
+	case ofSetups:
 		return m.stage[g] == Arriving
 	}
 	return true
 }
 
-func (m *model) held(by int, a netip.Addr) (n int) {
+// held counts the guests of a site or of an address.
+func (m *model) held(by tally, at netip.Prefix) (n int) {
 	for _, g := range m.all {
-		if g.from == a && m.counts(by, g) {
+		if at.Contains(g.from) && m.counts(by, g) {
 			n++
 		}
 	}
 	return n
 }
 
-func (m *model) total(by int) (n int) {
-	for _, g := range m.all {
-		if m.counts(by, g) {
-			n++
-		}
-	}
-	return n
-}
+func (m *model) total(by tally) int { return m.held(by, netip.PrefixFrom(netip.IPv4Unspecified(), 0)) }
 
-// change applies f to a guest of address a and records when the counts of a changed.
+// change applies f to a guest of address a and records when the tallies of a and of its site changed.
 func (m *model) change(a netip.Addr, f func()) {
-	var before [rankings]int
-	for by := range before {
-		before[by] = m.held(by, a)
+	places := []netip.Prefix{alone(a), siteOf(a)}
+	var before [tallies][2]int
+	for by := range tallies {
+		for i, at := range places {
+			before[by][i] = m.held(by, at)
+		}
 	}
 	f()
 	m.clock++
-	for by, n := range before {
-		if m.held(by, a) != n {
-			m.reached[by][a] = m.clock
+	for by := range tallies {
+		for i, at := range places {
+			if m.held(by, at) != before[by][i] {
+				m.reached[by][at] = m.clock
+			}
 		}
 	}
 }
@@ -82,16 +76,33 @@ func (m *model) drop(g *guest) {
 	m.change(g.from, func() { m.all = slices.DeleteFunc(m.all, func(o *guest) bool { return o == g }) })
 }
 
-// most returns the address that would have the highest count if a newcomer of a were counted too.
-func (m *model) most(by int, a netip.Addr) netip.Addr {
-	best, n := a, m.held(by, a)+1
+// most returns the address with the highest tally in the site with the highest, if a newcomer of a
+// were counted too.
+func (m *model) most(by tally, a netip.Addr) netip.Addr {
+	at := m.mostOf(by, siteOf, a, netip.PrefixFrom(netip.IPv4Unspecified(), 0))
+	if at == siteOf(a) {
+		return m.mostOf(by, alone, a, at).Addr()
+	}
+	return m.mostOf(by, alone, netip.Addr{}, at).Addr()
+}
+
+// mostOf returns the place of the guests within an area that has the highest tally, if a newcomer of
+// a were counted too, unless a is the zero Addr.
+func (m *model) mostOf(by tally, place func(netip.Addr) netip.Prefix, a netip.Addr, within netip.Prefix) netip.Prefix {
+	var own, best netip.Prefix
+	n := 0
+	if a.IsValid() {
+		own = place(a)
+		best, n = own, m.held(by, own)+1
+	}
 	for _, g := range m.all {
-		held := m.held(by, g.from)
-		if g.from == a {
+		at := place(g.from)
+		held := m.held(by, at)
+		if at == own || held == 0 || !within.Contains(g.from) {
 			continue
 		}
-		if held > n || held == n && (best == a || m.reached[by][g.from] < m.reached[by][best]) {
-			best, n = g.from, held
+		if held > n || held == n && (best == own || m.reached[by][at] < m.reached[by][best]) {
+			best, n = at, held
 		}
 	}
 	return best
@@ -112,13 +123,13 @@ func arriving(s Stage) bool { return s == Arriving }
 
 // losers returns the guests that lose their seats for a newcomer of a.
 func (m *model) losers(a netip.Addr) (all []*guest, refused bool) {
-	own, total := m.held(bySeats, a), len(m.all)
+	own, total := m.held(ofSeats, alone(a)), len(m.all)
 	var s *guest
 	switch {
-	case m.held(byArriving, a) >= m.cfg.Setups/2:
+	case m.held(ofSetups, alone(a)) >= m.cfg.Setups/2:
 		s = m.first(a, arriving)
-	case m.total(byArriving) >= m.cfg.Setups:
-		s = m.first(m.most(byArriving, a), arriving)
+	case m.total(ofSetups) >= m.cfg.Setups:
+		s = m.first(m.most(ofSetups, a), arriving)
 	}
 	if s != nil {
 		all = append(all, s)
@@ -132,10 +143,10 @@ func (m *model) losers(a netip.Addr) (all []*guest, refused bool) {
 		s = m.first(a, stranger)
 	case total < m.cfg.Seats:
 		return all, false
-	case m.total(byStrangers) >= m.cfg.Seats/strangersPart:
-		s = m.first(m.most(byStrangers, a), stranger)
+	case m.total(ofStrangers) >= m.cfg.Seats/strangersPart:
+		s = m.first(m.most(ofStrangers, a), stranger)
 	default:
-		most := m.most(bySeats, a)
+		most := m.most(ofSeats, a)
 		if s = m.first(most, stranger); s == nil && most != a {
 			s = m.first(most, func(Stage) bool { return true })
 		}
@@ -159,10 +170,10 @@ func TestCensusAgainstModel(t *testing.T) {
 		c := New(cfg)
 		m := &model{cfg: cfg, stage: make(map[*guest]Stage)}
 		for by := range m.reached {
-			m.reached[by] = make(map[netip.Addr]int)
+			m.reached[by] = make(map[netip.Prefix]int)
 		}
 		arrive := func(t *rapid.T) {
-			a := host(rapid.IntRange(1, 6).Draw(t, "address"))
+			a := host(rapid.IntRange(0, 2).Draw(t, "site")<<8 + rapid.IntRange(1, 3).Draw(t, "address"))
 			losers, refused := m.losers(a)
 			g, err := tryEnter(c, a, Arriving)
 			if (err != nil) != refused {
@@ -220,12 +231,12 @@ func TestCensusAgainstModel(t *testing.T) {
 				if s.Seats != want || s.Leaving != 0 {
 					t.Fatalf("%+v, in the model %v", s, want)
 				}
-				if len(m.all) > cfg.Seats || m.total(byArriving) > cfg.Setups {
-					t.Fatalf("%d seats and %d set-ups are taken", len(m.all), m.total(byArriving))
+				if len(m.all) > cfg.Seats || m.total(ofSetups) > cfg.Setups {
+					t.Fatalf("%d seats and %d set-ups are taken", len(m.all), m.total(ofSetups))
 				}
-				for by, total := range [rankings]int{c.bySite.Total, c.strangers.Total, c.arriving.Total} {
-					if total != m.total(by) {
-						t.Fatalf("ranking %d counts %d", by, total)
+				for by := range tallies {
+					if total := c.sites[by].Total; total != m.total(by) {
+						t.Fatalf("tally %d is %d", by, total)
 					}
 				}
 			},

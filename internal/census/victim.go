@@ -5,16 +5,18 @@ import "github.com/nfsrdmad/nfsrdmad/internal/queue"
 // If no seat is free, a newcomer takes one by these rules. A stranger is here a seat in any stage
 // before Known.
 //
-//   - If strangers have at least an eighth of the seats, the Census takes the address
-//     with the most strangers and evicts its oldest stranger: the one that changed its
-//     stage longest ago. So a flood of newcomers, from however many addresses, displaces only
-//     newcomers and no known peer. And a newcomer has time for a first call before the flood
-//     displaces it.
+//   - If strangers have at least an eighth of the seats, the Census takes the site with the most
+//     strangers, and in it the address with the most. It evicts that address's oldest stranger: the
+//     one that changed its stage longest ago. So a flood of newcomers, from however many addresses,
+//     displaces only newcomers and no known peer. And a newcomer has time for a first call before
+//     a flood of many sites displaces it.
 //   - Otherwise it takes the site with the most seats, and in it the address with the most. It
 //     evicts that address's oldest stranger; if there is none, its longest idle known peer. So the
 //     connections that came first, idle or not, do not lock out newcomers, and newcomers do not
-//     have to take each other's seats. A site with many addresses gets no more seats than others,
-//     because the rule compares sites before addresses.
+//     have to take each other's seats.
+//
+// A site with many addresses gets no more than others, because each rule compares sites before
+// addresses (mostLocked).
 //
 // Within an address, strangers from ordinary ports are evicted before strangers from privileged
 // ports (below 1024), and known peers from ordinary ports before those from privileged ports. But
@@ -58,7 +60,7 @@ func (c *Census) makeRoomLocked(newcomer *Seat, stage Stage) (losers []*Seat, wh
 		return nil, Crowded
 	}
 	a := newcomer.address
-	own, all := a.seats.Count, c.bySite.Total
+	own, all := a.places[ofSeats].Count, c.sites[ofSeats].Total
 	if stage == Arriving {
 		if s := c.endsSetupLocked(a); s != nil {
 			losers = append(losers, s)
@@ -88,10 +90,10 @@ func (c *Census) makeRoomLocked(newcomer *Seat, stage Stage) (losers []*Seat, wh
 // set-up, or nil if there is room.
 func (c *Census) endsSetupLocked(a *address) *Seat {
 	switch {
-	case a.arriving.Count >= max(c.cfg.Setups/2, 1):
+	case a.places[ofSetups].Count >= max(c.cfg.Setups/2, 1):
 		return a.oldestSetup()
-	case c.arriving.Total >= c.cfg.Setups:
-		return mostWith(&c.arriving, &a.arriving).oldestSetup()
+	case c.sites[ofSetups].Total >= c.cfg.Setups:
+		return c.mostLocked(ofSetups, a).oldestSetup()
 	}
 	return nil
 }
@@ -99,19 +101,24 @@ func (c *Census) endsSetupLocked(a *address) *Seat {
 // givesSeatLocked chooses the seat to evict for a newcomer. It returns nil if the newcomer is
 // refused.
 func (c *Census) givesSeatLocked(newcomer *Seat) *Seat {
-	a := newcomer.address
-	var most *address
-	if c.strangers.Total >= max(c.cfg.Seats/strangersPart, 1) {
-		most = mostWith(&c.strangers, &a.strangers)
-	} else if at := mostWith(&c.bySite, &a.site.seats); at == a.site {
-		most = mostWith(&at.addresses, &a.seats)
-	} else {
-		most = at.addresses.Top().Of
+	by := ofSeats
+	if c.sites[ofStrangers].Total >= max(c.cfg.Seats/strangersPart, 1) {
+		by = ofStrangers
 	}
-	if most == a {
+	most := c.mostLocked(by, newcomer.address)
+	if most == newcomer.address {
 		return c.givesItselfLocked(newcomer)
 	}
 	return c.givesAwayLocked(most)
+}
+
+// mostLocked returns the address with the largest tally k in the site with the largest, if those of a
+// newcomer's address a and of its site were one more.
+func (c *Census) mostLocked(k tally, a *address) *address {
+	if at := mostWith(&c.sites[k], &a.site.places[k]); at != a.site {
+		return at.addresses[k].Top().Of
+	}
+	return mostWith(&a.site.addresses[k], &a.places[k])
 }
 
 // mostWith returns the element of r with the largest count, if the count of p were one more. Among
