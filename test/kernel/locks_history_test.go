@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"pgregory.net/rapid"
 
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
@@ -186,12 +188,89 @@ func (h *history) check() {
 		}
 	}
 	for at, part := range parts {
-		if result := porcupine.CheckOperationsTimeout(locksOnce, part, time.Minute); result != porcupine.Ok {
+		if result := judgeLocks(at, part); result != porcupine.Ok {
 			kept := filepath.Join(os.TempDir(), fmt.Sprintf("nfsrdmad-locks-%d", os.Getpid()))
 			_ = os.WriteFile(kept, text, 0o644)
 			t.Errorf("range %d: the history is %s: see %s", at, result, kept)
 		}
 	}
+}
+
+// judgeLocks judges the history of one range. If every refusal is possible there, intervals decide, because the
+// time that porcupine takes grows with the square of the length.
+func judgeLocks(at int, part []porcupine.Operation) porcupine.CheckResult {
+	if at < strictRanges {
+		return porcupine.CheckOperationsTimeout(locksOnce, part, time.Minute)
+	}
+	if locksOverlap(part) {
+		return porcupine.Illegal
+	}
+	return porcupine.Ok
+}
+
+// A holding is a time in which an owner surely has a lock: from the answer to LOCK until the word before UNLOCK, or until
+// the owner may have been killed.
+type holding struct {
+	write    bool
+	from, to int64
+}
+
+// locksOverlap reports whether a history in which every refusal is possible cannot have happened. It is possible if each lock
+// is got as late, and given up as early, as the words allow, because an owner that has less disturbs no other. An owner that
+// may have been killed before the answer to its LOCK needs only one moment before that answer.
+func locksOverlap(part []porcupine.Operation) bool {
+	byOwner := make(map[int][]porcupine.Operation)
+	for _, o := range part {
+		if o.Input.(*lockCall).result != "refused" {
+			byOwner[o.ClientId] = append(byOwner[o.ClientId], o)
+		}
+	}
+	var all, moments []holding
+	for _, calls := range byOwner {
+		for i, o := range calls {
+			c := o.Input.(*lockCall)
+			if !c.lock {
+				if c.result != "" && (i == 0 || !calls[i-1].Input.(*lockCall).lock) {
+					return true
+				}
+				continue
+			}
+			h := holding{c.write, o.Return, math.MaxInt64}
+			if i+1 < len(calls) {
+				h.to = calls[i+1].Call
+			}
+			if h.to > h.from {
+				all = append(all, h)
+			} else {
+				moments = append(moments, holding{c.write, max(o.Call, h.to), o.Return})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b holding) int { return cmp.Compare(a.from, b.from) })
+	var anybody, writer int64 // the ends of what is held so far, by any owner, and by one with a write lock
+	for _, h := range all {
+		if h.from < writer || h.write && h.from < anybody {
+			return true
+		}
+		if anybody = max(anybody, h.to); h.write {
+			writer = h.to
+		}
+	}
+	for _, m := range moments {
+		free := m.from // the range is not free between m.from and this time
+		for _, h := range all {
+			if h.from > free {
+				break
+			}
+			if m.write || h.write {
+				free = max(free, h.to)
+			}
+		}
+		if free > m.to {
+			return true
+		}
+	}
+	return false
 }
 
 // readLocks returns the calls about each range, and how many there are of each result and of each kind of lock granted.
@@ -273,10 +352,60 @@ func TestJudgeOfLocks(t *testing.T) {
 		"0 B lock 2 write ofd|0 E ok|0 B unlock 2|0 X|1 B lock 2 write ofd|1 E ok|2 B lock 2 read ofd|2 E ok":        porcupine.Illegal,
 	} {
 		parts, _ := readLocks(strings.ReplaceAll(text, "|", "\n"))
-		for _, part := range parts {
+		for at, part := range parts {
 			if got := porcupine.CheckOperationsTimeout(locksOnce, part, time.Minute); got != want {
 				t.Errorf("%s: %s, not %s", text, got, want)
 			}
+			if got := judgeLocks(at, part); got != want {
+				t.Errorf("%s: %s by judgeLocks, not %s", text, got, want)
+			}
 		}
+	}
+}
+
+// For short histories, possible or not, intervals and porcupine give the same judgement.
+func TestIntervalsOfLocks(t *testing.T) {
+	const owners = 4
+	var legal, illegal int
+	rapid.Check(t, func(t *rapid.T) {
+		var text strings.Builder
+		var holds, under, over [owners]bool
+		for range rapid.IntRange(4, 24).Draw(t, "words") {
+			who := rapid.IntRange(0, owners-1).Draw(t, "who")
+			switch {
+			case over[who]:
+			case rapid.IntRange(0, 9).Draw(t, "killed") == 0:
+				over[who] = true
+				fmt.Fprintln(&text, who, "X")
+			case under[who]:
+				under[who] = false
+				if !holds[who] && rapid.IntRange(0, 3).Draw(t, "refused") == 0 {
+					fmt.Fprintln(&text, who, "E refused")
+					break
+				}
+				holds[who] = !holds[who]
+				fmt.Fprintln(&text, who, "E ok")
+			case holds[who]:
+				under[who] = true
+				fmt.Fprintln(&text, who, "B unlock 2")
+			default:
+				under[who] = true
+				fmt.Fprintln(&text, who, "B lock 2", rapid.SampledFrom([]string{"read", "write"}).Draw(t, "type"), "ofd")
+			}
+		}
+		parts, _ := readLocks(text.String())
+		want := porcupine.CheckOperations(locksOnce, parts[2])
+		if got := judgeLocks(2, parts[2]) == porcupine.Ok; got != want {
+			t.Fatalf("intervals: %v, porcupine: %v\n%s", got, want, text.String())
+		}
+		if want {
+			legal++
+		} else {
+			illegal++
+		}
+	})
+	t.Log(legal, "possible,", illegal, "not")
+	if legal == 0 || illegal == 0 {
+		t.Error("all histories have the same judgement")
 	}
 }
