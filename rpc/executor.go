@@ -73,8 +73,9 @@ func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
 	return x
 }
 
-// submit queues c in the lane that key names, and gives that lane another worker if it may have
-// one. It does not block.
+// submit queues c in the lane that key names, and gives that lane as many workers as it may have
+// now: with the first call of another site, the addresses of a site may have more than before
+// (package turns). It does not block.
 func (x *executor) submit(c *Call, key any) {
 	now := time.Now()
 	x.mu.Lock()
@@ -85,7 +86,10 @@ func (x *executor) submit(c *Call, key any) {
 	}
 	l := x.enqueue(c, key, now)
 	x.check(now)
-	if !x.give(l, now) {
+	if x.give(l, now) {
+		for x.give(l, now) {
+		}
+	} else {
 		x.settle(l)
 	}
 	x.mu.Unlock()
@@ -158,15 +162,14 @@ func (x *executor) ended(w *worker, now time.Time) *lane {
 	return l
 }
 
-// follow lets another call begin after one of l has ended. If l has calls and no worker, it comes
-// first, because all other workers may be stalled. If l has no worker any more, the other lanes may have
-// more than the one that it has left, because each of them has a larger part.
+// follow lets other calls begin after one of l has ended. If l has calls and no worker, it comes
+// first, because all other workers may be stalled. More than one call may begin, because others have a
+// larger part when a lane, a site or an address has no worker any more.
 func (x *executor) follow(l *lane, now time.Time) {
-	if l.line.Held() > 0 {
-		x.hire(now)
-	} else if !x.give(l, now) {
-		for x.hire(now) {
-		}
+	if l.line.Held() == 0 {
+		x.give(l, now)
+	}
+	for x.hire(now) {
 	}
 }
 
