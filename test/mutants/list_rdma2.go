@@ -176,6 +176,8 @@ var rdma2Mutants = []mutant{
 		"limit: 1, said", "limit: 2, said", "transport/rdma", "TestLimitAtTheBeginning"},
 	{"V2-18: an argument goes to a chunk that is not eligible", "transport/rdma", "exchange.reduce",
 		"if p.Eligible && len", "if (p.Eligible || i == 0) && len", "test/version2", "TestClientsIneligibleArgumentStays"},
+	{"V2-18: a result goes to a chunk that is not eligible", "transport/rdma", "call.assign",
+		"if p.Eligible && c.plan", "if c.plan", "test/version2", "TestIneligibleResultStays"},
 	{"V2-27: two items are in one chunk", "transport/rdma", "exchange.expose",
 		"p.Position+shift, p.Data)", "w.Payloads()[0].Position, p.Data)", "test/version2", "TestClientsArgumentsInChunksOfTheirOwn"},
 	{"V2-32: the count of an array that is in a chunk is left out", "transport/rdma", "appendStream",
