@@ -37,15 +37,15 @@ var subcommands = map[string]struct {
 	"opens": {"DIR COUNT OTHER opened|refused", func(a []string) error {
 		return opens(a[0], number(a[1]), a[2], a[3] == "refused")
 	}},
-	"owner":  {"WITNESS DIR UNTIL local|remote kept|killed", runOwner},
-	"owners": {"WITNESS DIR COUNT SECONDS local|remote", func(a []string) error { return owners(a[0], a[1], number(a[2]), number(a[3]), a[4]) }},
+	"owner":  {"WITNESS DIR local|remote kept|killed", runOwner},
+	"owners": {"WITNESS DIR COUNT local|remote", func(a []string) error { return owners(a[0], a[1], number(a[2]), a[3]) }},
 	"range": {"FILE START LENGTH granted|refused [EVENT FILE]", func(a []string) error {
 		return rangeOf(a[0], number(a[1]), number(a[2]), a[3], a[4:])
 	}},
 	"rate":    {"FILE lock|getattr THREADS SECONDS", func(a []string) error { return rate(a[0], a[1], number(a[2]), number(a[3])) }},
 	"ranges":  {"FILE", func(a []string) error { return ranges(a[0]) }},
 	"sparse":  {"DIR", func(a []string) error { return sparse(a[0]) }},
-	"witness": {"ADDRESS FILE", func(a []string) error { return witness(a[0], a[1]) }},
+	"witness": {"ADDRESS FILE SECONDS", func(a []string) error { return witness(a[0], a[1], number(a[2])) }},
 	"rounds":  {"DIR WORKERS SECONDS", func(a []string) error { return rounds(a[0], number(a[1]), number(a[2])) }},
 }
 

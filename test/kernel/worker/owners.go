@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,8 +26,9 @@ const (
 
 // witness listens for owners. It writes each line that an owner sends to the file, behind the number of the owner's
 // connection. The order of the lines is that of the events: an owner says what it is about to do, waits for the answer,
-// does it, and says how that ended.
-func witness(address, file string) error {
+// does it, and says how that ended. When the history is long enough, the answer to an owner that wants a lock is "end": after
+// this number of seconds, and after a lock of each kind and a refusal, however slow the machine is.
+func witness(address, file string, seconds int) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
@@ -36,10 +38,29 @@ func witness(address, file string) error {
 		return err
 	}
 	var mu sync.Mutex
-	say := func(who int, line string) {
+	missing := map[string]bool{"refused": true}
+	for kind := range lockers {
+		missing[kind] = true
+	}
+	end := time.Now().Add(time.Duration(seconds) * time.Second)
+	wanted := make(map[int]string) // the kind of the lock that an owner asks for
+	say := func(who int, line string) (over bool) {
 		mu.Lock()
 		defer mu.Unlock()
+		words := strings.Fields(line)
+		switch {
+		case words[0] == "B" && words[1] == "lock":
+			if len(missing) == 0 && time.Now().After(end) {
+				return true
+			}
+			wanted[who] = words[4]
+		case words[0] == "E" && words[1] == "refused":
+			delete(missing, "refused")
+		case words[0] == "E":
+			delete(missing, wanted[who])
+		}
 		fmt.Fprintf(out, "%d %s\n", who, line)
+		return false
 	}
 	for who := 0; ; who++ {
 		conn, err := l.Accept()
@@ -50,7 +71,10 @@ func witness(address, file string) error {
 			defer conn.Close()
 			lines := bufio.NewScanner(conn)
 			for lines.Scan() {
-				if say(who, lines.Text()); lines.Text()[0] == 'B' {
+				over := say(who, lines.Text())
+				if over {
+					fmt.Fprintln(conn, "end")
+				} else if lines.Text()[0] == 'B' {
 					fmt.Fprintln(conn)
 				}
 			}
@@ -59,11 +83,10 @@ func witness(address, file string) error {
 	}
 }
 
-// owners runs processes that each lock and unlock ranges of the files in a folder until the time is over. Every fourth of
-// them is killed now and then, and replaced by another one. Remote owners also use flock, which a server cannot tell from
+// owners runs processes that each lock and unlock ranges of the files in a folder until the witness ends the history. Every
+// fourth of them is killed now and then, and replaced by another one. Remote owners also use flock, which a server cannot tell from
 // a lock of all bytes, but which does not conflict with such a lock of the same machine.
-func owners(witness, folder string, count, seconds int, where string) error {
-	end := time.Now().Add(time.Duration(seconds) * time.Second)
+func owners(witness, folder string, count int, where string) error {
 	errs := make(chan error, count)
 	for i := range count {
 		killed := "kept"
@@ -72,7 +95,7 @@ func owners(witness, folder string, count, seconds int, where string) error {
 		}
 		go func() {
 			for {
-				cmd := exec.Command(os.Args[0], "owner", witness, folder, fmt.Sprint(end.UnixMilli()), where, killed)
+				cmd := exec.Command(os.Args[0], "owner", witness, folder, where, killed)
 				cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 				if err := cmd.Start(); err != nil {
 					errs <- err
@@ -83,12 +106,10 @@ func owners(witness, folder string, count, seconds int, where string) error {
 				}
 				err := cmd.Wait()
 				if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() < 0 {
-					err = nil // it was killed
+					continue // it was killed
 				}
-				if err != nil || time.Now().After(end) {
-					errs <- err
-					return
-				}
+				errs <- err
+				return
 			}
 		}()
 	}
@@ -147,8 +168,12 @@ func again(f func() error) error {
 	}
 }
 
-// owner locks and unlocks until a time. It tells the witness "B lock RANGE KIND" or "B unlock RANGE", and then "E RESULT".
-func owner(address, folder string, until time.Time, remote, killed bool) error {
+// errEnd means that the witness ends the history.
+var errEnd = errors.New("the history ends")
+
+// owner locks and unlocks until the witness ends the history. It tells the witness "B lock RANGE KIND" or "B unlock RANGE", and
+// then "E RESULT".
+func owner(address, folder string, remote, killed bool) error {
 	var files [2]*os.File
 	for i := range files {
 		f, err := os.OpenFile(filepath.Join(folder, fmt.Sprint("locked", i)), os.O_RDWR, 0)
@@ -166,10 +191,14 @@ func owner(address, folder string, until time.Time, remote, killed bool) error {
 	answers := bufio.NewReader(conn)
 	event := func(what string, do func() error) error {
 		fmt.Fprintln(conn, "B", what)
-		if _, err := answers.ReadString('\n'); err != nil {
+		answer, err := answers.ReadString('\n')
+		switch {
+		case err != nil:
 			return err
+		case answer == "end\n":
+			return errEnd
 		}
-		err := do()
+		err = do()
 		switch {
 		case err == nil:
 			fmt.Fprintln(conn, "E ok")
@@ -185,7 +214,7 @@ func owner(address, folder string, until time.Time, remote, killed bool) error {
 	if !remote {
 		pause = 50 * time.Millisecond // to leave the locks to clients, whose calls take longer
 	}
-	for first := remote; time.Now().Before(until); first = false {
+	for first := remote; ; first = false {
 		at := rand.IntN(lockRanges + 1)
 		switch {
 		case first: // a flock, so that the history has some however few locks a slow machine takes
@@ -212,6 +241,8 @@ func owner(address, folder string, until time.Time, remote, killed bool) error {
 		wait := first || at >= strictRanges && rand.IntN(2) == 0
 		err := event(fmt.Sprintf("lock %d %s %s", at, shown, how), func() error { return lockers[how](f, kind, start, length, wait) })
 		switch {
+		case err == errEnd:
+			return nil
 		case errors.Is(err, unix.EAGAIN) && !wait:
 			time.Sleep(rand.N(pause))
 			continue
@@ -223,10 +254,9 @@ func owner(address, folder string, until time.Time, remote, killed bool) error {
 			return err
 		}
 	}
-	return nil
 }
 
 // runOwner is owner with its arguments as words.
 func runOwner(a []string) error {
-	return owner(a[0], a[1], time.UnixMilli(int64(number(a[2]))), a[3] == "remote", a[4] == "killed")
+	return owner(a[0], a[1], a[2] == "remote", a[3] == "killed")
 }
