@@ -11,7 +11,7 @@ import (
 // addresses has seats.
 type site struct {
 	prefix    netip.Addr
-	places    [tallies]queue.Place[site]      // in Census.sites
+	places    [tallies]queue.Place[site]      // in Census.bySite
 	addresses [tallies]queue.Ranking[address] // its addresses, by each tally
 }
 
@@ -63,7 +63,7 @@ func (c *Census) addressLocked(client netip.Addr) *address {
 		return a
 	}
 	prefix := clientaddr.Site(client)
-	at := c.prefixes[prefix]
+	at := c.sites[prefix]
 	if at == nil {
 		at = &site{prefix: prefix}
 		for k := range at.places {

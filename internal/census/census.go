@@ -81,8 +81,8 @@ type Census struct {
 
 	mu        sync.Mutex
 	addresses map[netip.Addr]*address
-	prefixes  map[netip.Addr]*site
-	sites     [tallies]queue.Ranking[site] // by each tally
+	sites     map[netip.Addr]*site
+	bySite    [tallies]queue.Ranking[site] // by each tally
 	stages    [stages]int                  // number of seats in each stage
 	leaving   int                          // seats that were taken away, but whose connections are not closed yet
 	vacated   chan struct{}                // closed when the next of those connections is closed; nil if no goroutine waits
@@ -99,7 +99,7 @@ type Census struct {
 func New(cfg Config) *Census {
 	given := cfg
 	cfg.complete()
-	return &Census{cfg: cfg, given: given, addresses: make(map[netip.Addr]*address), prefixes: make(map[netip.Addr]*site)}
+	return &Census{cfg: cfg, given: given, addresses: make(map[netip.Addr]*address), sites: make(map[netip.Addr]*site)}
 }
 
 // SetLimits changes Config.PerAddress and Config.CallTimeout. An address that has more seats than the
@@ -194,7 +194,7 @@ func (c *Census) moveLocked(s *Seat, to Stage, since time.Time) {
 			if was {
 				change = -1
 			}
-			c.sites[k].Add(&a.site.places[k], change)
+			c.bySite[k].Add(&a.site.places[k], change)
 			a.site.addresses[k].Add(&a.places[k], change)
 		}
 	}
@@ -203,14 +203,14 @@ func (c *Census) moveLocked(s *Seat, to Stage, since time.Time) {
 		s.step = c.steps
 		a.queueFor(s).Add(s)
 		c.stages[to]++
-		c.addresses[a.client], c.prefixes[a.site.prefix] = a, a.site
+		c.addresses[a.client], c.sites[a.site.prefix] = a, a.site
 		return
 	}
 	if a.places[ofSeats].Count == 0 {
 		delete(c.addresses, a.client)
 	}
 	if a.site.places[ofSeats].Count == 0 {
-		delete(c.prefixes, a.site.prefix)
+		delete(c.sites, a.site.prefix)
 	}
 }
 
@@ -248,11 +248,12 @@ func (c *Census) tell(e Event) {
 }
 
 // EvictStranger ends a connection whose stage is not Known: of the site that has the most such
-// connections, and in it of the address that has the most. If a connection that lost its seat earlier is not closed yet, EvictStranger does
-// nothing, because that connection will release its descriptor.
+// connections, and in it of the address that has the most. If a connection that lost its seat
+// earlier is not closed yet, EvictStranger does nothing, because that connection will release its
+// descriptor.
 func (c *Census) EvictStranger() {
 	c.mu.Lock()
-	if most := c.sites[ofStrangers].Top(); most != nil && c.leaving == 0 {
+	if most := c.bySite[ofStrangers].Top(); most != nil && c.leaving == 0 {
 		c.loseLocked(c.givesAwayLocked(most.Of.addresses[ofStrangers].Top().Of), Evicted)
 	}
 	c.endAndUnlock()

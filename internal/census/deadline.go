@@ -126,7 +126,7 @@ type lateSeat struct {
 // expireLocked handles the seats whose deadlines have passed. It takes away the seats of set-ups. It
 // gives the other seats a new deadline, and returns them.
 func (c *Census) expireLocked(now time.Time) (late []lateSeat) {
-	if c.sites[ofStrangers].Total == 0 {
+	if c.bySite[ofStrangers].Total == 0 {
 		return nil
 	}
 	var limits [Known]time.Duration

@@ -235,7 +235,7 @@ func TestCensusAgainstModel(t *testing.T) {
 					t.Fatalf("%d seats and %d set-ups are taken", len(m.all), m.total(ofSetups))
 				}
 				for by := range tallies {
-					if total := c.sites[by].Total; total != m.total(by) {
+					if total := c.bySite[by].Total; total != m.total(by) {
 						t.Fatalf("tally %d is %d", by, total)
 					}
 				}

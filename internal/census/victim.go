@@ -60,7 +60,7 @@ func (c *Census) makeRoomLocked(newcomer *Seat, stage Stage) (losers []*Seat, wh
 		return nil, Crowded
 	}
 	a := newcomer.address
-	own, all := a.places[ofSeats].Count, c.sites[ofSeats].Total
+	own, all := a.places[ofSeats].Count, c.bySite[ofSeats].Total
 	if stage == Arriving {
 		if s := c.endsSetupLocked(a); s != nil {
 			losers = append(losers, s)
@@ -92,7 +92,7 @@ func (c *Census) endsSetupLocked(a *address) *Seat {
 	switch {
 	case a.places[ofSetups].Count >= max(c.cfg.Setups/2, 1):
 		return a.oldestSetup()
-	case c.sites[ofSetups].Total >= c.cfg.Setups:
+	case c.bySite[ofSetups].Total >= c.cfg.Setups:
 		return c.mostLocked(ofSetups, a).oldestSetup()
 	}
 	return nil
@@ -102,7 +102,7 @@ func (c *Census) endsSetupLocked(a *address) *Seat {
 // refused.
 func (c *Census) givesSeatLocked(newcomer *Seat) *Seat {
 	by := ofSeats
-	if c.sites[ofStrangers].Total >= max(c.cfg.Seats/strangersPart, 1) {
+	if c.bySite[ofStrangers].Total >= max(c.cfg.Seats/strangersPart, 1) {
 		by = ofStrangers
 	}
 	most := c.mostLocked(by, newcomer.address)
@@ -115,7 +115,7 @@ func (c *Census) givesSeatLocked(newcomer *Seat) *Seat {
 // mostLocked returns the address with the largest tally k in the site with the largest, if those of a
 // newcomer's address a and of its site were one more.
 func (c *Census) mostLocked(k tally, a *address) *address {
-	if at := mostWith(&c.sites[k], &a.site.places[k]); at != a.site {
+	if at := mostWith(&c.bySite[k], &a.site.places[k]); at != a.site {
 		return at.addresses[k].Top().Of
 	}
 	return mostWith(&a.site.addresses[k], &a.places[k])
