@@ -86,12 +86,9 @@ func (x *executor) submit(c *Call, key any) {
 	}
 	l := x.enqueue(c, key, now)
 	x.check(now)
-	if x.give(l, now) {
-		for x.give(l, now) {
-		}
-	} else {
-		x.settle(l)
+	for x.give(l, now) {
 	}
+	x.settle(l)
 	x.mu.Unlock()
 }
 
