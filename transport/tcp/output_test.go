@@ -75,10 +75,10 @@ func (s *lateStream) transmit(ready func() bool) error {
 	})
 }
 
-// Without a descriptor a write blocks, so only a goroutine of its own writes: also if the goroutine
-// that wrote the last message has not ended yet. Otherwise the receiving goroutine waits for
-// the peer to read, the peer in turn for this one, and neither reads. And what is then queued is sent, whenever the
-// earlier goroutine ends.
+// A write to a stream without a descriptor blocks, so a goroutine of its own makes it, also while the
+// goroutine of the write before is about to end. If receiving goroutines wrote, those of both sides
+// could wait for each other, and neither would read. What is queued is sent, whenever the earlier
+// goroutine ends.
 func TestReceivingGoroutineNeverBlocksInAWrite(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -318,7 +318,7 @@ func (s *waitingStream) closeWrite() {
 	}
 }
 
-// unacked is always 0, because a net.Conn does not report what it keeps.
+// unacked returns 0: a net.Conn does not report what its peer has acknowledged.
 func (s *waitingStream) unacked() int   { return 0 }
 func (s *waitingStream) mostUnsent(int) {}
 

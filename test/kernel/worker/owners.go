@@ -84,8 +84,8 @@ func witness(address, file string, seconds int) error {
 }
 
 // owners runs processes that each lock and unlock ranges of the files in a folder until the witness ends the history. Every
-// fourth of them is killed now and then, and replaced by another one. Remote owners also use flock, which a server cannot tell from
-// a lock of all bytes, but which does not conflict with such a lock of the same machine.
+// fourth of them is killed now and then, and replaced by another one. Remote owners also use flock, which a server cannot
+// tell from a lock of all bytes, but which does not conflict with such a lock of the same machine.
 func owners(witness, folder string, count int, where string) error {
 	errs := make(chan error, count)
 	for i := range count {
@@ -171,8 +171,8 @@ func again(f func() error) error {
 // errEnd means that the witness ends the history.
 var errEnd = errors.New("the history ends")
 
-// owner locks and unlocks until the witness ends the history. It tells the witness "B lock RANGE KIND" or "B unlock RANGE", and
-// then "E RESULT".
+// owner locks and unlocks until the witness ends the history. It tells the witness "B lock RANGE KIND HOW" or
+// "B unlock RANGE", and then "E RESULT".
 func owner(address, folder string, remote, killed bool) error {
 	var files [2]*os.File
 	for i := range files {

@@ -20,7 +20,7 @@ type Untold struct {
 	Calls int
 }
 
-// Untold lists these locks, without those that have ended meanwhile.
+// Untold returns an Untold for each lock that a host has not confirmed, except for locks that have ended.
 func (p *Program) Untold() (all []Untold) {
 	g := &p.granter
 	var ranges []state.HostRange
